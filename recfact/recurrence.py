@@ -1,0 +1,102 @@
+"""The recurrence itself, as plain loops over any scalar.
+
+These loops are the definition that everything else in recfact is held against. They run on NumPy arrays of any dtype,
+``object`` arrays included, so the scalar may be a float, a complex number, a ``Fraction``, an ``mpf``, an interval or a
+sympy symbol. The recurrence runs along axis 0 and every other axis is a channel.
+
+Indices: ``a[0]`` is the paper's a_1, so ``x[0] = a[0] * x0 + u[0]`` and L[i, j] = a[i] a[i-1] ... a[j+1].
+"""
+
+from typing import Any
+
+import numpy as np
+
+from recfact.windows import Full, Jagged, Uniform, Window
+
+Array = np.ndarray[Any, Any]
+
+
+def forward(a: Array, u: Array, x0: Any = None) -> Array:
+    """Solve x[i] = a[i] x[i-1] + u[i] from the first row to the last.
+
+    Parameters
+    ----------
+    a : ndarray, shape (n, ...)
+        Coefficients. ``a[0]`` multiplies `x0` and is not read without it.
+    u : ndarray, shape (n, ...)
+        Inputs; broadcasts against `a`.
+    x0 : scalar or ndarray, shape (...), optional
+        State before the first step; zero if left out.
+
+    Returns
+    -------
+    ndarray, shape (n, ...)
+        The states.
+    """
+    a, u = np.broadcast_arrays(a, u)
+    x = np.empty(u.shape, dtype=np.result_type(a, u))
+    if len(x) == 0:
+        return x
+    x[0] = u[0] if x0 is None else a[0] * x0 + u[0]
+    for i in range(1, len(x)):
+        x[i] = a[i] * x[i - 1] + u[i]
+    return x
+
+
+def backward(a: Array, u: Array) -> Array:
+    """Solve x[i] = a[i+1] x[i+1] + u[i] from the last row to the first: the transpose of `forward`.
+
+    Parameters and result are those of `forward`; ``a[0]`` is not read.
+    """
+    a, u = np.broadcast_arrays(a, u)
+    x = np.empty(u.shape, dtype=np.result_type(a, u))
+    if len(x) == 0:
+        return x
+    x[-1] = u[-1]
+    for i in range(len(x) - 2, -1, -1):
+        x[i] = a[i + 1] * x[i + 1] + u[i]
+    return x
+
+
+def first_kept(i: int, window: Window) -> int:
+    """Return the smallest j whose input u[j] the window lets into x[i]."""
+    match window:
+        case Full():
+            return 0
+        case Uniform(lags):
+            return max(0, i - lags + 1)
+        case Jagged(block, terms):
+            return max(0, i // block - terms) * block
+
+
+def windowed(a: Array, u: Array, window: Window, x0: Any = None, reverse: bool = False) -> Array:
+    """Solve the truncated recurrence by its literal definition: a loop per row over the inputs that the window keeps.
+
+    The initial state is folded into the first input, u[0] + a[0] x0, and leaves the window with it. With `reverse`
+    the transpose of the same truncated operator is applied. Costs O(n w) for a window of w rows.
+
+    Parameters and result are those of `forward` and `backward`.
+    """
+    a, u = np.broadcast_arrays(a, u)
+    n = len(u)
+    x = np.empty(u.shape, dtype=np.result_type(a, u))
+    if x0 is not None and n > 0:
+        u = np.array(u, dtype=x.dtype)
+        u[0] = a[0] * x0 + u[0]
+    if not reverse:
+        for i in range(n):
+            j = first_kept(i, window)
+            state = u[j]
+            for k in range(j + 1, i + 1):
+                state = a[k] * state + u[k]
+            x[i] = state
+        return x
+    for j in range(n):
+        last = j
+        while last + 1 < n and first_kept(last + 1, window) <= j:
+            last += 1
+        state = u[last]
+        for k in range(last - 1, j - 1, -1):
+            state = a[k + 1] * state + u[k]
+        x[j] = state
+    return x

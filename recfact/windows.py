@@ -1,0 +1,97 @@
+"""Windows: which part of the transfer operator is kept.
+
+A window is a small frozen specification without arithmetic. ``Full`` keeps everything; ``Uniform`` keeps a band
+(the paper's uniform window); ``Jagged`` keeps each block and its neighbours (the paper's jagged window, B2P).
+"""
+
+from dataclasses import dataclass
+from operator import index
+from typing import Any
+
+from recfact.errors import OptionError
+
+
+def positive_integer(value: Any, name: str, least: int = 1) -> int:
+    """Return `value` as a Python int of at least `least`.
+
+    Raises
+    ------
+    TypeError
+        If `value` isn't an integer (floats, NaN and booleans are not).
+    OptionError
+        If it is smaller than `least`.
+    """
+    if isinstance(value, bool):
+        raise TypeError(f"{name} must be an integer, got the boolean {value}; pass a number")
+    try:
+        number = index(value)
+    except TypeError:
+        raise TypeError(
+            f"{name} must be an integer, got {value!r} of type {type(value).__name__}; convert it with int()"
+        ) from None
+    if number < least:
+        raise OptionError(f"{name} must be at least {least}, got {number}")
+    return number
+
+
+@dataclass(frozen=True, slots=True)
+class Full:
+    """Keep the whole transfer operator: the exact recurrence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Uniform:
+    """Keep the diagonals with lags ``0 .. lags-1``: the band I + AZ + ... + (AZ)^(lags-1).
+
+    Parameters
+    ----------
+    lags : int
+        Number of diagonals kept, at least 1. The paper's text says "up to lag k" for k terms; here `lags` counts terms.
+
+    Examples
+    --------
+    >>> Uniform(lags=5)
+    Uniform(lags=5)
+    """
+
+    lags: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lags", positive_integer(self.lags, "lags"))
+
+
+@dataclass(frozen=True, slots=True)
+class Jagged:
+    """Keep each block and what the `terms` blocks before it pass on (block t sees the inputs of t-terms .. t).
+
+    Parameters
+    ----------
+    block : int
+        Block length (the paper's l), at least 1. The last block may be shorter.
+    terms : int, default 1
+        Terms kept of the carrier operator T = I + CZ + ...; 1 is the paper's B2P (T ~ I), 0 keeps the blocks alone.
+
+    Examples
+    --------
+    >>> Jagged(16)
+    Jagged(block=16, terms=1)
+    """
+
+    block: int
+    terms: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "block", positive_integer(self.block, "block"))
+        object.__setattr__(self, "terms", positive_integer(self.terms, "terms", least=0))
+
+
+Window = Full | Uniform | Jagged
+
+
+def check_window(window: Any) -> Window:
+    """Return `window` if it is one; raise TypeError with the choices otherwise."""
+    if isinstance(window, Full | Uniform | Jagged):
+        return window
+    raise TypeError(
+        f"window must be Full(), Uniform(lags) or Jagged(block, terms), got {window!r} of type {type(window).__name__}"
+    )
