@@ -1,0 +1,26 @@
+"""What every run shares: tests, doctests of modules and the examples in documents."""
+
+import os
+from collections.abc import Iterator
+from doctest import ELLIPSIS, NORMALIZE_WHITESPACE
+
+import mpmath
+import pytest
+from sybil import Sybil
+from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
+
+os.environ.setdefault("MPLBACKEND", "Agg")  # before anything imports matplotlib: a run needs no display
+
+# The python blocks of README.md and docs/*.md run in order, one namespace a page.
+pytest_collect_file = Sybil(
+    parsers=[PythonCodeBlockParser(doctest_optionflags=ELLIPSIS | NORMALIZE_WHITESPACE), SkipParser()],
+    pattern="*.md",
+).pytest()
+
+
+@pytest.fixture(autouse=True)
+def mpmath_precision() -> Iterator[None]:
+    """Start every test at mpmath's default precision, whatever the test before it set."""
+    mpmath.mp.dps = mpmath.iv.dps = 15
+    yield
+    mpmath.mp.dps = mpmath.iv.dps = 15

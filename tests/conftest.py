@@ -1,0 +1,75 @@
+"""The header of a run, and the fixtures and markers of the tests."""
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from zlib import crc32
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+# CI tries the same examples every time; elsewhere each run looks for new ones.
+settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
+settings.register_profile("local", deadline=None, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+NAMED = (
+    "numpy",
+    "scipy",
+    "numba",
+    "mpmath",
+    "sympy",
+    "ml_dtypes",
+    "hypothesis",
+    "torch",
+    "cupy-cuda12x",
+    "cupy-cuda13x",
+)
+
+
+@pytest.fixture
+def rng(request: pytest.FixtureRequest) -> np.random.Generator:
+    """A random generator of the test's own, seeded by its name: the same numbers in every run and every order."""
+    return np.random.default_rng(crc32(request.node.nodeid.encode()))
+
+
+def find_gpu() -> tuple[str | None, str]:
+    """Return the CUDA device's name, or None, and why there is none."""
+    if find_spec("cupy") is None:
+        return None, "CuPy is not installed"
+    import cupy
+
+    try:
+        return cupy.cuda.runtime.getDeviceProperties(0)["name"].decode(), ""
+    except cupy.cuda.runtime.CUDARuntimeError as problem:
+        return None, f"no CUDA device ({problem})"
+
+
+def pytest_report_header() -> list[str]:
+    """Name the versions and the device that the results belong to."""
+    versions = []
+    for name in NAMED:
+        try:
+            versions.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            continue
+    gpu, missing = find_gpu()
+    return [
+        f"numbers: {', '.join(versions)}",
+        f"device: {platform.machine()}, {os.cpu_count()} cores; GPU: {gpu or missing}",
+    ]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip, with the reason, what this machine can't run."""
+    gpu, no_gpu = find_gpu()
+    missing = {
+        "torch": "" if find_spec("torch") else "PyTorch is not installed",
+        "gpu": "" if gpu else no_gpu,
+    }
+    for item in items:
+        for name, reason in missing.items():
+            if reason and item.get_closest_marker(name):
+                item.add_marker(pytest.mark.skip(reason=reason))
