@@ -3,4 +3,6 @@
 from recfact.solve import solve
 from recfact.windows import Full, Jagged, Uniform
 
+__version__ = "0.1.0"
+
 __all__ = ["Full", "Jagged", "Uniform", "solve"]

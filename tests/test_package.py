@@ -1,0 +1,54 @@
+"""The package as a whole: what importing it costs and what it exposes."""
+
+import re
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import pytest
+
+import recfact
+
+ROOT = Path(__file__).parent.parent
+HEAVY = ("cupy", "torch", "numba", "llvmlite", "sympy", "matplotlib", "jinja2", "typer")
+
+
+def modules_after(code: str) -> set[str]:
+    """Return the top-level modules that a fresh interpreter holds after running `code`."""
+    printing = f"import sys\n{code}\nprint(*{{name.partition('.')[0] for name in sys.modules}})"
+    run = subprocess.run([sys.executable, "-c", printing], capture_output=True, text=True, check=True, cwd=ROOT)
+    return set(run.stdout.split())
+
+
+def test_importing_recfact_leaves_heavy_libraries_alone():
+    assert modules_after("import recfact").isdisjoint(HEAVY)
+
+
+@pytest.mark.parametrize("name", recfact.__all__)
+def test_every_public_name_resolves_and_is_documented(name):
+    assert getattr(recfact, name).__doc__
+
+
+def test_public_names_are_sorted_and_unique():
+    assert list(recfact.__all__) == sorted(set(recfact.__all__))
+
+
+def test_every_public_name_stands_in_the_api_reference():
+    listed = set(re.findall(r"^ +(\w+)$", (ROOT / "docs" / "api.md").read_text(), flags=re.MULTILINE))
+    assert set(recfact.__all__) - listed == set()
+
+
+def test_version_is_the_one_installed():
+    try:
+        installed = version("recfact")
+    except PackageNotFoundError:
+        pytest.skip("recfact runs from its source tree here, it is not installed")
+    assert recfact.__version__ == installed
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *(ROOT / "docs").glob("*.md")], ids=lambda page: page.name)
+def test_every_example_stands_in_a_python_block(page):
+    # Only python blocks are run (conftest.py); an example anywhere else would look tested and not be.
+    outside = re.sub(r"^```python\n.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    assert ">>>" not in outside
