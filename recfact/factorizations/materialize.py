@@ -1,0 +1,137 @@
+"""The transfer operators of blocks as dense matrices, by four constructions."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from recfact.errors import DTypeError, OptionError, ShapeError
+
+Array = np.ndarray[Any, Any]
+
+
+def materialize(a: Any, method: str = "cumprod") -> Array:
+    """Form the transfer operator of every block of coefficients: L[i, j] = a[i] a[i-1] ... a[j+1] for i >= j.
+
+    The operation count and the number type are those of the named construction: every step is rounded to the dtype of
+    `a`. For the accuracy of a wide accumulator, cast before and after:
+    ``materialize(a.astype(np.float32)).astype(a.dtype)``.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., l)
+        Coefficients of one block, or of many along the leading axes. Integers become float64; an object array may
+        hold any scalar. ``a[..., 0]`` doesn't enter L; "ratio" and "log-outer" read it all the same.
+    method : {"cumprod", "segsum", "log-outer", "ratio"}, default "cumprod"
+        ============ ============================================== ====================================================
+        "cumprod"    cumulative products down each column           any scalar and any sign; the error of an entry at
+                                                                    lag d is at most that of d - 1 multiplications
+        "segsum"     exp of cumulative sums of logs down each       zeros exact; NaN below a negative coefficient. The
+                     column                                         most accurate where all entries are near 1
+        "log-outer"  exp of differences of prefix sums of logs      NaN from the first zero or negative coefficient on;
+                                                                    cancellation near the diagonal
+        "ratio"      quotients of prefix products g[i] / g[j]       NaN or inf where a prefix product is or underflows
+                                                                    to 0, L itself being regular there
+        ============ ============================================== ====================================================
+
+    Returns
+    -------
+    ndarray, shape (..., l, l)
+        Unit lower triangular matrices of the dtype of `a`; exact zeros above the diagonal.
+
+    Raises
+    ------
+    ShapeError
+        If `a` is a scalar.
+    DTypeError
+        If the elements aren't numbers, or lack the logarithm that `method` needs (``Fraction``, symbols).
+    OptionError
+        If `method` isn't one of the four, or "ratio" would divide exact scalars by zero.
+
+    Notes
+    -----
+    Overflow, underflow and the NaN of the table show in the result and raise no NumPy warning. The logarithm of a
+    negative number follows the number type: NaN for floats, a complex number for ``mpf``.
+
+    "cumprod" is the linear-space construction of the sliding window recurrences paper (section 3.2), "segsum" that of
+    Dao and Gu (2024), "ratio" the generator representation of semiseparable matrices (Vandebril, Van Barel and
+    Mastronardi, 2008) and "log-outer" its logarithm.
+
+    Examples
+    --------
+    >>> materialize([0.0, 0.5, 0.5, 0.25])
+    array([[1.    , 0.    , 0.    , 0.    ],
+           [0.5   , 1.    , 0.    , 0.    ],
+           [0.25  , 0.5   , 1.    , 0.    ],
+           [0.0625, 0.125 , 0.25  , 1.    ]])
+    >>> materialize(np.ones((3, 2, 16))).shape
+    (3, 2, 16, 16)
+    """
+    if method not in _METHODS:
+        raise OptionError(f"method must be one of {', '.join(map(repr, _METHODS))}, got {method!r}")
+    coefficients = np.asarray(a)
+    if coefficients.dtype.kind in "biu":
+        coefficients = coefficients.astype(np.float64)
+    if coefficients.dtype.kind in "SUMmT" or coefficients.dtype.names:
+        raise DTypeError(f"a must hold numbers, got dtype {coefficients.dtype}; convert it to a number type first")
+    if coefficients.ndim == 0:
+        raise ShapeError(f"a must have at least one axis (the steps of a block), got the scalar {a!r}; pass a sequence")
+    with np.errstate(all="ignore"):
+        matrices = _METHODS[method](coefficients)
+    np.copyto(matrices, 0, where=~np.tri(coefficients.shape[-1], dtype=bool))
+    return matrices
+
+
+def _repeat_below(a: Array, neutral: int) -> Array:
+    """Return a[i] at [i, j] below the diagonal and the neutral element on and above it."""
+    steps = a.shape[-1]
+    tiled = np.full((*a.shape, steps), neutral, dtype=a.dtype)
+    np.copyto(tiled, a[..., :, None], where=np.tri(steps, k=-1, dtype=bool))
+    return tiled
+
+
+def _cumprod(a: Array) -> Array:
+    return np.multiply.accumulate(_repeat_below(a, 1), axis=-2)
+
+
+def _segsum(a: Array) -> Array:
+    log, exp = _logarithm(a)
+    return np.asarray(exp(np.add.accumulate(_repeat_below(log(a), 0), axis=-2)))
+
+
+def _log_outer(a: Array) -> Array:
+    log, exp = _logarithm(a)
+    prefix = np.add.accumulate(log(a), axis=-1)
+    return np.asarray(exp(prefix[..., :, None] - prefix[..., None, :]))
+
+
+def _ratio(a: Array) -> Array:
+    prefix = np.multiply.accumulate(a, axis=-1)
+    if prefix.dtype == object and any(product == 0 for product in prefix.flat):
+        raise OptionError(
+            'method "ratio" divides by the products a[0] ... a[j], and one of them is zero; use "cumprod", which '
+            "doesn't divide"
+        )
+    return np.asarray(prefix[..., :, None] / prefix[..., None, :])
+
+
+_METHODS: dict[str, Callable[[Array], Array]] = {
+    "cumprod": _cumprod,
+    "segsum": _segsum,
+    "log-outer": _log_outer,
+    "ratio": _ratio,
+}
+
+
+def _logarithm(a: Array) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
+    """Return the elementwise logarithm and exponential of the scalars in `a`."""
+    if a.dtype != object or a.size == 0:
+        return np.log, np.exp
+    # Real and complex numbers of mpmath name their context `context`, its intervals name it `ctx`.
+    context = getattr(a.flat[0], "context", None) or getattr(a.flat[0], "ctx", None)
+    if context is None:
+        raise DTypeError(
+            f"this method takes logarithms, which scalars of type {type(a.flat[0]).__name__} don't have here; use "
+            '"cumprod", or convert to floats or mpf'
+        )
+    return np.frompyfunc(context.log, 1, 1), np.frompyfunc(context.exp, 1, 1)
