@@ -1,0 +1,140 @@
+"""Read numbers and dates from CSV files, with errors that name the file, the line and the column."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from recfact.errors import DataFileError
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class CsvTable:
+    """The cells of a CSV file as text, every row as wide as the header.
+
+    Parameters
+    ----------
+    path : Path
+        Where they come from, for messages.
+    columns : tuple of str
+        Column names; "1", "2", ... where the file has no header.
+    rows : list of list of str
+        The cells below the header.
+    lines : list of int
+        The line of the file that each row ends on.
+    """
+
+    path: Path
+    columns: tuple[str, ...]
+    rows: list[list[str]]
+    lines: list[int]
+
+    def index(self, column: str) -> int:
+        """Return the position of `column`; raise DataFileError with the columns there are if it is missing."""
+        if self.columns.count(column) == 1:
+            return self.columns.index(column)
+        found = ", ".join(map(repr, self.columns))
+        problem = "two columns" if column in self.columns else "no column"
+        raise DataFileError(f"{self.path} has {problem} named {column!r}; its columns are {found}")
+
+    def numbers(self, column: str) -> Array:
+        """Return `column` as float64, shape (rows,)."""
+        at = self.index(column)
+        values = np.empty(len(self.rows))
+        for i, row in enumerate(self.rows):
+            number = parse_number(row[at])
+            if number is None:
+                raise DataFileError(f"{self._place(i, column)}: {row[at]!r} is not a number")
+            if not np.isfinite(number):
+                raise DataFileError(f"{self._place(i, column)}: {row[at]!r} is not a finite number")
+            values[i] = number
+        return values
+
+    def is_numeric(self, column: str) -> bool:
+        """Tell whether the first cell of `column` is a number."""
+        return parse_number(self.rows[0][self.index(column)]) is not None
+
+    def times(self, column: str) -> np.ndarray[Any, np.dtype[np.datetime64]]:
+        """Return `column`, which holds ISO 8601 dates or times, as datetime64 in microseconds, strictly increasing."""
+        at = self.index(column)
+        moments: list[datetime] = []
+        for i, row in enumerate(self.rows):
+            try:
+                moment = datetime.fromisoformat(row[at].strip())
+            except ValueError:
+                raise DataFileError(
+                    f"{self._place(i, column)}: {row[at]!r} is neither a number of seconds nor an ISO 8601 date or time"
+                ) from None
+            if moments and (moment.tzinfo is None) != (moments[0].tzinfo is None):
+                raise DataFileError(f"{self._place(i, column)}: times with and without a time zone can't be compared")
+            if moments and moment <= moments[-1]:
+                raise DataFileError(f"{self._place(i, column)}: {row[at]!r} is not later than the line before; sort it")
+            moments.append(moment)
+        start = moments[0]
+        steps = np.array([moment - start for moment in moments], dtype="timedelta64[us]")
+        return np.datetime64(start.replace(tzinfo=None), "us") + steps
+
+    def steps(self, column: str) -> Array:
+        """Return `column` as time steps in seconds, all positive but the first, which nothing reads."""
+        values = self.numbers(column)
+        for i in np.flatnonzero(values[1:] <= 0):
+            raise DataFileError(f"{self._place(int(i) + 1, column)}: a time step must be positive")
+        return values
+
+    def _place(self, row: int, column: str) -> str:
+        return f"{self.path}, line {self.lines[row]}, column {column!r}"
+
+
+def parse_number(cell: str) -> float | None:
+    """Return the number in `cell`, or None if it isn't one. Python's digit separator, as in 1_000, is not accepted."""
+    if "_" in cell:
+        return None
+    try:
+        return float(cell)
+    except ValueError:
+        return None
+
+
+def read_csv(path: Path) -> CsvTable:
+    """Return the cells of the comma-separated file at `path`.
+
+    The first line is a header unless all its cells are numbers. Empty lines are skipped.
+
+    Raises
+    ------
+    DataFileError
+        If the file isn't UTF-8 text, holds no row of numbers, or has a row of another width.
+    """
+    cells: list[list[str]] = []
+    lines: list[int] = []
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as text:
+            reader = csv.reader(text, strict=True)
+            for row in reader:
+                if not row:
+                    continue
+                if cells and len(row) != len(cells[0]):
+                    raise DataFileError(
+                        f"{path}, line {reader.line_num}: {len(row)} cells where the first line has {len(cells[0])}"
+                    )
+                cells.append(row)
+                lines.append(reader.line_num)
+    except UnicodeDecodeError as error:
+        raise DataFileError(f"{path} is not UTF-8 text: it holds the byte {error.object[error.start]:#04x}") from None
+    except csv.Error as error:
+        raise DataFileError(f"{path}, line {reader.line_num}: {error}") from None
+    if not cells:
+        raise DataFileError(f"{path} is empty; a column of numbers is required")
+    headed = any(parse_number(cell) is None for cell in cells[0])
+    width = len(cells[0])
+    columns = tuple(cell.strip() for cell in cells[0]) if headed else tuple(str(k + 1) for k in range(width))
+    if headed and len(cells) == 1:
+        raise DataFileError(f"{path} holds only a header; rows of numbers are required below it")
+    return CsvTable(path, columns, cells[headed:], lines[headed:])

@@ -1,0 +1,219 @@
+"""Read coefficients and inputs from .npy, .npz and .csv files, and write states to them."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from recfact.errors import DataFileError
+from recfact.report.csvfile import CsvTable, read_csv
+
+Array = np.ndarray[Any, Any]
+
+SUFFIXES = (".npy", ".npz", ".csv")
+
+# What np.load raises for files that are cut short, corrupt, encrypted or claim sizes they don't have.
+_CORRUPT = (ValueError, EOFError, KeyError, OverflowError, MemoryError, NotImplementedError, RuntimeError)
+_CORRUPT_ZIP = (zipfile.BadZipFile, zlib.error)
+
+
+def split_part(source: str) -> tuple[Path, str | None]:
+    """Split FILE[:PART] into the path and the column (.csv) or array name (.npz) in it.
+
+    A file whose own name holds the colon wins.
+
+    Examples
+    --------
+    >>> split_part("gates.npz:decay")
+    (PosixPath('gates.npz'), 'decay')
+    """
+    head, colon, part = source.rpartition(":")
+    if not colon or Path(source).exists() or not head.lower().endswith(SUFFIXES):
+        return Path(source), None
+    return Path(head), part
+
+
+def read_array(source: str, name: str) -> Array:
+    """Return the numbers in the file `source`, FILE or FILE:PART.
+
+    Parameters
+    ----------
+    source : str
+        A .npy file, an .npz file (PART is an array in it) or a .csv file (PART is a column of it).
+    name : str
+        What the numbers are ("a" or "u"): the part that is read where PART isn't given and the file has several.
+
+    Returns
+    -------
+    ndarray
+        Finite numbers. Integers and booleans come as float64. A column of a .csv file has shape (n,).
+
+    Raises
+    ------
+    DataFileError
+        If the file is missing, can't be read, is of another kind, holds pickled objects, isn't numeric, is empty or
+        holds NaN or infinity. The message names the file and the place in it.
+    """
+    path, part = split_part(source)
+    _check_readable(path)
+    with _system_errors(path):
+        match path.suffix.lower():
+            case ".npy":
+                if part is not None:
+                    raise DataFileError(f"{path} is one array without named parts; drop ':{part}'")
+                with path.open("rb") as stream:
+                    return _numbers(_load_npy(stream, str(path)), str(path))
+            case ".npz":
+                return _read_npz(path, part, name)
+            case _:
+                table = read_csv(path)
+                return table.numbers(_choose(table.columns, part, name, f"{path} has several columns"))
+
+
+def read_table(source: str, name: str, other: str) -> tuple[CsvTable, str]:
+    """Return the .csv file of `source` and its value column: PART, or the only one beside the column `other`."""
+    path, part = split_part(source)
+    _check_readable(path)
+    if path.suffix.lower() != ".csv":
+        raise DataFileError(f"time steps are read from a column of a .csv file, got {path}")
+    with _system_errors(path):
+        table = read_csv(path)
+    table.index(other)
+    values = tuple(column for column in table.columns if column != other)
+    if not values:
+        raise DataFileError(f"{path} has no column beside {other!r}; one with the values is required")
+    return table, _choose(values, part, name, f"{path} has several columns beside {other!r}")
+
+
+def check_writable_kind(path: Path) -> None:
+    """Raise DataFileError unless `write_array` knows the kind of file that `path` names."""
+    if path.suffix.lower() not in SUFFIXES:
+        raise DataFileError(f"{path} must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}")
+
+
+def write_array(path: Path, x: Array) -> None:
+    """Write `x` to `path` as .npy, .npz (under the name x) or .csv (one or two axes, no header for two).
+
+    The file appears whole or not at all.
+    """
+    check_writable_kind(path)
+    with replacing(path) as stream:
+        match path.suffix.lower():
+            case ".npy":
+                np.save(stream, x, allow_pickle=False)
+            case ".npz":
+                np.savez(stream, x=x)
+            case _:
+                if x.ndim > 2 or x.dtype.kind == "c":
+                    raise DataFileError(
+                        f"a .csv file holds real numbers along one or two axes, got {x.dtype} of shape {x.shape}; "
+                        "write .npy instead"
+                    )
+                header = "x" if x.ndim < 2 else ""
+                # 9 and 17 digits give every float32 and float64 back.
+                digits = 9 if x.dtype.itemsize <= 4 else 17
+                np.savetxt(stream, x, fmt=f"%.{digits}g", delimiter=",", header=header, comments="")
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Give a stream whose contents take the place of `path` at the end, and leave `path` alone if anything fails."""
+    with _system_errors(path):
+        if path.is_dir():
+            raise DataFileError(f"{path} is a directory; name a file to write")
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            with temporary.open("xb") as stream:
+                yield stream
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+@contextmanager
+def _system_errors(path: Path) -> Iterator[None]:
+    """Turn what the operating system says about `path` into a DataFileError."""
+    try:
+        yield
+    except OSError as error:
+        raise DataFileError(f"{path}: {error.strerror or error}") from None
+
+
+def _check_readable(path: Path) -> None:
+    if not path.exists():
+        raise DataFileError(f"{path} does not exist")
+    if path.is_dir():
+        raise DataFileError(f"{path} is a directory; name a file")
+    if path.suffix.lower() not in SUFFIXES:
+        raise DataFileError(f"{path} must be a .npy, .npz or .csv file")
+
+
+def _choose(parts: tuple[str, ...], part: str | None, name: str, several: str) -> str:
+    """Return the part asked for, or the one called `name`, or the only one."""
+    if part is not None:
+        return part
+    if name in parts:
+        return name
+    if len(parts) == 1:
+        return parts[0]
+    raise DataFileError(f"{several} ({', '.join(parts)}); choose one, as in FILE:{parts[0]}")
+
+
+def _read_npz(path: Path, part: str | None, name: str) -> Array:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            parts = tuple(member.removesuffix(".npy") for member in archive.namelist() if member.endswith(".npy"))
+            if not parts:
+                raise DataFileError(f"{path} holds no arrays")
+            chosen = _choose(parts, part, name, f"{path} holds several arrays")
+            if chosen not in parts:
+                raise DataFileError(f"{path} has no array named {chosen!r}; it has {', '.join(parts)}")
+            place = f"{path}, array {chosen!r}"
+            with archive.open(f"{chosen}.npy") as stream:
+                return _numbers(_load_npy(stream, place), place)
+    except DataFileError:
+        raise
+    except (*_CORRUPT, *_CORRUPT_ZIP) as error:
+        raise DataFileError(f"{path} is not a readable .npz file: {error}") from None
+
+
+def _load_npy(stream: Any, place: str) -> Array:
+    try:
+        pickled = stream.read(1) == b"\x80"  # the protocol mark that pickles begin with
+        stream.seek(0)
+        if not pickled:
+            version = np.lib.format.read_magic(stream)
+            lib = np.lib.format
+            read_header = lib.read_array_header_1_0 if version == (1, 0) else lib.read_array_header_2_0
+            pickled = read_header(stream)[2].hasobject
+        if pickled:
+            raise DataFileError(
+                f"{place} holds pickled Python objects, which are never loaded (they can run code); save plain numbers"
+            )
+        stream.seek(0)
+        return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
+    except DataFileError:
+        raise
+    except _CORRUPT as error:
+        raise DataFileError(f"{place} is not a readable .npy array: {error}") from None
+
+
+def _numbers(array: Array, place: str) -> Array:
+    """Return `array` if it holds finite numbers, integers as float64."""
+    if array.dtype.kind not in "biufc":
+        raise DataFileError(f"{place} holds {array.dtype}, not real or complex numbers")
+    if array.size == 0:
+        raise DataFileError(f"{place} is empty: its shape is {array.shape}")
+    finite = np.isfinite(array)
+    if not finite.all():
+        index = tuple(int(k) for k in np.argwhere(~finite)[0])
+        raise DataFileError(f"{place} holds {array[index]} at index {index}; every number must be finite")
+    return array.astype(np.float64) if array.dtype.kind in "biu" else array
