@@ -1,0 +1,108 @@
+"""Sums of shifted diagonals, diag(f) Z^k: the sparse operators that the powers of AZ are.
+
+Z is the shift by one, (Z x)[i] = x[i-1]. From (AZ)^k = diag(f_k) Z^k with f_k[i] = a[i] a[i-1] ... a[i-k+1] follow
+all the operators here and the implicit squaring of Kogge and Stone: f_{j+k}[i] = f_j[i] f_k[i-j].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from recfact.factorizations.operator import Array, Operator, conjugate_of, require_sparse
+
+
+def lag_products(a: Array, lag: int) -> Array:
+    """Return the diagonal of (AZ)^lag: the products of `lag` consecutive coefficients.
+
+    Parameters
+    ----------
+    a : ndarray, shape (n,)
+        Coefficients.
+    lag : int
+        Number of factors in each product, at least 0.
+
+    Returns
+    -------
+    ndarray, shape (max(n - lag, 0),)
+        a[i] a[i-1] ... a[i-lag+1] for the rows i = lag .. n-1, in about 2 n log2(lag) multiplications.
+    """
+    if lag == 0:
+        return np.ones(len(a), dtype=int).astype(a.dtype)
+    if lag >= len(a):
+        return a[:0]
+    half = lag // 2
+    products = lag_products(a, half)
+    squared = products[half:] * products[: len(products) - half]
+    return a[lag:] * squared[:-1] if lag % 2 else squared
+
+
+class ShiftedDiagonals(Operator):
+    """A sum of shifted diagonals, sum_k diag(f_k) Z^k; negative lags shift up.
+
+    Parameters
+    ----------
+    size : int
+        Number of rows and columns n.
+    diagonals : mapping of int to ndarray, shape (n - abs(lag),)
+        The non-zero diagonals by their lag: entry [i, i - lag] for lag >= 0 counts from row i = lag, entry
+        [i, i - lag] for lag < 0 from row i = 0.
+    dtype : dtype
+        Number type of the operator.
+
+    Attributes
+    ----------
+    diagonals : dict of int to ndarray
+        The diagonals by lag.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> ShiftedDiagonals(3, {0: np.ones(3), 1: np.array([5.0, 6.0])}, np.float64).to_dense()
+    array([[1., 0., 0.],
+           [5., 1., 0.],
+           [0., 6., 1.]])
+    """
+
+    def __init__(self, size: int, diagonals: Mapping[int, Array], dtype: Any) -> None:
+        super().__init__(dtype, (size, size))
+        self.diagonals = dict(diagonals)
+
+    @property
+    def nnz(self) -> int:
+        """Number of stored entries."""
+        return sum(map(len, self.diagonals.values()))
+
+    def to_sparse(self) -> sparse.dia_array:
+        """Return the operator as a scipy.sparse array; small floats are widened to float32.
+
+        Raises
+        ------
+        DTypeError
+            If the operator holds objects, which scipy.sparse doesn't.
+        """
+        dtype = require_sparse(self.dtype)
+        stored = {lag: diagonal.astype(dtype) for lag, diagonal in self.diagonals.items() if len(diagonal)}
+        if not stored:
+            return sparse.dia_array(self.shape, dtype=dtype)
+        return sparse.diags_array(list(stored.values()), offsets=[-lag for lag in stored], shape=self.shape)
+
+    def conj(self) -> ShiftedDiagonals:
+        """Return the elementwise complex conjugate."""
+        return ShiftedDiagonals(self.shape[0], {k: conjugate_of(f) for k, f in self.diagonals.items()}, self.dtype)
+
+    def _transpose(self) -> ShiftedDiagonals:
+        return ShiftedDiagonals(self.shape[0], {-lag: f for lag, f in self.diagonals.items()}, self.dtype)
+
+    def _apply(self, x: Array) -> Array:
+        y = np.zeros(x.shape, dtype=int).astype(x.dtype)
+        for lag, diagonal in self.diagonals.items():
+            f = diagonal.astype(x.dtype, copy=False).reshape(-1, *(1,) * (x.ndim - 1))
+            if lag >= 0:
+                y[lag:] += f * x[: len(x) - lag]
+            else:
+                y[:lag] += f * x[-lag:]
+        return y

@@ -1,0 +1,70 @@
+"""Kogge-Stone: L as the product of I + (AZ)^(2^t), the binary factorization of the geometric series.
+
+Every k < 2^m is a sum of distinct powers of two, so (I + M^(2^(m-1))) ... (I + M^2)(I + M) = sum_{k < 2^m} M^k. With
+M = AZ the terms from k = n on vanish, and m = ceil(log2 n) factors give L for every n. The matrix (AZ)^s is one shifted
+diagonal f, and squaring it is elementwise: f[i] <- f[i] f[i-s].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from recfact.factorizations.factor_chain import Factor, FactorChain, working_copy
+from recfact.factorizations.operator import as_coefficients
+
+
+def doubling(n: int) -> Iterator[tuple[range, int]]:
+    """Yield the rows that change and the lag, 1, 2, 4, ... < n, of every stage."""
+    lag = 1
+    while lag < n:
+        yield range(lag, n), lag
+        lag *= 2
+
+
+class KoggeStone(FactorChain):
+    """The transfer operator as ceil(log2 n) sparse factors I + (AZ)^(2^t), the scan of Kogge and Stone.
+
+    The least depth of all algorithms here, for O(n log n) work.
+
+    Parameters
+    ----------
+    a : array_like, shape (n,)
+        Coefficients, as for `TransferOperator`; n is any number.
+
+    Attributes
+    ----------
+    factors : tuple of Factor
+        ``factors[t]`` is I + (AZ)^(2^t). They commute.
+
+    Raises
+    ------
+    ShapeError, DTypeError
+        If `a` isn't a sequence of numbers.
+
+    Notes
+    -----
+    The paper's equation 2.4 and algorithm 1; Kogge and Stone (1973). A product of coefficients that overflows meets
+    zeros of the vector as inf * 0 = NaN, where the recurrence itself may stay finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> ks = KoggeStone(np.full(6, 0.5))
+    >>> [factor.lag for factor in ks.factors]
+    [1, 2, 4]
+    >>> ks @ np.ones(6)
+    array([1.     , 1.5    , 1.75   , 1.875  , 1.9375 , 1.96875])
+    >>> ks.depth, ks.nnz, ks.work
+    (3, 11, Work(multiplications=17, additions=11))
+    """
+
+    def __init__(self, a: Any) -> None:
+        self.a = as_coefficients(a)
+        n = len(self.a)
+        products, factors, forming = working_copy(self.a)[1:], [], 0
+        for rows, lag in doubling(n):
+            factors.append(Factor(n, rows, lag, products))
+            products = products[lag:] * products[:-lag]
+            forming += len(products)
+        super().__init__(n, factors, self.a.dtype, forming)

@@ -1,0 +1,208 @@
+"""Norms of L = (I - AZ)^-1 and of I - AZ, from the absolute values of the coefficients alone.
+
+With D = diag(d), d[0] = 1, d[i] = d[i-1] times the sign (phase) of a[i], L(a) = D L(|a|) D^-1: signs and phases change
+no norm here. L(|a|) is non-negative, so its row sums solve the recurrence with inputs 1, its column sums the transposed
+one, and its squared row lengths the one with squared coefficients: all O(n).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy.linalg import eigvalsh_tridiagonal
+
+from recfact.errors import OptionError
+from recfact.factorizations.operator import Array
+from recfact.recurrence import backward, forward
+from recfact.solve import solve
+
+STURM_SAFE = 1e50
+"""Coefficients and norms up to here leave LAPACK's bisection its full relative accuracy."""
+
+
+def absolute_values(a: Array) -> Array:
+    """Return |a| of shape (n,) in float64, or in the scalars' own type for an object array."""
+    if a.dtype == object:
+        return np.asarray(np.abs(a))
+    return np.asarray(np.abs(a.astype(np.complex128 if a.dtype.kind == "c" else np.float64)))
+
+
+def row_sums(moduli: Array) -> Array:
+    """Return the row sums of L(|a|), shape (n,)."""
+    ones = np.ones_like(moduli, dtype=int)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return forward(moduli, ones) if moduli.dtype == object else np.asarray(solve(moduli, ones))
+
+
+def column_sums(moduli: Array) -> Array:
+    """Return the column sums of L(|a|), shape (n,)."""
+    ones = np.ones_like(moduli, dtype=int)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return backward(moduli, ones) if moduli.dtype == object else np.asarray(solve(moduli, ones, reverse=True))
+
+
+def transfer_norm(a: Array, ord: Any) -> Any:  # noqa: A002 - NumPy's name
+    """Return the norm of L; see `TransferOperator.norm`."""
+    moduli = absolute_values(a)
+    match check_order(ord):
+        case 1:
+            return largest(column_sums(moduli))
+        case 2:
+            return spectral_norm(moduli)
+        case "fro":
+            return frobenius_norm(moduli)
+        case _:
+            return largest(row_sums(moduli))
+
+
+def bidiagonal_norm(a: Array, ord: Any) -> Any:  # noqa: A002 - NumPy's name
+    """Return the norm of I - AZ; see `Bidiagonal.norm`."""
+    order, moduli = check_order(ord), absolute_values(a)
+    if len(moduli) <= 1:
+        return len(moduli) if moduli.dtype == object else float(len(moduli))
+    couplings = moduli[1:]
+    if order == "fro" and couplings.dtype == object:
+        return square_root(len(moduli) + sum(couplings**2))
+    if order not in (2, "fro"):
+        return largest(1 + couplings)  # in the first column and the last row the 1 stands alone
+    couplings = as_floats(couplings)
+    top = float(np.maximum(np.max(couplings), 1.0))
+    if not math.isfinite(top):
+        return top
+    if order == 2:
+        return singular_value(couplings, -1, (1.0, 1.0 + top))
+    return top * math.sqrt(len(moduli) / top / top + float(np.sum((couplings / top) ** 2)))
+
+
+def check_order(ord: Any) -> int | float | str:  # noqa: A002 - NumPy's name
+    """Return `ord` if it is 1, 2, inf or "fro"; raise OptionError otherwise."""
+    for order in (1, 2, np.inf, "fro"):
+        if isinstance(ord, str) == isinstance(order, str) and np.isscalar(ord) and ord == order:
+            return order
+    raise OptionError(f'the order of a norm must be 1, 2, numpy.inf or "fro", got {ord!r}')
+
+
+def transposed_order(ord: Any) -> int | float | str:  # noqa: A002 - NumPy's name
+    """Return the order in which the transpose has the norm that the matrix has in the order `ord`."""
+    order = check_order(ord)
+    return 1 if order == np.inf else np.inf if order == 1 else order
+
+
+def frobenius_norm(moduli: Array) -> Any:
+    """Return the square root of the sum of the squared entries of L(|a|)."""
+    if moduli.dtype == object:
+        return square_root(sum(forward(moduli**2, np.ones_like(moduli, dtype=int))))
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = float(np.sum(row_sums(moduli**2)))
+    if total != math.inf:  # an underflow is harmless: every squared row length is at least 1
+        return math.sqrt(total)
+    lengths = [1.0]
+    for coefficient in moduli[1:].tolist():
+        lengths.append(math.hypot(1.0, coefficient * lengths[-1]))
+    return math.hypot(*lengths)
+
+
+def spectral_norm(moduli: Array) -> float:
+    """Return the largest singular value of L(|a|), the reciprocal of the smallest one of I - AZ."""
+    moduli = as_floats(moduli)
+    if len(moduli) <= 1:
+        return float(len(moduli))
+    bound = math.sqrt(np.max(row_sums(moduli))) * math.sqrt(np.max(column_sums(moduli)))
+    if not math.isfinite(bound):
+        return bound
+    return 1.0 / singular_value(moduli[1:], 0, (1.0 / bound, 1.0))
+
+
+def singular_value(couplings: Array, rank: int, bracket: tuple[float, float]) -> float:
+    """Return the smallest (rank 0) or largest (rank -1) singular value of the bidiagonal matrix I - AZ.
+
+    The singular values of I - AZ and their negatives are the eigenvalues of the symmetric tridiagonal matrix with zero
+    diagonal and off-diagonal 1, |a[1]|, 1, |a[2]|, ..., 1 (Golub and Kahan, 1965). Sturm counts bisect them to the
+    last bits: a computed count is the exact one for entries changed by a few units of rounding each, which moves a
+    singular value by a relative O(n eps) at most, however small it is (Demmel and Kahan, 1990).
+
+    Parameters
+    ----------
+    couplings : ndarray of float64, shape (n - 1,)
+        |a[1]|, ..., |a[n-1]|, finite.
+    rank : {0, -1}
+        Which singular value.
+    bracket : tuple of float
+        A lower and an upper bound of it, positive.
+    """
+    n = len(couplings) + 1
+    off_diagonal = np.ones(2 * n - 1)
+    off_diagonal[1::2] = couplings
+    index = n if rank == 0 else 2 * n - 1
+    if max(np.max(couplings), 1.0 / bracket[0]) < STURM_SAFE:
+        # A tolerance next to nothing makes LAPACK stop at the relative accuracy of a double.
+        found = eigvalsh_tridiagonal(
+            np.zeros(2 * n), off_diagonal, select="i", select_range=(index, index), tol=1e-290, lapack_driver="stebz"
+        )
+        return float(found[0])
+    low, high = bracket
+    while True:
+        middle = math.sqrt(low) * math.sqrt(high)
+        if not low * (1 + 2**-50) < middle < high:
+            return middle
+        if eigenvalues_below(middle, off_diagonal.tolist()) <= index:
+            low = middle
+        else:
+            high = middle
+
+
+def eigenvalues_below(shift: float, off_diagonal: list[float]) -> int:
+    """Return how many eigenvalues of the zero-diagonal tridiagonal matrix lie below `shift`, by Sturm's count."""
+    pivot, count = -shift, 1
+    for entry in off_diagonal:
+        # Dividing before multiplying keeps squares out of the way of overflow.
+        pivot = -shift - entry / (pivot or 5e-324) * entry
+        count += pivot < 0
+    return count
+
+
+def as_floats(moduli: Array) -> Array:
+    """Return absolute values of any scalar as float64.
+
+    Raises
+    ------
+    OptionError
+        If they have no float value.
+    """
+    try:
+        return moduli.astype(np.float64)
+    except (TypeError, ValueError):
+        raise OptionError(
+            "the 2-norm is computed in float64 and needs coefficients that convert to float; ask for the order 1, "
+            'numpy.inf or "fro", which keep the scalars as they are'
+        ) from None
+
+
+def largest(values: Array) -> Any:
+    """Return the largest of non-negative numbers; 0 for none. NaN wins, as in NumPy.
+
+    Symbols give a symbolic maximum and intervals the interval that holds the maximum.
+    """
+    if values.dtype != object:
+        return float(np.max(values, initial=0.0))
+    if any(hasattr(value, "free_symbols") for value in values):
+        from sympy import Max
+
+        return Max(*values)
+    if any(hasattr(value, "delta") for value in values):
+        from mpmath import iv
+
+        intervals = [iv.mpf(value) for value in values]
+        return iv.mpf([max(value.a for value in intervals), max(value.b for value in intervals)])
+    return max(values, default=0)
+
+
+def square_root(value: Any) -> Any:
+    """Return the square root of a scalar: symbolic for symbols, else in the scalar's own arithmetic."""
+    if hasattr(value, "free_symbols"):
+        from sympy import sqrt
+
+        return sqrt(value)
+    return value**0.5
