@@ -1,0 +1,114 @@
+"""Blocks of a sequence, and the ways to solve the recurrence inside each of them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from recfact.errors import OptionError
+from recfact.factorizations.materialize import materialize
+from recfact.recurrence import forward
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """The partition of n steps into blocks of `length` steps, the last of which may be shorter.
+
+    A sequence is worked on as an array of shape (count, length, ...) with the last block filled up: coefficients by 1
+    and inputs by 0, so that the state at the end of the last block is the state at the end of the sequence.
+    """
+
+    steps: int
+    length: int
+
+    @classmethod
+    def of(cls, steps: int, length: int) -> "Blocks":
+        """Return the partition; a block longer than the sequence is cut to it."""
+        return cls(steps, max(1, min(length, steps)))
+
+    @property
+    def count(self) -> int:
+        """The number of blocks."""
+        return -(-self.steps // self.length)
+
+    def split(self, x: Array, fill: int) -> Array:
+        """Return `x` of shape (steps, ...) as (count, length, ...)."""
+        missing = self.count * self.length - self.steps
+        if missing:
+            x = np.concatenate([x, np.full((missing, *x.shape[1:]), fill, dtype=x.dtype)])
+        return np.reshape(x, (self.count, self.length, *x.shape[1:]))
+
+    def join(self, x: Array) -> Array:
+        """Return `x` of shape (count, length, ...) as (steps, ...)."""
+        return np.reshape(x, (self.count * self.length, *x.shape[2:]))[: self.steps]
+
+    def each(self, x: Array) -> tuple[Array, ...]:
+        """Return the blocks of `x` of shape (count, length), the last one cut to its own length."""
+        sizes = [min(self.length, self.steps - t * self.length) for t in range(self.count)]
+        return tuple(row[:size] for row, size in zip(x, sizes, strict=True))
+
+
+def align(a: Array, x: Array) -> Array:
+    """Return `a` with axes of size 1 appended until it has as many axes as `x`."""
+    return np.reshape(a, a.shape + (1,) * (x.ndim - a.ndim))
+
+
+def _gemm(a: Array, u: Array) -> Array:
+    columns = np.reshape(u, (*u.shape[:2], prod(u.shape[2:])))
+    return np.reshape(np.matmul(materialize(a), columns), u.shape)
+
+
+def _scan(a: Array, u: Array) -> Array:
+    factors = a.copy()
+    states = u.astype(np.result_type(a, u))
+    lag = 1
+    while lag < a.shape[1]:
+        states[:, lag:] = align(factors[:, lag:], states) * states[:, :-lag] + states[:, lag:]
+        factors[:, lag:] = factors[:, lag:] * factors[:, :-lag]
+        lag *= 2
+    return states
+
+
+def _sequential(a: Array, u: Array) -> Array:
+    steps_first = np.swapaxes(u, 0, 1)
+    return np.swapaxes(forward(align(a.T, steps_first), steps_first), 0, 1)
+
+
+SOLVERS: dict[str, Callable[[Array, Array], Array]] = {"gemm": _gemm, "scan": _scan, "sequential": _sequential}
+
+
+def check_solver(name: Any, argument: str) -> str:
+    """Return `name` if it is a way to solve; raise OptionError with the choices otherwise."""
+    if isinstance(name, str) and name in SOLVERS:
+        return name
+    raise OptionError(f"{argument} must be one of {', '.join(map(repr, SOLVERS))}, got {name!r}")
+
+
+def solve_blocks(a: Array, u: Array, solver: str, reverse: bool = False) -> Array:
+    """Solve the recurrence in every block from a zero state, in the arithmetic of the inputs.
+
+    Parameters
+    ----------
+    a : ndarray, shape (b, l)
+        Coefficients; ``a[:, 0]`` is not read.
+    u : ndarray, shape (b, l, ...)
+        Inputs.
+    solver : {"gemm", "scan", "sequential"}
+        Multiply by the materialized blocks, run the Kogge-Stone stages in all blocks at once, or run the loop.
+    reverse : bool, default False
+        Apply the transposes of the blocks.
+
+    Returns
+    -------
+    ndarray, shape (b, l, ...)
+        The states.
+    """
+    if not reverse:
+        return SOLVERS[solver](a, u)
+    # x[i] = a[i+1] x[i+1] + u[i] read from the end is the recurrence with coefficients (., a[l-1], ..., a[1]).
+    backwards = np.concatenate([a[:, :1], a[:, :0:-1]], axis=1)
+    return SOLVERS[solver](backwards, u[:, ::-1])[:, ::-1]

@@ -1,0 +1,68 @@
+"""The 2-norm of a recurrence with weighted inputs and outputs, without forming its matrix."""
+
+from math import hypot, isfinite
+
+
+def carrier_norm(outputs: list[float], factors: list[float], inputs: list[float]) -> float:
+    """Return the largest singular value of diag(outputs) (I - diag(factors) Z)^-1 diag(inputs).
+
+    Parameters
+    ----------
+    outputs, factors, inputs : list of float, length q
+        Non-negative and finite; zeros are allowed. ``factors[0]`` is not read.
+
+    Returns
+    -------
+    float
+        The norm; its relative error is a few units of rounding for each of the q steps at most.
+
+    Notes
+    -----
+    Of the recurrence z[i] = c[i] z[i-1] + r[i] y[i] with outputs p[i] z[i], the norm is the smallest sigma for which no
+    input y of any energy makes the outputs' energy exceed sigma^2 times its own. The most that can be gained from row i
+    on is X[i] z[i-1]^2, with (backwards, from X = 0)
+
+        S = (p[i] / sigma)^2 + X[i+1],    X[i] = c[i]^2 S / (1 - S r[i]^2),
+
+    as long as every 1 - S r[i]^2 is positive, and unbounded otherwise: a scalar Riccati recursion (the finite-horizon
+    bounded real lemma). Up to a factor these are the pivots of sigma^2 I - M^T M. Nothing but the pivot itself is a
+    difference, so the answer is that of a problem with entries changed by a few units of rounding.
+    """
+    if not outputs:
+        return 0.0
+    # Between the longest row and column, and the length of all entries together (the Frobenius norm).
+    row = longest_row = total = 0.0
+    for output, factor, given in zip(outputs, factors, inputs, strict=True):
+        row = hypot(factor * row, given)
+        longest_row = max(longest_row, output * row)
+        total = hypot(total, output * row)
+    column = longest_column = 0.0
+    for output, factor, given in zip(reversed(outputs), reversed([*factors[1:], 0.0]), reversed(inputs), strict=True):
+        column = hypot(factor * column, output)
+        longest_column = max(longest_column, given * column)
+    low, high = max(longest_row, longest_column), total
+    if low == 0.0 or not isfinite(high):
+        return high
+    if last_pivot(low, outputs, factors, inputs) >= 0:  # a single row or column: nothing lies between
+        return low
+    from scipy.optimize import brentq  # here, because it takes longer to import than the rest of recfact
+
+    while last_pivot(high, outputs, factors, inputs) <= 0:
+        high *= 1 + 2**-40
+    return float(brentq(last_pivot, low, high, args=(outputs, factors, inputs), xtol=5e-324, rtol=2**-50, maxiter=1000))
+
+
+def last_pivot(sigma: float, outputs: list[float], factors: list[float], inputs: list[float]) -> float:
+    """Return the last pivot 1 - S r[0]^2 of the recursion, or -1 if one before it isn't positive.
+
+    It is positive exactly if `sigma` is larger than the norm.
+    """
+    gain, pivot = 0.0, 1.0
+    for output, factor, given in zip(reversed(outputs), reversed(factors), reversed(inputs), strict=True):
+        if pivot <= 0.0:
+            return -1.0
+        supply = (output / sigma) ** 2 + gain
+        pivot = 1.0 - supply * given * given
+        if pivot > 0.0:
+            gain = factor * factor * supply / pivot
+    return pivot

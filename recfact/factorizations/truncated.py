@@ -1,0 +1,334 @@
+"""Truncated transfer operators: the band, the jagged window of B2P, and what they leave out."""
+
+import copy
+from abc import abstractmethod
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from recfact.factorizations.blocks import Blocks, align
+from recfact.factorizations.diagonals import lag_products
+from recfact.factorizations.operator import Array, Operator, as_coefficients, common_type, compute_type, require_sparse
+from recfact.factorizations.transfer import TransferOperator
+from recfact.factorizations.transposable import TransposableOperator, Transpose, as_columns, as_state
+from recfact.factorizations.truncation_error import ErrorOperator, RelativeErrorOperator
+from recfact.solve import solve
+from recfact.windows import Full, Jagged, Uniform, Window, check_window
+
+
+def truncate(a: Any, window: Window) -> "TruncatedOperator | TransferOperator":
+    """Return what a window keeps of the transfer operator.
+
+    Parameters
+    ----------
+    a : array_like, shape (n,)
+        Coefficients, any scalar.
+    window : Uniform, Jagged or Full
+        The part to keep.
+
+    Returns
+    -------
+    BandedOperator, JaggedOperator or TransferOperator
+        One for each window, in this order.
+
+    Raises
+    ------
+    ShapeError, DTypeError
+        If `a` isn't one sequence of numbers.
+    TypeError
+        If `window` isn't a window.
+
+    Examples
+    --------
+    >>> truncate(np.full(6, 0.5), Jagged(block=2))
+    <6x6 JaggedOperator with dtype=float64>
+    """
+    match check_window(window):
+        case Uniform(lags):
+            return BandedOperator(a, lags)
+        case Jagged(block, terms):
+            return JaggedOperator(a, block, terms)
+        case Full():
+            return TransferOperator(a)
+
+
+class TruncatedOperator(TransposableOperator):
+    """What the bands and the jagged windows have in common.
+
+    Row i keeps the entries with lags 0 .. K[i] - 1, and loses the state x[i - K[i]], times the coefficients since.
+
+    Parameters
+    ----------
+    a : array_like, shape (n,)
+        Coefficients, any scalar.
+    window : Uniform or Jagged
+        The part to keep.
+    """
+
+    def __init__(self, a: Any, window: Uniform | Jagged) -> None:
+        self.a, self.window = as_coefficients(a), window
+        super().__init__(self.a.dtype, (len(self.a), len(self.a)))
+
+    @abstractmethod
+    def _kept_lags(self) -> Array:
+        """Return K, shape (n,): how many entries each row keeps."""
+
+    @abstractmethod
+    def _lost_states(self) -> tuple[Array, Array]:
+        """Return the weights and the sources of `RelativeErrorOperator`."""
+
+    @property
+    def _coefficients(self) -> Array:
+        return self.a.astype(compute_type(self.dtype), copy=False)
+
+    def _apply(self, x: Array) -> Array:
+        return self._run(x, reverse=False)
+
+    def _apply_transpose(self, x: Array) -> Array:
+        return self._run(x, reverse=True)
+
+    def _run(self, x: Array, reverse: bool) -> Array:
+        a = align(self.a.astype(x.dtype, copy=False), x)
+        return np.asarray(solve(a, x, axis=0, window=self.window, reverse=reverse))
+
+    def _transpose(self) -> Operator:
+        return TruncatedTranspose(self)
+
+    def conj(self) -> "TruncatedOperator":
+        """Return the truncation of the conjugate coefficients."""
+        conjugate = copy.copy(self)
+        conjugate.__dict__.pop("_relative_error", None)
+        conjugate.a = np.asarray(np.conj(self.a))
+        return conjugate
+
+    @property
+    def nnz(self) -> int:
+        """Number of entries inside the window."""
+        return int(self._kept_lags().sum())
+
+    def _diagonals(self) -> Iterator[tuple[Array, Array, Array]]:
+        """Yield the rows, columns and values of the entries kept, lag by lag."""
+        kept, a = self._kept_lags(), self._coefficients
+        products = lag_products(a, 0)
+        for lag in range(max(kept, default=0)):
+            rows = np.flatnonzero(kept > lag)
+            yield rows, rows - lag, products[rows - lag]
+            products = a[lag + 1 :] * products[:-1]
+
+    def to_dense(self) -> Array:
+        """Return the matrix as a dense array of the operator's dtype, zero outside the window."""
+        dense = np.zeros(self.shape, dtype=self.dtype)
+        for rows, columns, values in self._diagonals():
+            dense[rows, columns] = values
+        return dense
+
+    def to_sparse(self) -> sparse.csr_array:
+        """Return the matrix as a scipy.sparse array with the entries of the window; small floats become float32.
+
+        Raises
+        ------
+        DTypeError
+            If the operator holds objects, which scipy.sparse doesn't.
+        """
+        dtype = require_sparse(self.dtype)
+        entries = [np.concatenate(parts) for parts in zip(*self._diagonals(), strict=True)]
+        if not entries:
+            return sparse.csr_array(self.shape, dtype=dtype)
+        rows, columns, values = entries
+        return sparse.coo_array((values.astype(dtype), (rows, columns)), shape=self.shape).tocsr()
+
+    @cached_property
+    def _relative_error(self) -> RelativeErrorOperator:
+        return RelativeErrorOperator(len(self.a), *self._lost_states(), self.dtype)
+
+    def relative_error_operator(self) -> RelativeErrorOperator:
+        """Return the N with x - x~ = N x and L~ = (I - N) L."""
+        return self._relative_error
+
+    def error_operator(self) -> ErrorOperator:
+        """Return E = L - L~ = N L, with x - x~ = E u."""
+        return ErrorOperator(self.a, self._relative_error)
+
+    def error(self, u: Any, x0: Any = None) -> Array:
+        """Return the error x - x~ of the truncated states, from the states that are lost rather than by subtraction.
+
+        Parameters
+        ----------
+        u : array_like, shape (n,) or (n, m)
+            Inputs.
+        x0 : scalar or array_like, shape (m,), optional
+            State before the first step. It counts as part of the first input, u[0] + a[0] x0, as in `recfact.solve`.
+
+        Returns
+        -------
+        ndarray, shape (n,) or (n, m)
+            Zero wherever the window reaches back to the first input. Costs O(n log(lags)) for a band and O(n) for a
+            jagged window.
+
+        Raises
+        ------
+        ShapeError
+            If `u` has another shape, or `x0` doesn't broadcast against a row of it.
+
+        Examples
+        --------
+        >>> JaggedOperator(np.full(6, 0.5), block=2).error(np.ones(6))
+        array([0.     , 0.     , 0.     , 0.     , 0.1875 , 0.09375])
+        """
+        if x0 is None:
+            return np.asarray(self.error_operator() @ np.asarray(u))
+        state = np.asarray(x0)
+        columns, dtype = as_columns(u, len(self.a), common_type(self.dtype, state.dtype))
+        if len(columns):
+            columns[0] = self._coefficients[0] * as_state(state, columns) + columns[0]
+        return self.error_operator()._apply(columns).astype(dtype, copy=False)
+
+    def error_norm(self, ord: Any = 2) -> Any:  # noqa: A002 - NumPy's name
+        """Return a norm of E = L - L~, the worst error for inputs of norm 1: `ErrorOperator.norm`.
+
+        Parameters
+        ----------
+        ord : {1, 2, numpy.inf, "fro"}, default 2
+            Which norm.
+
+        Examples
+        --------
+        >>> from fractions import Fraction
+        >>> JaggedOperator([Fraction(1, 2)] * 16, block=4).error_norm(np.inf)
+        Fraction(255, 4096)
+        """
+        return self.error_operator().norm(ord)
+
+    def relative_error_norm(self, ord: Any = 2) -> Any:  # noqa: A002 - NumPy's name
+        """Return a norm of N, the worst error for states of norm 1: `RelativeErrorOperator.norm`.
+
+        Parameters
+        ----------
+        ord : {1, 2, numpy.inf, "fro"}, default 2
+            Which norm.
+
+        Examples
+        --------
+        >>> float(BandedOperator(np.full(16, 0.5), lags=4).relative_error_norm(2))
+        0.0625
+        """
+        return self._relative_error.norm(ord)
+
+
+class TruncatedTranspose(Transpose):
+    """The transpose of a truncated operator.
+
+    Parameters
+    ----------
+    operator : TruncatedOperator
+        The operator to transpose.
+    """
+
+    operator: TruncatedOperator
+
+    def to_sparse(self) -> sparse.csc_array:
+        """Return the matrix as a scipy.sparse array; see `TruncatedOperator.to_sparse`."""
+        return self.operator.to_sparse().T
+
+
+class BandedOperator(TruncatedOperator):
+    """The uniform window: the diagonals with lags 0 .. lags-1 of L, L~ = I + AZ + ... + (AZ)^(lags-1).
+
+    Its error is exactly L - L~ = (AZ)^lags L: row i loses a[i] ... a[i-lags+1] x[i-lags].
+
+    Parameters
+    ----------
+    a : array_like, shape (n,)
+        Coefficients, any scalar.
+    lags : int
+        Number of diagonals kept, at least 1. The paper's text speaks of "lags up to k" for its k terms (section 4.1).
+
+    Raises
+    ------
+    ShapeError, DTypeError
+        If `a` isn't one sequence of numbers.
+    TypeError, OptionError
+        If `lags` isn't a positive integer.
+
+    Examples
+    --------
+    >>> BandedOperator([9.0, 2.0, 3.0, 5.0], lags=2).to_dense()
+    array([[1., 0., 0., 0.],
+           [2., 1., 0., 0.],
+           [0., 3., 1., 0.],
+           [0., 0., 5., 1.]])
+    """
+
+    def __init__(self, a: Any, lags: int) -> None:
+        window = Uniform(lags)
+        super().__init__(a, window)
+        self.lags = window.lags
+
+    def _kept_lags(self) -> Array:
+        return np.minimum(np.arange(1, len(self.a) + 1), self.lags)
+
+    def _lost_states(self) -> tuple[Array, Array]:
+        weights = lag_products(self._coefficients, self.lags)
+        return weights, np.arange(len(weights))
+
+
+class JaggedOperator(TruncatedOperator):
+    """The jagged window: each block and what the `terms` blocks before it pass on; the B2P operator for terms=1.
+
+    With the parts of `Hierarchical` it is L~ = D + G Z T_m R, T_m = I + CZ + ... + (CZ)^(m-1) being the first m terms
+    of the carrier operator. Step k (from 0) of block t keeps the lags 0 .. m l + k, as the band of m l + k + 1 lags
+    does, and its error is exactly g[t][k] c[t-1] ... c[t-m] s[t-m-1], a propagated carrier.
+
+    Parameters
+    ----------
+    a : array_like, shape (n,)
+        Coefficients, any scalar.
+    block : int
+        Block length l, at least 1. The last block may be shorter.
+    terms : int, default 1
+        Carrier terms m; 0 keeps the blocks alone.
+
+    Raises
+    ------
+    ShapeError, DTypeError
+        If `a` isn't one sequence of numbers.
+    TypeError, OptionError
+        If `block` or `terms` isn't an integer in its range.
+
+    Notes
+    -----
+    Section 4.2 of the paper. The first (m + 1) l steps have no error, an initial state being part of the first input.
+
+    Examples
+    --------
+    >>> JaggedOperator([9.0, 2.0, 3.0, 5.0, 2.0], block=2).to_dense()
+    array([[ 1.,  0.,  0.,  0.,  0.],
+           [ 2.,  1.,  0.,  0.,  0.],
+           [ 6.,  3.,  1.,  0.,  0.],
+           [30., 15.,  5.,  1.,  0.],
+           [ 0.,  0., 10.,  2.,  1.]])
+    """
+
+    def __init__(self, a: Any, block: int, terms: int = 1) -> None:
+        window = Jagged(block, terms)
+        super().__init__(a, window)
+        self.block, self.terms = window.block, window.terms
+
+    def _kept_lags(self) -> Array:
+        steps = np.arange(len(self.a))
+        return np.asarray(np.minimum(steps, self.terms * self.block + steps % self.block) + 1)
+
+    def _lost_states(self) -> tuple[Array, Array]:
+        a, blocks = self._coefficients, Blocks.of(len(self.a), self.block)
+        rows = max(0, len(a) - (self.terms + 1) * self.block)
+        if rows == 0:
+            return a[:0], np.arange(0)
+        propagation = np.multiply.accumulate(blocks.split(a, 1), axis=1)
+        # c[t-1] ... c[t-m] for t = m+1 .. b-1.
+        attenuation = lag_products(propagation[:, -1], self.terms)[:-1]
+        weights = propagation[self.terms + 1 :] * attenuation[:, None]
+        ends = np.arange(1, len(attenuation) + 1) * self.block - 1
+        return weights.reshape(-1)[:rows], np.repeat(ends, self.block)[:rows]

@@ -1,0 +1,190 @@
+"""What a truncation leaves out, exactly: the error operators E = L - L~ and N in L~ = (I - N) L."""
+
+from math import hypot
+from typing import Any
+
+import numpy as np
+
+from recfact.factorizations.blocks import align
+from recfact.factorizations.carrier_norm import carrier_norm
+from recfact.factorizations.norms import (
+    absolute_values,
+    as_floats,
+    check_order,
+    largest,
+    row_sums,
+    square_root,
+)
+from recfact.factorizations.operator import Array, DType
+from recfact.factorizations.transposable import TransposableOperator
+from recfact.recurrence import backward, forward
+from recfact.solve import solve
+
+
+class RelativeErrorOperator(TransposableOperator):
+    """The N of L~ = (I - N) L: it turns the exact states into the error, x - x~ = N x.
+
+    A row that the window cuts off loses one state, multiplied by the coefficients since: (N x)[i] = w[i] x[j[i]]. The
+    rows that lose the same state follow each other, so rows of different states and their columns are disjoint, and
+    every norm of N is closed.
+
+    Parameters
+    ----------
+    size : int
+        Number of rows and columns n.
+    weights : ndarray, shape (q,)
+        w of the last q rows; the others lose nothing.
+    sources : ndarray of int, shape (q,)
+        j of those rows, not decreasing.
+    dtype : dtype
+        Number type of the operator.
+    """
+
+    def __init__(self, size: int, weights: Array, sources: Array, dtype: DType) -> None:
+        super().__init__(dtype, (size, size))
+        self.weights, self.sources = weights, sources
+
+    @property
+    def starts(self) -> Array:
+        """Positions in `weights` where the rows of another state begin."""
+        return np.flatnonzero(np.diff(self.sources, prepend=-1))
+
+    def _apply(self, x: Array) -> Array:
+        y = np.zeros(x.shape, dtype=x.dtype)
+        y[len(y) - len(self.weights) :] = align(self.weights, x) * x[self.sources]
+        return y
+
+    def _apply_transpose(self, x: Array) -> Array:
+        return self.collect(align(self.weights, x) * x[len(x) - len(self.weights) :])
+
+    def collect(self, values: Array) -> Array:
+        """Return the sums of `values`, shape (q, ...), over the rows of each state, in the place of that state."""
+        sums = np.zeros((self.shape[0], *values.shape[1:]), dtype=values.dtype)
+        if len(values):
+            starts = self.starts
+            sums[self.sources[starts]] = np.add.reduceat(values, starts, axis=0)
+        return sums
+
+    def lengths(self, weights: Array) -> Array:
+        """Return the Euclidean length of `weights` over the rows of each state, one per state."""
+        if len(weights) == 0:
+            return weights
+        if weights.dtype != object:
+            return np.hypot.reduceat(weights, self.starts)
+        return np.asarray(np.frompyfunc(square_root, 1, 1)(np.add.reduceat(weights * weights, self.starts)))
+
+    def norm(self, ord: Any = 2) -> Any:  # noqa: A002 - NumPy's name
+        """Return a norm of N; O(n), closed for all four orders.
+
+        Parameters
+        ----------
+        ord : {1, 2, numpy.inf, "fro"}, default 2
+            Which norm.
+
+        Returns
+        -------
+        float or scalar
+            A float; for object arrays a scalar of their own kind.
+
+        Raises
+        ------
+        OptionError
+            If `ord` is none of these.
+        """
+        weights = absolute_values(self.weights)
+        match check_order(ord):
+            case 1:
+                return largest(self.collect(weights))
+            case 2:
+                return largest(self.lengths(weights))
+            case "fro":
+                return square_root(sum(weights * weights)) if weights.dtype == object else hypot(*weights)
+            case _:
+                return largest(weights)
+
+
+class ErrorOperator(TransposableOperator):
+    """The E = L - L~ = N L that turns inputs into the error of the truncated states, x - x~ = E u.
+
+    Nothing is subtracted: the error is as accurate, relative to itself, as a state is.
+
+    Parameters
+    ----------
+    a : ndarray, shape (n,)
+        Coefficients.
+    relative : RelativeErrorOperator
+        N.
+    """
+
+    def __init__(self, a: Array, relative: RelativeErrorOperator) -> None:
+        super().__init__(a.dtype, relative.shape)
+        self.a, self.relative = a, relative
+
+    def _apply(self, x: Array) -> Array:
+        return self.relative._apply(np.asarray(solve(self._coefficients(x), x, axis=0)))
+
+    def _apply_transpose(self, x: Array) -> Array:
+        return np.asarray(solve(self._coefficients(x), self.relative._apply_transpose(x), axis=0, reverse=True))
+
+    def _coefficients(self, x: Array) -> Array:
+        return align(self.a.astype(x.dtype, copy=False), x)
+
+    def norm(self, ord: Any = 2) -> Any:  # noqa: A002 - NumPy's name
+        """Return a norm of E; the signs (phases) of the coefficients don't matter.
+
+        Parameters
+        ----------
+        ord : {1, 2, numpy.inf, "fro"}, default 2
+            1, inf and "fro" are recurrences in |a|, O(n). 2 takes some ten passes over the cut-off states, see
+            `carrier_norm`; its relative error is a few units of rounding a step.
+
+        Returns
+        -------
+        float or scalar
+            A float; for object arrays and orders other than 2 a scalar of their own kind.
+
+        Raises
+        ------
+        OptionError
+            If `ord` is none of these, or 2 for scalars without a float value.
+        """
+        order, moduli, weights = check_order(ord), absolute_values(self.a), absolute_values(self.relative.weights)
+        sources = self.relative.sources
+        match order:
+            case 1:
+                lost = self.relative.collect(weights)
+                return largest(backward(moduli, lost) if lost.dtype == object else solve(moduli, lost, reverse=True))
+            case 2:
+                return self._spectral_norm(as_floats(moduli), as_floats(weights))
+            case "fro" if moduli.dtype == object:
+                squares = forward(moduli * moduli, np.ones_like(moduli, dtype=int))
+                return square_root(sum(weights * weights * squares[sources]))
+            case "fro":
+                return hypot(*(weights * row_lengths(moduli)[sources]))
+            case _:
+                return largest(weights * row_sums(moduli)[sources])
+
+    def _spectral_norm(self, moduli: Array, weights: Array) -> float:
+        """Return the largest singular value, from one row and one column for each state that is lost.
+
+        The rows of E that lose the same state are multiples of one row of L; the columns of the inputs between two
+        such states are multiples of one column in all later rows. Each bundle has the norm of its vector of factors.
+        """
+        if len(weights) == 0:
+            return 0.0
+        states = self.relative.sources[self.relative.starts]
+        begins = np.append(0, states[:-1] + 1)
+        restarted = moduli[: states[-1] + 1].copy()
+        factors = np.multiply.reduceat(restarted, begins)
+        restarted[begins] = 0.0
+        inputs = row_lengths(restarted)[states]
+        return carrier_norm(self.relative.lengths(weights).tolist(), factors.tolist(), inputs.tolist())
+
+
+def row_lengths(moduli: Array) -> Array:
+    """Return the Euclidean lengths of the rows of L(|a|), shape (n,), without squares that overflow."""
+    length, lengths = 0.0, np.empty(len(moduli))
+    for row, coefficient in enumerate(moduli.tolist()):
+        length = hypot(1.0, coefficient * length)
+        lengths[row] = length
+    return lengths
