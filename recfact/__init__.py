@@ -1,8 +1,27 @@
 """recfact: the recurrence x_i = a_i x_{i-1} + u_i as a matrix, its factors, its windows, and a fast solver."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from recfact.solve import solve
 from recfact.windows import Full, Jagged, Uniform
 
+if TYPE_CHECKING:
+    from recfact.factorizations import BrentKung, KoggeStone, TransferOperator, cost_table
+
 __version__ = "0.1.0"
 
-__all__ = ["Full", "Jagged", "Uniform", "solve"]
+__all__ = ["BrentKung", "Full", "Jagged", "KoggeStone", "TransferOperator", "Uniform", "cost_table", "solve"]
+
+# The operators import scipy.sparse.linalg, which takes longer than everything else; who only solves doesn't wait for it.
+_FACTORIZATIONS = {"BrentKung", "KoggeStone", "TransferOperator", "cost_table"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _FACTORIZATIONS:
+        return getattr(import_module("recfact.factorizations"), name)
+    raise AttributeError(f"module 'recfact' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
