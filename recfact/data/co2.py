@@ -76,7 +76,7 @@ def load_co2() -> Record:
     return Record(
         time=np.array([row["date"] for row in rows], dtype="datetime64[D]"),
         value=np.array([float(row["co2"]) for row in rows]),
-        name="co2",
+        name="CO₂",
         unit="ppm",
-        title="Weekly CO2 at Mauna Loa, 1958 to 2001",
+        title="Weekly CO₂ at Mauna Loa, 1958 to 2001",
     )

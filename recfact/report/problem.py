@@ -32,6 +32,8 @@ class Problem:
         The measured values that the states smooth.
     unit : str
         Unit of the states, empty if unknown.
+    tau : float, optional
+        Time constant in seconds, where the recurrence is an exponential average.
     """
 
     a: Array
@@ -41,6 +43,7 @@ class Problem:
     time: Array | None = None
     value: Array | None = None
     unit: str = ""
+    tau: float | None = None
 
 
 def bundled_problem(tau: float = DEFAULT_TAU) -> Problem:
@@ -52,12 +55,13 @@ def bundled_problem(tau: float = DEFAULT_TAU) -> Problem:
         u=u,
         title=f"{record.title}, averaged over {duration(tau)}",
         source=(
-            f"Bundled record of {len(a)} measured weeks (Keeling and Whorf 2004), smoothed by an exponential average "
-            f"over uneven steps: a_i = exp(-dt_i / tau) and u_i = (1 - a_i) y_i with tau = {duration(tau)}."
+            f"The bundled record of {len(a)} measured weeks (Keeling and Whorf 2004), smoothed by an exponential "
+            f"average over its uneven steps with the time constant tau = {duration(tau)}."
         ),
         time=record.time,
         value=record.value,
         unit=record.unit,
+        tau=tau,
     )
 
 
@@ -118,11 +122,12 @@ def problem_from_record(record: str, dt: str, tau: float) -> Problem:
         u=u,
         title=f"{column} of {table.path.name}, averaged over {duration(tau)}",
         source=(
-            f"Column {column!r} of {table.path}, smoothed by an exponential average over the steps of column {dt!r}: "
-            f"a_i = exp(-dt_i / tau) and u_i = (1 - a_i) y_i with tau = {duration(tau)}."
+            f"Column {column!r} of {table.path}, smoothed by an exponential average over the steps of column {dt!r} "
+            f"with the time constant tau = {duration(tau)}."
         ),
         time=time,
         value=value,
+        tau=tau,
     )
 
 

@@ -1,0 +1,106 @@
+"""Put a report together: solve the recurrence, describe it, and try the windows on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+import recfact
+from recfact.factorizations.cost import CostTable, cost_table
+from recfact.report.costs import WindowCost, standard_windows, window_costs
+from recfact.report.problem import Problem
+from recfact.report.summary import Summary, summarize, transfer_operator
+from recfact.report.words import findings
+from recfact.solve import solve
+from recfact.windows import Jagged, Uniform, Window, positive_integer
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """Everything that the page, the terminal and the JSON text say about a recurrence.
+
+    Parameters
+    ----------
+    problem : Problem
+        The recurrence.
+    block : int
+        Block length that the report looks at closely.
+    x : ndarray, shape (n,)
+        Exact states.
+    states : dict of window to ndarray, shape (n,)
+        Truncated states of the windows that are drawn.
+    summary : Summary
+        Its numbers.
+    costs : list of WindowCost
+        What the windows would cost.
+    algorithms : CostTable
+        What the algorithms that solve it would cost.
+    """
+
+    problem: Problem
+    block: int
+    x: Array
+    states: dict[Window, Array]
+    summary: Summary
+    costs: list[WindowCost]
+    algorithms: CostTable
+
+    @property
+    def findings(self) -> list[str]:
+        """What the numbers say, in sentences."""
+        return findings(self.summary, self.costs, self.block)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON: the same keys in every release of one major version."""
+        return {
+            "recfact": recfact.__version__,
+            "title": self.problem.title,
+            "source": self.problem.source,
+            "block": self.block,
+            "recurrence": self.summary.as_dict(),
+            "windows": [cost.as_dict() for cost in self.costs],
+            "algorithms": [asdict(cost) for cost in self.algorithms],
+            "findings": self.findings,
+        }
+
+
+def build_report(problem: Problem, block: int = 16, step: Callable[[str], None] = lambda _: None) -> Report:
+    """Return the report on `problem`.
+
+    Parameters
+    ----------
+    problem : Problem
+        The recurrence.
+    block : int, default 16
+        Block length to look at closely.
+    step : callable, optional
+        Called with a word on what comes next, for a progress bar: `report_steps` times in all.
+
+    Examples
+    --------
+    >>> from recfact.report.problem import bundled_problem
+    >>> report = build_report(bundled_problem(), block=16)
+    >>> report.summary.n, report.summary.horizon, len(report.costs)
+    (2225, 154, 24)
+    """
+    block = positive_integer(block, "block")
+    step("solving")
+    x = np.asarray(solve(problem.a, problem.u))
+    drawn: tuple[Window, ...] = (Jagged(block), Uniform(block), Jagged(block, 2))
+    states = {window: np.asarray(solve(problem.a, problem.u, window=window)) for window in drawn}
+    step("measuring norms and horizon")
+    transfer, warning = transfer_operator(problem.a)
+    summary = summarize(transfer, x, warning)
+    windows = standard_windows(len(x), block)
+    costs = window_costs(transfer, problem.u, x, windows, lambda: step("trying windows"))
+    return Report(problem, block, x, states, summary, costs, cost_table(len(x), block=block))
+
+
+def report_steps(problem: Problem, block: int) -> int:
+    """Return how often `build_report` calls its `step`."""
+    return 2 + len(standard_windows(len(problem.a), block))

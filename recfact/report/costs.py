@@ -1,0 +1,138 @@
+"""What a window would cost in accuracy and save in reach, for the recurrence at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from recfact.factorizations import TransferOperator
+from recfact.windows import Full, Jagged, Uniform, Window
+
+Array = np.ndarray[Any, Any]
+
+BLOCKS = (8, 16, 32, 64, 128, 256)
+TERMS = (1, 2, 3)
+
+
+@dataclass(frozen=True)
+class WindowCost:
+    """What one window changes.
+
+    Parameters
+    ----------
+    window : Uniform or Jagged
+        The window.
+    max_error : float
+        Largest change of a state, max |x - x~|, for the inputs at hand.
+    relative_error : float
+        The same over the largest state, max |x - x~| / max |x|; 0 where all states are 0.
+    error_norm : float
+        Largest change that any inputs up to 1 in magnitude can see: the infinity norm of L - L~.
+    relative_error_norm : float
+        Largest relative change for any inputs: the infinity norm of N in L~ = (I - N) L.
+    kept : float
+        Share of the entries on and below the diagonal of L that the window keeps.
+    reach : int
+        Most inputs that a state depends on, its own included: what must be read or waited for instead of all n.
+    """
+
+    window: Uniform | Jagged
+    max_error: float
+    relative_error: float
+    error_norm: float
+    relative_error_norm: float
+    kept: float
+    reach: int
+
+    @property
+    def name(self) -> str:
+        """The window as it is typed: Jagged(16), Jagged(16, terms=2), Uniform(16)."""
+        return window_name(self.window)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        window = self.window
+        kind = {"block": window.block, "terms": window.terms} if isinstance(window, Jagged) else {"lags": window.lags}
+        values = {key: value for key, value in asdict(self).items() if key != "window"}
+        return {"window": self.name, "kind": type(window).__name__.lower(), **kind, **values}
+
+
+def standard_windows(n: int, block: int) -> list[Uniform | Jagged]:
+    """Return the windows that a report compares: blocks of 8 to 256 and `block`, with 1 to 3 terms and as a band.
+
+    Windows that already keep everything of n steps are left out, but for the smallest of them.
+    """
+    lengths = sorted({*BLOCKS, block})
+    lengths = [length for k, length in enumerate(lengths) if k == 0 or lengths[k - 1] < n]
+    jagged: list[Uniform | Jagged] = [Jagged(length, terms) for terms in TERMS for length in lengths]
+    return [*jagged, *(Uniform(length) for length in lengths)]
+
+
+def window_costs(
+    transfer: TransferOperator, u: Array, x: Array, windows: Iterable[Uniform | Jagged], step: Callable[[], None]
+) -> list[WindowCost]:
+    """Return what each of `windows` changes in the states `x` of the inputs `u`.
+
+    Parameters
+    ----------
+    transfer : TransferOperator
+        The exact operator, n by n.
+    u, x : ndarray, shape (n,)
+        Inputs and exact states.
+    windows : iterable of windows
+        What to compare.
+    step : callable
+        Called after each window, for a progress bar.
+    """
+    n = len(u)
+    largest = float(np.abs(x).max(initial=0.0))
+    costs = []
+    for window in windows:
+        truncated: Any = transfer.truncate(window)
+        error = float(np.abs(truncated.error(u)).max(initial=0.0))
+        costs.append(
+            WindowCost(
+                window=window,
+                max_error=error,
+                relative_error=error / largest if largest > 0 else 0.0,
+                error_norm=float(truncated.error_norm(np.inf)),
+                relative_error_norm=float(truncated.relative_error_norm(np.inf)),
+                kept=truncated.nnz / (n * (n + 1) // 2),
+                reach=min(n, window_reach(window)),
+            )
+        )
+        step()
+    return costs
+
+
+def window_reach(window: Uniform | Jagged) -> int:
+    """Return how many inputs the best served state of `window` sees.
+
+    Examples
+    --------
+    >>> window_reach(Uniform(5)), window_reach(Jagged(16)), window_reach(Jagged(16, terms=0))
+    (5, 32, 16)
+    """
+    return window.lags if isinstance(window, Uniform) else window.block * (window.terms + 1)
+
+
+def window_name(window: Window) -> str:
+    """Return `window` as it is typed.
+
+    Examples
+    --------
+    >>> window_name(Jagged(16)), window_name(Jagged(16, 2)), window_name(Uniform(5)), window_name(Full())
+    ('Jagged(16)', 'Jagged(16, terms=2)', 'Uniform(5)', 'Full()')
+    """
+    match window:
+        case Full():
+            return "Full()"
+        case Uniform(lags):
+            return f"Uniform({lags})"
+        case Jagged(block, 1):
+            return f"Jagged({block})"
+        case Jagged(block, terms):
+            return f"Jagged({block}, terms={terms})"

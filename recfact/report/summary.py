@@ -1,0 +1,143 @@
+"""What a recurrence is, in numbers: its coefficients, norms, growth and horizon."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from recfact.errors import GrowthWarning
+from recfact.factorizations import TransferOperator
+from recfact.report.horizon import horizons, row_growth
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The numbers that describe one recurrence.
+
+    All coefficients but the first are counted: the first multiplies the initial state and isn't part of L.
+
+    Parameters
+    ----------
+    n : int
+        Length of the sequence.
+    dtype : str
+        Number type of the coefficients.
+    eps : float
+        Spacing of that type at 1.
+    smallest, largest : float
+        Range of the coefficients; of their magnitudes where they are complex.
+    median : float
+        Median magnitude of the coefficients.
+    zeros, negative, above_one : int
+        How many coefficients are 0 (resets), below 0, and above 1 in magnitude.
+    growth : float
+        Largest magnitude of an entry of L: the most that one input is amplified in one state.
+    norm_1, norm_inf, norm_2 : float
+        Norms of L.
+    cond_1, cond_inf, cond_2 : float
+        Condition numbers of I - AZ in these norms.
+    nilpotency_index : int
+        Smallest k with (AZ)^k = 0.
+    horizon : int
+        Largest lag at which an entry of L is at least `eps` in magnitude.
+    median_horizon : int
+        The same for the median row.
+    largest_state : float
+        Largest magnitude of a state.
+    warning : str
+        What the operator warns about; empty if nothing.
+    """
+
+    n: int
+    dtype: str
+    eps: float
+    smallest: float
+    largest: float
+    median: float
+    zeros: int
+    negative: int
+    above_one: int
+    growth: float
+    norm_1: float
+    norm_inf: float
+    norm_2: float
+    cond_1: float
+    cond_inf: float
+    cond_2: float
+    nilpotency_index: int
+    horizon: int
+    median_horizon: int
+    largest_state: float
+    warning: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return asdict(self)
+
+
+def transfer_operator(a: Array) -> tuple[TransferOperator, str]:
+    """Return the transfer operator of `a`, and the text of its growth warning, empty if it gives none."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", GrowthWarning)
+        transfer = TransferOperator(a)
+    return transfer, "".join(str(warning.message) for warning in caught)
+
+
+def summarize(transfer: TransferOperator, x: Array, warning: str = "") -> Summary:
+    """Return the numbers that describe the recurrence of `transfer`, whose states are `x`.
+
+    Parameters
+    ----------
+    transfer : TransferOperator
+        The operator, n by n with n >= 1, in real or complex floats.
+    x : ndarray, shape (n,)
+        The states.
+    warning : str
+        What `transfer_operator` said.
+
+    Examples
+    --------
+    >>> from recfact.recurrence import forward
+    >>> a = np.full(64, 0.5)
+    >>> s = summarize(TransferOperator(a), forward(a, np.ones(64)))
+    >>> s.n, s.smallest, s.norm_inf, s.horizon, s.median_horizon
+    (64, 0.5, 2.0, 52, 31)
+    """
+    a = transfer.a
+    inner = a[1:]
+    magnitude = np.abs(inner).astype(np.float64)
+    ordered = magnitude if a.dtype.kind == "c" else inner.astype(np.float64)
+    if len(inner) == 0:
+        magnitude = ordered = np.zeros(1)
+    eps = float(ml_dtypes.finfo(a.dtype).eps)
+    reach = horizons(a, eps)
+    return Summary(
+        n=len(a),
+        dtype=str(a.dtype),
+        eps=eps,
+        smallest=float(ordered.min()),
+        largest=float(ordered.max()),
+        median=float(np.median(magnitude)),
+        zeros=int((inner == 0).sum()),
+        negative=0 if a.dtype.kind == "c" else int((inner < 0).sum()),
+        above_one=int((magnitude > 1).sum()),
+        growth=float(row_growth(a).max()),
+        norm_1=float(transfer.norm(1)),
+        norm_inf=float(transfer.norm(np.inf)),
+        norm_2=float(transfer.norm(2)),
+        cond_1=float(transfer.cond(1)),
+        cond_inf=float(transfer.cond(np.inf)),
+        cond_2=float(transfer.cond(2)),
+        nilpotency_index=transfer.nilpotency_index,
+        horizon=int(reach.max()),
+        median_horizon=int(np.median(reach)),
+        largest_state=float(np.abs(x).max()),
+        warning=warning,
+    )

@@ -1,0 +1,116 @@
+"""Numbers as people read them, and what the numbers of a recurrence say in sentences."""
+
+from __future__ import annotations
+
+import math
+
+from recfact.report.costs import WindowCost
+from recfact.report.summary import Summary
+from recfact.windows import Jagged, Uniform
+
+_DIGITS, _RAISED = "−0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"
+
+
+def number(value: float) -> str:
+    """Return `value` in three significant digits, very large and very small ones with a power of ten.
+
+    Examples
+    --------
+    >>> number(0.79188), number(2225), number(1.234e-7), number(0.0), number(float("inf")), number(-120000.0)
+    ('0.792', '2225', '1.23×10⁻⁷', '0', '∞', '−1.20×10⁵')
+    """
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else ("∞" if value > 0 else "−∞")
+    if isinstance(value, int) or (value == int(value) and abs(value) < 1e5):
+        text = f"{int(value)}"
+    elif 1e-4 <= abs(value) < 1e5:
+        text = f"{value:#.3g}".rstrip(".") if abs(value) < 999.5 else f"{value:.0f}"
+    else:
+        mantissa, exponent = f"{value:.2e}".split("e")
+        text = f"{mantissa}×{power_of_ten(int(exponent))}"
+    return text.replace("-", "−")
+
+
+def power_of_ten(exponent: int) -> str:
+    """Return 10 to the `exponent` with its exponent raised.
+
+    Examples
+    --------
+    >>> power_of_ten(-3), power_of_ten(0)
+    ('10⁻³', '1')
+    """
+    digits = str(exponent).replace("-", "−")
+    return "1" if exponent == 0 else "10" + digits.translate(str.maketrans(_DIGITS, _RAISED))
+
+
+def raised(digits: str) -> str:
+    """Return raised digits as plain ones.
+
+    Examples
+    --------
+    >>> raised("⁻¹⁶")
+    '−16'
+    """
+    return digits.translate(str.maketrans(_RAISED, _DIGITS))
+
+
+def percent(share: float) -> str:
+    """Return `share` as a percentage.
+
+    Examples
+    --------
+    >>> percent(0.0692), percent(1.0), percent(0.0), percent(3e-7)
+    ('6.9 %', '100 %', '0 %', '3.00×10⁻⁵ %')
+    """
+    value = 100 * share
+    if value != 0 and abs(value) < 0.01:
+        return f"{number(value)} %"
+    return f"{value:.0f} %" if value >= 10 or value == 0 else f"{value:#.2g} %"
+
+
+def findings(summary: Summary, costs: list[WindowCost], block: int) -> list[str]:
+    """Return what the numbers say, in sentences: horizon, amplification, the window asked for, the window to choose."""
+    said = [_horizon(summary), _amplification(summary)]
+    if summary.zeros:
+        said.append(
+            f"{summary.zeros} coefficients are exactly 0: each starts the sequence anew, and the longest stretch "
+            f"between two such resets is {summary.nilpotency_index} steps."
+        )
+    chosen = next(cost for cost in costs if cost.window == Jagged(block))
+    if chosen.relative_error == 0:
+        said.append(f"{chosen.name} changes no state: it may be used without any loss.")
+    else:
+        said.append(
+            f"{chosen.name} changes the states by up to {number(chosen.max_error)}, {percent(chosen.relative_error)} "
+            f"of the largest; no inputs could make that more than {percent(chosen.relative_error_norm)}."
+        )
+    for name, tolerance in (("one in a thousand", 1e-3), (f"the eps of {summary.dtype}", summary.eps)):
+        good = [cost for cost in costs if not isinstance(cost.window, Uniform) and cost.relative_error <= tolerance]
+        if good:
+            best = min(good, key=lambda cost: (cost.reach, cost.window.terms))  # type: ignore[union-attr]
+            said.append(f"To stay below {name}, {best.name} is enough: it reaches back {best.reach} steps at most.")
+    if summary.warning:
+        said.append(f"Warning: {summary.warning}.")
+    return said
+
+
+def _horizon(summary: Summary) -> str:
+    limit = f"the eps of {summary.dtype}, {number(summary.eps)}"
+    if summary.horizon >= summary.n - 1:
+        return f"No input is ever forgotten: the first still weighs at least {limit}, in the last state."
+    return (
+        f"An input is forgotten after {summary.horizon} steps at most ({percent(summary.horizon / summary.n)} of the "
+        f"sequence): beyond that it weighs less than {limit}."
+    )
+
+
+def _amplification(summary: Summary) -> str:
+    if summary.growth > 1:
+        return (
+            f"{summary.above_one} coefficients are above 1 in magnitude: a single input is amplified up to "
+            f"{number(summary.growth)} times, and inputs up to 1 give states up to {number(summary.norm_inf)}."
+        )
+    return (
+        "No coefficient is above 1 in magnitude, so no single input is ever amplified; together, inputs up to 1 give "
+        f"states up to {number(summary.norm_inf)}."
+    )
