@@ -41,24 +41,23 @@ def error_figure(costs: list[WindowCost], eps: float, typename: str) -> Figure:
         Name of that number type.
     """
     board = Board(WIDTH, 3.35)
-    kinds = [
-        ("Uniform(k)", {"color": UNIT, "marker": "s", "markersize": 7, "markerfacecolor": "none", "linestyle": "--"},
-         [c for c in costs if isinstance(c.window, Uniform)]),
-        *(
-            (f"Jagged(k, terms={terms})", {"color": colour, "marker": marker, "markersize": 4.5},
-             [c for c in costs if isinstance(c.window, Jagged) and c.window.terms == terms])
-            for terms, colour, marker in ((1, BLUE, "o"), (2, GREEN, "^"), (3, ORANGE, "D"))
-        ),
-    ]  # fmt: skip
+    uniform = {"color": UNIT, "marker": "s", "markersize": 7, "markerfacecolor": "none", "linestyle": "--"}
+    kinds: list[tuple[str, dict[str, Any], list[WindowCost]]] = [
+        ("Uniform(k)", uniform, [c for c in costs if isinstance(c.window, Uniform)])
+    ]
+    for terms, colour, marker in ((1, BLUE, "o"), (2, GREEN, "^"), (3, ORANGE, "D")):
+        look = {"color": colour, "marker": marker, "markersize": 4.5}
+        some = [c for c in costs if isinstance(c.window, Jagged) and c.window.terms == terms]
+        kinds.append((f"Jagged(k, terms={terms})", look, some))
     for left, title, measure in (
         (0.6, "these inputs", "relative_error"),
         (5.3, "the worst inputs", "relative_error_norm"),
     ):
         axes = board.axes(left, 0.35, 3.85, 2.1)
-        for name, look, some in kinds:
+        for name, options, some in kinds:
             lengths = [c.window.lags if isinstance(c.window, Uniform) else c.window.block for c in some]
             values = np.array([getattr(c, measure) for c in some])
-            axes.plot(lengths, np.where(values > 0, values, np.nan), linewidth=1.3, label=name, **look)
+            axes.plot(lengths, np.where(values > 0, values, np.nan), linewidth=1.3, label=name, **options)
         axes.set_xscale("log", base=2)
         axes.set_xticks(sorted({c.window.lags for c in costs if isinstance(c.window, Uniform)}))
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0f}")

@@ -116,7 +116,7 @@ def summarize(transfer: TransferOperator, x: Array, warning: str = "") -> Summar
     ordered = magnitude if a.dtype.kind == "c" else inner.astype(np.float64)
     if len(inner) == 0:
         magnitude = ordered = np.zeros(1)
-    eps = float(ml_dtypes.finfo(a.dtype).eps)
+    eps = float(ml_dtypes.finfo(a.dtype).eps)  # type: ignore[no-untyped-call]
     reach = horizons(a, eps)
     return Summary(
         n=len(a),

@@ -39,16 +39,26 @@ def power_of_ten(exponent: int) -> str:
     >>> power_of_ten(-3), power_of_ten(0)
     ('10⁻³', '1')
     """
-    digits = str(exponent).replace("-", "−")
-    return "1" if exponent == 0 else "10" + digits.translate(str.maketrans(_DIGITS, _RAISED))
+    return "1" if exponent == 0 else "10" + superscript(exponent)
 
 
-def raised(digits: str) -> str:
+def superscript(value: int) -> str:
+    """Return `value` in raised digits.
+
+    Examples
+    --------
+    >>> superscript(-16)
+    '⁻¹⁶'
+    """
+    return str(value).replace("-", "−").translate(str.maketrans(_DIGITS, _RAISED))
+
+
+def lowered(digits: str) -> str:
     """Return raised digits as plain ones.
 
     Examples
     --------
-    >>> raised("⁻¹⁶")
+    >>> lowered("⁻¹⁶")
     '−16'
     """
     return digits.translate(str.maketrans(_RAISED, _DIGITS))
