@@ -1,0 +1,286 @@
+"""Numbers inside kernels: loading, storing and fused multiply-adds, for one number or many at once.
+
+A `Lanes` type says how numbers lie in memory (their storage) and how many are handled at once. A loaded value is a
+numba scalar if that is one, and an LLVM vector otherwise: real and imaginary parts of complex numbers lie side by side
+in it. float16 and bfloat16 become float32 as they are loaded and are rounded once, to nearest even, as they are
+stored.
+
+Addresses are 64-bit integers. The part that a loop changes is passed as an offset, so that LLVM sees one pointer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import NativeValue, intrinsic, models, register_model, unbox
+
+# The decorator of numba with a type that mypy can follow.
+operation: Callable[[Callable[..., Any]], Any] = intrinsic
+
+I8, I16, I32 = (ir.IntType(bits) for bits in (8, 16, 32))
+HALVES = ("float16", "bfloat16")
+BITS = {"float16": 16, "bfloat16": 16, "float32": 32, "complex64": 32, "float64": 64, "complex128": 64}
+
+
+class Lanes(types.Type):  # type: ignore[misc]
+    """How numbers lie in memory, and how many are handled at once.
+
+    Parameters
+    ----------
+    storage : str
+        The name of their dtype: one of `BITS`.
+    count : int
+        How many.
+    """
+
+    def __init__(self, storage: str, count: int) -> None:
+        self.storage = storage
+        self.count = count
+        super().__init__(name=f"{storage}x{count}")
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether the numbers are pairs of reals."""
+        return self.storage.startswith("complex")
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one number in memory."""
+        return BITS[self.storage] // 8 * (2 if self.is_complex else 1)
+
+    @property
+    def state(self) -> Lanes:
+        """The same number of lanes in the type that is computed in."""
+        return Lanes("float32", self.count) if self.storage in HALVES else self
+
+    @property
+    def real(self) -> ir.Type:
+        """LLVM's type of a real in registers."""
+        return ir.DoubleType() if BITS[self.storage] == 64 else ir.FloatType()
+
+    @property
+    def vector(self) -> ir.VectorType:
+        """LLVM's type of all the reals in registers."""
+        return ir.VectorType(self.real, self.count * (2 if self.is_complex else 1))
+
+    @property
+    def value(self) -> types.Type:
+        """The numba type of a value in registers."""
+        if self.count > 1:
+            return Vector(self.state.storage, self.count)
+        return getattr(types, self.state.storage)
+
+
+class Vector(types.Type):  # type: ignore[misc]
+    """The numba type of `count` numbers in registers."""
+
+    def __init__(self, storage: str, count: int) -> None:
+        self.lanes = Lanes(storage, count)
+        super().__init__(name=f"Vector({storage}x{count})")
+
+
+@register_model(Lanes)
+class LanesModel(models.OpaqueModel):  # type: ignore[misc]
+    """A `Lanes` argument carries nothing at run time."""
+
+
+@unbox(Lanes)
+def unbox_lanes(typ: Any, obj: Any, c: Any) -> Any:
+    """Ignore the object passed for a `Lanes` argument."""
+    return NativeValue(c.context.get_dummy_value())
+
+
+@register_model(Vector)
+class VectorModel(models.PrimitiveModel):  # type: ignore[misc]
+    """A `Vector` is a vector of LLVM."""
+
+    def __init__(self, manager: Any, typ: Any) -> None:
+        super().__init__(manager, typ, typ.lanes.vector)
+
+
+def call(builder: Any, name: str, *operands: Any) -> Any:
+    """Call LLVM's function `name` for vectors of the operands' type, which it also returns."""
+    kind = operands[0].type
+    suffix = {"float": "f32", "double": "f64"}[str(kind.element)]
+    signature = ir.FunctionType(kind, [kind] * len(operands))
+    function = cgutils.get_or_insert_function(builder.module, signature, f"llvm.{name}.v{kind.count}{suffix}")
+    return builder.call(function, operands)
+
+
+def splat(vector: ir.VectorType, number: Any) -> ir.Constant:
+    """Return the constant vector whose elements are all `number`."""
+    return ir.Constant(vector, [ir.Constant(vector.element, number)] * vector.count)
+
+
+def shuffle(builder: Any, vector: Any, indices: list[int]) -> Any:
+    """Return the vector of the elements of `vector` at `indices`."""
+    pattern = ir.Constant(ir.VectorType(I32, len(indices)), indices)
+    return builder.shuffle_vector(vector, ir.Constant(vector.type, ir.Undefined), pattern)
+
+
+def to_vector(builder: Any, lanes: Lanes, value: Any) -> Any:
+    """Return a value in registers as an LLVM vector of its reals."""
+    if lanes.count > 1:
+        return value
+    parts = [builder.extract_value(value, i) for i in (0, 1)] if lanes.is_complex else [value]
+    vector = ir.Constant(lanes.vector, ir.Undefined)
+    for i, part in enumerate(parts):
+        vector = builder.insert_element(vector, part, ir.Constant(I32, i))
+    return vector
+
+
+def from_vector(builder: Any, lanes: Lanes, vector: Any) -> Any:
+    """Return an LLVM vector of reals as the value that numba knows; the inverse of `to_vector`."""
+    if lanes.count > 1:
+        return vector
+    parts = [builder.extract_element(vector, ir.Constant(I32, i)) for i in range(vector.type.count)]
+    if not lanes.is_complex:
+        return parts[0]
+    pair = ir.Constant(ir.LiteralStructType([lanes.real] * 2), ir.Undefined)
+    for i, part in enumerate(parts):
+        pair = builder.insert_value(pair, part, i)
+    return pair
+
+
+def widen(context: Any, builder: Any, storage: str, bits: Any) -> Any:
+    """Return a vector of halves, given as 16-bit integers, as float32; exact."""
+    floats = ir.VectorType(ir.FloatType(), bits.type.count)
+    wide = ir.VectorType(I32, bits.type.count)
+    if storage == "bfloat16":
+        return builder.bitcast(builder.shl(builder.zext(bits, wide), splat(wide, 16)), floats)
+    if has_float16(context):
+        return builder.fpext(builder.bitcast(bits, ir.VectorType(ir.HalfType(), bits.type.count)), floats)
+    word = builder.zext(bits, wide)
+    sign = builder.shl(builder.and_(word, splat(wide, 0x8000)), splat(wide, 16))
+    # The fields of float16 moved into those of float32 read 2^-112 of the number, but for inf and NaN.
+    moved = builder.shl(builder.and_(word, splat(wide, 0x7FFF)), splat(wide, 13))
+    number = builder.bitcast(builder.fmul(builder.bitcast(moved, floats), splat(floats, 2.0**112)), wide)
+    special = builder.icmp_unsigned(">=", moved, splat(wide, 0x0F800000))
+    number = builder.select(special, builder.or_(moved, splat(wide, 0x7F800000)), number)
+    return builder.bitcast(builder.or_(number, sign), floats)
+
+
+def narrow(context: Any, builder: Any, storage: str, floats: Any) -> Any:
+    """Return a vector of float32 rounded to halves, to nearest even, as 16-bit integers."""
+    halves = ir.VectorType(I16, floats.type.count)
+    wide = ir.VectorType(I32, floats.type.count)
+    word = builder.bitcast(floats, wide)
+    if storage == "bfloat16":
+        odd = builder.and_(builder.lshr(word, splat(wide, 16)), splat(wide, 1))
+        rounded = builder.add(word, builder.add(odd, splat(wide, 0x7FFF)))
+        quiet = builder.or_(word, splat(wide, 0x400000))
+        rounded = builder.select(builder.fcmp_unordered("uno", floats, floats), quiet, rounded)
+        return builder.trunc(builder.lshr(rounded, splat(wide, 16)), halves)
+    if has_float16(context):
+        return builder.bitcast(builder.fptrunc(floats, ir.VectorType(ir.HalfType(), floats.type.count)), halves)
+    sign = builder.lshr(builder.and_(word, splat(wide, 0x80000000)), splat(wide, 16))
+    size = builder.and_(word, splat(wide, 0x7FFFFFFF))
+    odd = builder.and_(builder.lshr(size, splat(wide, 13)), splat(wide, 1))
+    rebias = (15 - 127 << 23) + 0xFFF & 0xFFFFFFFF
+    normal = builder.lshr(builder.add(size, builder.add(odd, splat(wide, rebias))), splat(wide, 13))
+    # Adding 1/2 shifts a number below 2^-14 into the last bits of a float32, rounded to multiples of 2^-24.
+    tiny = builder.fadd(builder.bitcast(size, floats.type), splat(floats.type, 0.5))
+    tiny = builder.sub(builder.bitcast(tiny, wide), splat(wide, 0x3F000000))
+    nan = builder.icmp_unsigned(">", size, splat(wide, 0x7F800000))
+    special = builder.select(nan, splat(wide, 0x7E00), splat(wide, 0x7C00))
+    half = builder.select(builder.icmp_unsigned("<", size, splat(wide, 0x38800000)), tiny, normal)
+    half = builder.select(builder.icmp_unsigned(">=", size, splat(wide, 0x47800000)), special, half)
+    return builder.trunc(builder.or_(half, sign), halves)
+
+
+def has_float16(context: Any) -> bool:
+    """Return whether the processor that code is made for converts float16 itself."""
+    return "+f16c" in context.codegen().magic_tuple()[2]
+
+
+def pointer(builder: Any, kind: ir.Type, address: Any, offset: Any) -> Any:
+    """Return a pointer to a `kind`, `offset` bytes behind an address."""
+    start = builder.inttoptr(address, I8.as_pointer())
+    return builder.bitcast(builder.gep(start, [offset]), kind.as_pointer())
+
+
+def read(context: Any, builder: Any, lanes: Lanes, reals: int, address: Any, offset: Any) -> Any:
+    """Load `reals` real numbers next to each other in memory as a vector."""
+    half = lanes.storage in HALVES
+    kind = ir.VectorType(I16 if half else lanes.real, reals)
+    vector = builder.load(pointer(builder, kind, address, offset))
+    vector.align = 1
+    return widen(context, builder, lanes.storage, vector) if half else vector
+
+
+def write(context: Any, builder: Any, lanes: Lanes, address: Any, offset: Any, vector: Any) -> None:
+    """Store a vector of reals next to each other in memory."""
+    if lanes.storage in HALVES:
+        vector = narrow(context, builder, lanes.storage, vector)
+    builder.store(vector, pointer(builder, vector.type, address, offset)).align = 1
+
+
+def fused(builder: Any, lanes: Lanes, a: Any, x: Any, u: Any) -> Any:
+    """Return a x + u for vectors of reals: one rounding a step if they are real, two if they are complex."""
+    if not lanes.is_complex:
+        return call(builder, "fma", a, x, u)
+    real_parts, imaginary_parts = crossed(builder, lanes, a)
+    return call(builder, "fma", real_parts, x, call(builder, "fma", imaginary_parts, swapped(builder, x), u))
+
+
+def crossed(builder: Any, lanes: Lanes, a: Any) -> tuple[Any, Any]:
+    """Return what `a` multiplies x by, and what it multiplies x with its parts swapped by: (r, r) and (-i, i)."""
+    pairs = range(0, 2 * lanes.count, 2)
+    signs = ir.Constant(a.type, [ir.Constant(lanes.real, sign) for _ in pairs for sign in (-1.0, 1.0)])
+    real_parts = shuffle(builder, a, [i for i in pairs for _ in (0, 1)])
+    imaginary_parts = shuffle(builder, a, [i + 1 for i in pairs for _ in (0, 1)])
+    return real_parts, builder.fmul(imaginary_parts, signs)
+
+
+def swapped(builder: Any, x: Any) -> Any:
+    """Return `x` with its real and imaginary parts exchanged."""
+    return shuffle(builder, x, [i ^ 1 for i in range(x.type.count)])
+
+
+@operation
+def load(typingctx: Any, lanes: Any, address: Any, offset: Any) -> Any:
+    """Load as many numbers as there are lanes, next to each other in memory."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        reals = lanes.vector.count
+        return from_vector(builder, lanes, read(context, builder, lanes, reals, args[1], args[2]))
+
+    return lanes.value(lanes, types.int64, types.int64), codegen
+
+
+@operation
+def load_shared(typingctx: Any, lanes: Any, address: Any, offset: Any) -> Any:
+    """Load one number into every lane."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        parts = lanes.vector.count // lanes.count
+        number = read(context, builder, lanes, parts, args[1], args[2])
+        return from_vector(builder, lanes, shuffle(builder, number, list(range(parts)) * lanes.count))
+
+    return lanes.value(lanes, types.int64, types.int64), codegen
+
+
+@operation
+def store(typingctx: Any, lanes: Any, address: Any, offset: Any, value: Any) -> Any:
+    """Store as many numbers as there are lanes, next to each other in memory."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        write(context, builder, lanes, args[1], args[2], to_vector(builder, lanes, args[3]))
+        return context.get_dummy_value()
+
+    return types.void(lanes, types.int64, types.int64, lanes.value), codegen
+
+
+@operation
+def fma(typingctx: Any, lanes: Any, a: Any, x: Any, u: Any) -> Any:
+    """Return a x + u: rounded once if real, each part twice if complex."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        vectors = [to_vector(builder, lanes, value) for value in args[1:]]
+        return from_vector(builder, lanes, fused(builder, lanes, *vectors))
+
+    return lanes.value(lanes, lanes.value, lanes.value, lanes.value), codegen
