@@ -13,7 +13,7 @@ __version__ = "0.1.0"
 
 __all__ = ["BrentKung", "Full", "Jagged", "KoggeStone", "TransferOperator", "Uniform", "cost_table", "solve"]
 
-# The operators import scipy.sparse.linalg, which takes longer than everything else; who only solves doesn't wait for it.
+# They import scipy.sparse.linalg, which takes longer than all else here: who only solves doesn't wait for it.
 _FACTORIZATIONS = {"BrentKung", "KoggeStone", "TransferOperator", "cost_table"}
 
 

@@ -32,7 +32,9 @@ def draw_corner(operator: LinearOperator) -> str:
     if (rows, columns) != operator.shape:
         caption += f", its leading {rows}x{columns} entries"
     unit_columns = np.eye(operator.shape[1], columns, dtype=int).astype(operator.dtype)
-    return draw(operator.matmat(unit_columns)[:rows], caption)
+    with np.errstate(all="ignore"):  # products that overflow are drawn as they come
+        corner = operator.matmat(unit_columns)[:rows]
+    return draw(corner, caption)
 
 
 def draw(matrix: Array, caption: str) -> str:

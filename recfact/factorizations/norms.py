@@ -31,14 +31,14 @@ def absolute_values(a: Array) -> Array:
 
 def row_sums(moduli: Array) -> Array:
     """Return the row sums of L(|a|), shape (n,)."""
-    ones = np.ones_like(moduli, dtype=int)
+    ones = np.ones(len(moduli), dtype=int).astype(moduli.dtype)
     with np.errstate(over="ignore", invalid="ignore"):
         return forward(moduli, ones) if moduli.dtype == object else np.asarray(solve(moduli, ones))
 
 
 def column_sums(moduli: Array) -> Array:
     """Return the column sums of L(|a|), shape (n,)."""
-    ones = np.ones_like(moduli, dtype=int)
+    ones = np.ones(len(moduli), dtype=int).astype(moduli.dtype)
     with np.errstate(over="ignore", invalid="ignore"):
         return backward(moduli, ones) if moduli.dtype == object else np.asarray(solve(moduli, ones, reverse=True))
 
@@ -93,7 +93,7 @@ def transposed_order(ord: Any) -> int | float | str:  # noqa: A002 - NumPy's nam
 def frobenius_norm(moduli: Array) -> Any:
     """Return the square root of the sum of the squared entries of L(|a|)."""
     if moduli.dtype == object:
-        return square_root(sum(forward(moduli**2, np.ones_like(moduli, dtype=int))))
+        return square_root(sum(row_sums(moduli**2)))
     with np.errstate(over="ignore", invalid="ignore"):
         total = float(np.sum(row_sums(moduli**2)))
     if total != math.inf:  # an underflow is harmless: every squared row length is at least 1

@@ -126,7 +126,9 @@ class Operator(LinearOperator):
         ShapeError
             If the first axis of an array isn't as long as the operator has columns, or it has more than two axes.
         """
-        if not isinstance(x, LinearOperator) and not np.isscalar(x):
+        if is_scalar(x):
+            return Scaled(self, x)
+        if not isinstance(x, LinearOperator):
             shape = np.shape(x)
             if len(shape) not in (1, 2) or shape[0] != self.shape[1]:
                 raise ShapeError(
@@ -134,6 +136,12 @@ class Operator(LinearOperator):
                     f"({self.shape[1]}, m), got shape {shape}; put the recurrence on the first axis"
                 )
         return super().dot(x)
+
+    def __rmul__(self, x: Any) -> Any:
+        return Scaled(self, x) if is_scalar(x) else super().__rmul__(x)
+
+    def __neg__(self) -> Operator:  # type: ignore[override]
+        return Scaled(self, -1)
 
     def to_dense(self) -> Array:
         """Return the matrix as a dense array of the operator's dtype."""
@@ -166,6 +174,43 @@ class Conjugate(Operator):
     def conj(self) -> Operator:
         """Return the operator that this one conjugates."""
         return self.operator
+
+
+class Scaled(Operator):
+    """A scalar times an operator, with NumPy's promotion: a Python number takes the operator's type.
+
+    Parameters
+    ----------
+    operator : Operator
+        The operator to scale.
+    scalar : scalar
+        What its entries are multiplied by.
+    """
+
+    def __init__(self, operator: Operator, scalar: Any) -> None:
+        if isinstance(scalar, np.generic):
+            dtype = common_type(operator.dtype, scalar.dtype)
+        elif isinstance(scalar, int | float | complex):
+            dtype = np.result_type(operator.dtype, scalar)
+        else:
+            dtype = np.dtype(object)
+        super().__init__(dtype, operator.shape)
+        self.operator, self.scalar = operator, scalar
+
+    def _apply(self, x: Array) -> Array:
+        return np.asarray(self.scalar * self.operator._apply(x))
+
+    def _transpose(self) -> Operator:
+        return Scaled(self.operator._transpose(), self.scalar)
+
+    def conj(self) -> Operator:
+        """Return the conjugate operator times the conjugate scalar."""
+        return Scaled(self.operator.conj(), np.conj(self.scalar))
+
+
+def is_scalar(x: Any) -> bool:
+    """Say whether `x` is a number or a symbol, rather than an array or an operator."""
+    return hasattr(x, "free_symbols") or (np.isscalar(x) and not isinstance(x, str | bytes))
 
 
 def require_sparse(dtype: Any) -> DType:
