@@ -89,7 +89,7 @@ def solution_figure(problem: Problem, x: Array, states: Mapping[Window, Array], 
     block : int
         Block length whose borders the close look shows.
     """
-    board = Board(WIDTH, 5.75)
+    board = Board(WIDTH, 5.85)
     n = len(x)
     steps = np.arange(n) if problem.time is None else problem.time
     label = "step" if problem.time is None else ""
@@ -103,11 +103,11 @@ def solution_figure(problem: Problem, x: Array, states: Mapping[Window, Array], 
     axes.set_title(problem.title, loc="left")
 
     look = slice(max(0, (n // block - 6) * block), n)
-    near = board.axes(0.6, 3.1, 3.95, 1.95)
+    near = board.axes(0.6, 3.2, 3.95, 1.95)
     if problem.value is not None:
         near.plot(steps[look], problem.value[look], ".", markersize=3.2, color=UNIT, label="measured")
     near.plot(steps[look], x.real[look], color=BLUE, linewidth=2.2, label="states")
-    far = board.axes(5.3, 3.1, 3.85, 1.95)
+    far = board.axes(5.3, 3.2, 3.85, 1.95)
     for (window, truncated), colour in zip(states.items(), (VERMILLION, GREEN, PURPLE), strict=True):
         near.plot(steps[look], truncated.real[look], color=colour, linewidth=1.1, label=window_name(window))
         where, size = peaks(steps, np.abs(x - truncated))

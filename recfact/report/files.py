@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from recfact.errors import DataFileError
+from recfact.errors import DataFileError, OptionError
 from recfact.report.csvfile import CsvTable, read_csv
 
 Array = np.ndarray[Any, Any]
@@ -93,9 +93,9 @@ def read_table(source: str, name: str, other: str) -> tuple[CsvTable, str]:
 
 
 def check_writable_kind(path: Path) -> None:
-    """Raise DataFileError unless `write_array` knows the kind of file that `path` names."""
+    """Raise OptionError unless `write_array` knows the kind of file that `path` names."""
     if path.suffix.lower() not in SUFFIXES:
-        raise DataFileError(f"{path} must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}")
+        raise OptionError(f"{path} must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}")
 
 
 def write_array(path: Path, x: Array) -> None:

@@ -10,7 +10,7 @@ from recfact.report.build import Report
 from recfact.report.gallery import FLAT, PICTURES, draw, drawn_block
 from recfact.report.problem import duration
 from recfact.report.style import MissingExtraError, inline_svg
-from recfact.report.words import lowered, number, percent
+from recfact.report.words import coefficient, lowered, number, percent
 from recfact.windows import Jagged, Uniform
 
 PAGE = ("operator", "kogge-stone", "brent-kung", "blocks", "windows", "errors", "solution")
@@ -48,6 +48,7 @@ def page(report: Report, step: Callable[[str], None] = lambda _: None) -> str:
     environment.filters |= {
         "typeset": typeset,
         "number": lambda value: typeset(number(value)),
+        "coefficient": lambda value: typeset(coefficient(value)),
         "percent": lambda share: typeset(percent(share)),
     }
     svg = {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -15,7 +16,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec
 
-from recfact.errors import DataFileError, RecfactError
+from recfact.errors import GrowthWarning, OptionError, RecfactError
 from recfact.report.files import replacing
 
 if TYPE_CHECKING:
@@ -60,12 +61,16 @@ class MissingExtraError(RecfactError, ImportError):
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Draw in the style of recfact inside this block, whatever the caller's matplotlib settings are."""
+    """Draw in the style of recfact inside this block, whatever the caller's matplotlib settings are.
+
+    A recurrence that grows is drawn without a warning: the report has said it already.
+    """
     try:
         import matplotlib.style
     except ImportError:
         raise MissingExtraError("drawing needs matplotlib; install it with: pip install 'recfact[report]'") from None
-    with matplotlib.style.context(["default", _STYLE]):
+    with matplotlib.style.context(["default", _STYLE]), warnings.catch_warnings():
+        warnings.simplefilter("ignore", GrowthWarning)
         yield
 
 
@@ -80,17 +85,25 @@ def styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
     return draw_in_style
 
 
+def check_picture_kind(path: Path) -> str:
+    """Return the ending of `path` if `save` can write such a picture; raise OptionError otherwise."""
+    kind = path.suffix.lower()
+    if kind not in (".png", ".svg"):
+        raise OptionError(f"a picture is written as .png or .svg, got {path}")
+    return kind
+
+
 def save(figure: Figure, path: Path) -> None:
     """Write `figure` to `path` as .png or .svg on white paper; the file appears whole or not at all.
 
     Raises
     ------
+    OptionError
+        If the ending is another one.
     DataFileError
-        If the ending is another one or the file can't be written.
+        If the file can't be written.
     """
-    kind = path.suffix.lower()
-    if kind not in (".png", ".svg"):
-        raise DataFileError(f"a picture is written as .png or .svg, got {path}")
+    kind = check_picture_kind(path)
     with style(), replacing(path) as stream:
         metadata = {"Date": None} if kind == ".svg" else {}
         figure.savefig(stream, format=kind[1:], dpi=200, facecolor="white", metadata=metadata)

@@ -64,6 +64,19 @@ def lowered(digits: str) -> str:
     return digits.translate(str.maketrans(_RAISED, _DIGITS))
 
 
+def coefficient(value: float) -> str:
+    """Return `value` as `number` does, and its distance to 1 where three digits would hide that.
+
+    Examples
+    --------
+    >>> coefficient(0.7919), coefficient(1 - 2.0**-24), coefficient(1.0)
+    ('0.792', '1 − 5.96×10⁻⁸', '1')
+    """
+    if value == 1 or abs(value - 1) >= 5e-3:
+        return number(value)
+    return f"1 {'−' if value < 1 else '+'} {number(abs(value - 1))}"
+
+
 def percent(share: float) -> str:
     """Return `share` as a percentage.
 
@@ -73,7 +86,7 @@ def percent(share: float) -> str:
     ('6.9 %', '100 %', '0 %', '3.00×10⁻⁵ %')
     """
     value = 100 * share
-    if value != 0 and abs(value) < 0.01:
+    if value != 0 and abs(value) < 1e-4:
         return f"{number(value)} %"
     return f"{value:.0f} %" if value >= 10 or value == 0 else f"{value:#.2g} %"
 

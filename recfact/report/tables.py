@@ -1,0 +1,129 @@
+"""A report as text: tables for the terminal, and rows of numbers as JSON or Markdown."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from recfact.report.build import Report
+from recfact.report.words import coefficient, number, percent
+from recfact.windows import Jagged, Uniform
+
+
+def report_text(report: Report) -> RenderableType:
+    """Return the report for the terminal: what the numbers say, the numbers, and the windows."""
+    sentences = Table.grid(padding=(0, 1))
+    for sentence in report.findings:
+        sentences.add_row("•", Text(sentence))
+    return Group(
+        Text(report.problem.title, style="bold"),
+        Text(report.problem.source, style="dim"),
+        Padding(sentences, (1, 0)),
+        summary_table(report),
+        Text(),
+        windows_table(report),
+    )
+
+
+def summary_table(report: Report) -> Table:
+    """Return the numbers that describe the recurrence."""
+    s = report.summary
+    table = _table("the recurrence", ["", "", "", ""], ["left", "right", "left", "right"], header=False)
+    magnitude = " in magnitude" if s.dtype.startswith("complex") else ""
+    norms = ("1", s.norm_1, s.cond_1), ("2", s.norm_2, s.cond_2), ("∞", s.norm_inf, s.cond_inf)
+    left = [
+        ("steps", f"{s.n} ({s.dtype})"),
+        (f"coefficients{magnitude}", f"{coefficient(s.smallest)} … {coefficient(s.largest)}"),
+        ("zeros, negative, above 1", f"{s.zeros}, {s.negative}, {s.above_one}"),
+        ("growth, largest entry of L", number(s.growth)),
+        ("horizon, median row", f"{s.horizon}, {s.median_horizon}"),
+        ("nilpotency index of AZ", str(s.nilpotency_index)),
+    ]
+    right = [(f"{name}-norm of L", number(norm)) for name, norm, _ in norms]
+    right += [(f"condition in the {name}-norm", number(cond)) for name, _, cond in norms]
+    for first, second in zip(left, right, strict=True):
+        table.add_row(*first, *second)
+    return table
+
+
+def windows_table(report: Report) -> Table:
+    """Return the relative error of the states by block length and kind of window."""
+    lengths = [cost.window.lags for cost in report.costs if isinstance(cost.window, Uniform)]
+    terms = sorted({cost.window.terms for cost in report.costs if isinstance(cost.window, Jagged)})
+    by_window = {cost.window: cost for cost in report.costs}
+    headings = ["k", *(f"Jagged(k, terms={m})" for m in terms), "Uniform(k)", "kept, 1 term", "kept, uniform"]
+    table = _table("largest error of a state, relative to the largest state", headings, ["right"] * len(headings))
+    for k in lengths:
+        jagged = [by_window[Jagged(k, m)] for m in terms]
+        uniform = by_window[Uniform(k)]
+        cells = [number(cost.relative_error) for cost in (*jagged, uniform)]
+        style = "bold" if k == report.block else ""
+        table.add_row(str(k), *cells, percent(jagged[0].kept), percent(uniform.kept), style=style)
+    return table
+
+
+def rows_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Return `rows`, mappings with the same keys, as a table for the terminal."""
+    headings = list(rows[0]) if rows else []
+    table = _table(None, headings, ["left" if isinstance(rows[0][key], str) else "right" for key in headings])
+    for row in rows:
+        table.add_row(*map(_cell, row.values()))
+    return table
+
+
+def rows_markdown(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return `rows`, mappings with the same keys, as a Markdown table.
+
+    Examples
+    --------
+    >>> print(rows_markdown([{"case": "one", "ratio": 1.25}]))
+    | case | ratio |
+    |---|--:|
+    | one | 1.25 |
+    """
+    if not rows:
+        return ""
+    rule = ["---" if isinstance(value, str) else "--:" for value in rows[0].values()]
+    lines = [list(rows[0]), *([_cell(value) for value in row.values()] for row in rows)]
+    head, *body = ("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+    return "\n".join([head, f"|{'|'.join(rule)}|", *body])
+
+
+def to_json(value: Any) -> str:
+    """Return `value` as JSON text; NaN and infinity, which JSON doesn't have, become null.
+
+    Examples
+    --------
+    >>> to_json({"growth": float("inf"), "window": "Jagged(16)"})
+    '{"growth": null, "window": "Jagged(16)"}'
+    """
+    return json.dumps(_plain(value), allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case dict():
+            return {key: _plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_plain(item) for item in value]
+        case float() if not math.isfinite(value):
+            return None
+    return value
+
+
+def _cell(value: Any) -> str:
+    return number(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+
+
+def _table(title: str | None, headings: Sequence[str], sides: Sequence[str], header: bool = True) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, show_header=header, padding=(0, 1))
+    for heading, side in zip(headings, sides, strict=True):
+        table.add_column(heading, justify="right" if side == "right" else "left", header_style="dim")
+    return table
