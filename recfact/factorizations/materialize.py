@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from recfact.errors import DTypeError, OptionError, ShapeError
-
-Array = np.ndarray[Any, Any]
+from recfact.factorizations.operator import Array, number_type
 
 
 def materialize(a: Any, method: str = "cumprod") -> Array:
@@ -42,7 +41,7 @@ def materialize(a: Any, method: str = "cumprod") -> Array:
     Raises
     ------
     ShapeError
-        If `a` is a scalar.
+        If `a` is a scalar or a ragged sequence.
     DTypeError
         If the elements aren't numbers, or lack the logarithm that `method` needs (``Fraction``, symbols).
     OptionError
@@ -67,13 +66,13 @@ def materialize(a: Any, method: str = "cumprod") -> Array:
     >>> materialize(np.ones((3, 2, 16))).shape
     (3, 2, 16, 16)
     """
-    if method not in _METHODS:
+    if not isinstance(method, str) or method not in _METHODS:
         raise OptionError(f"method must be one of {', '.join(map(repr, _METHODS))}, got {method!r}")
-    coefficients = np.asarray(a)
-    if coefficients.dtype.kind in "biu":
-        coefficients = coefficients.astype(np.float64)
-    if coefficients.dtype.kind in "SUMmT" or coefficients.dtype.names:
-        raise DTypeError(f"a must hold numbers, got dtype {coefficients.dtype}; convert it to a number type first")
+    try:
+        coefficients = np.asarray(a)
+    except ValueError as error:
+        raise ShapeError(f"a must be an array of blocks of equal length, got a ragged sequence ({error})") from None
+    coefficients = coefficients.astype(number_type(coefficients.dtype), copy=False)
     if coefficients.ndim == 0:
         raise ShapeError(f"a must have at least one axis (the steps of a block), got the scalar {a!r}; pass a sequence")
     with np.errstate(all="ignore"):
