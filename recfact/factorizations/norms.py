@@ -31,16 +31,24 @@ def absolute_values(a: Array) -> Array:
 
 def row_sums(moduli: Array) -> Array:
     """Return the row sums of L(|a|), shape (n,)."""
-    ones = np.ones(len(moduli), dtype=int).astype(moduli.dtype)
-    with np.errstate(over="ignore", invalid="ignore"):
-        return forward(moduli, ones) if moduli.dtype == object else np.asarray(solve(moduli, ones))
+    return states_of_ones(moduli, reverse=False)
 
 
 def column_sums(moduli: Array) -> Array:
     """Return the column sums of L(|a|), shape (n,)."""
+    return states_of_ones(moduli, reverse=True)
+
+
+def states_of_ones(moduli: Array, reverse: bool) -> Array:
+    """Solve the recurrence with coefficients |a| and inputs 1; what overflows float64 becomes infinite."""
     ones = np.ones(len(moduli), dtype=int).astype(moduli.dtype)
+    if moduli.dtype == object:
+        return backward(moduli, ones) if reverse else forward(moduli, ones)
     with np.errstate(over="ignore", invalid="ignore"):
-        return backward(moduli, ones) if moduli.dtype == object else np.asarray(solve(moduli, ones, reverse=True))
+        sums = np.asarray(solve(moduli, ones, reverse=reverse))
+    if np.any(np.isnan(sums)) and np.all(np.isfinite(moduli)):
+        sums[np.isnan(sums)] = np.inf  # a sum beyond float64 was multiplied by zero
+    return sums
 
 
 def transfer_norm(a: Array, ord: Any) -> Any:  # noqa: A002 - NumPy's name
@@ -94,9 +102,9 @@ def frobenius_norm(moduli: Array) -> Any:
     """Return the square root of the sum of the squared entries of L(|a|)."""
     if moduli.dtype == object:
         return square_root(sum(row_sums(moduli**2)))
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore"):
         total = float(np.sum(row_sums(moduli**2)))
-    if total != math.inf:  # an underflow is harmless: every squared row length is at least 1
+    if math.isfinite(total):  # an underflow is harmless: every squared row length is at least 1
         return math.sqrt(total)
     lengths = [1.0]
     for coefficient in moduli[1:].tolist():
@@ -120,8 +128,9 @@ def singular_value(couplings: Array, rank: int, bracket: tuple[float, float]) ->
 
     The singular values of I - AZ and their negatives are the eigenvalues of the symmetric tridiagonal matrix with zero
     diagonal and off-diagonal 1, |a[1]|, 1, |a[2]|, ..., 1 (Golub and Kahan, 1965). Sturm counts bisect them to the
-    last bits: a computed count is the exact one for entries changed by a few units of rounding each, which moves a
-    singular value by a relative O(n eps) at most, however small it is (Demmel and Kahan, 1990).
+    last bits. A computed pivot divides, multiplies or squares, and subtracts, so a computed count is the exact one for
+    off-diagonal entries changed by a relative 3/4 eps each; 2n - 1 of them move a singular value, however small, by a
+    relative 3/2 n eps at most (Demmel and Kahan, 1990).
 
     Parameters
     ----------

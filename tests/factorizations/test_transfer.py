@@ -1,0 +1,460 @@
+"""The transfer operator: its entries, inverse, powers, norms, growth and transpose."""
+
+import math
+import re
+import warnings
+from fractions import Fraction
+
+import ml_dtypes
+import mpmath
+import numpy as np
+import pytest
+import sympy
+from hypothesis import given
+from hypothesis import strategies as st
+from market import (
+    COMPLEX,
+    DTYPES,
+    FLOATS,
+    LENGTHS,
+    MARKET,
+    OBJECTS,
+    as_numbers,
+    coefficients,
+    dtype_of,
+    exact_solution,
+    fractions,
+    inputs,
+    literal_matrix,
+    rounding_bound,
+    symbols,
+    unit_roundoff,
+)
+
+import recfact as rf
+from recfact.errors import DTypeError, GrowthWarning, OptionError
+from recfact.factorizations.norms import STURM_SAFE
+from recfact.factorizations.transfer import Bidiagonal, TransferOperator
+
+ORDERS = (1, 2, np.inf, "fro")
+
+
+# --- Identities, proved: symbols and exact fractions
+
+
+def spaced_fractions(n):
+    """Fractions of both signs without a pattern, none zero."""
+    return np.array([Fraction((-1) ** i * (i % 7 + 2), i % 5 + 3) for i in range(n)] + [None], dtype=object)[:-1]
+
+
+@pytest.mark.parametrize("n", range(9))
+def test_symbolic_entries_inverse_and_nilpotency(n):
+    a, eye = symbols(n), np.eye(n, dtype=int)
+    L = TransferOperator(a)
+    matrix = literal_matrix(a)
+    assert np.all(L.to_dense() == matrix)
+    assert np.all(L.T.to_dense() == matrix.T)
+    az = eye - L.inv().to_dense()
+    assert np.all(az == np.diag(a[1:], -1)[:n, :n])
+    expand = np.vectorize(sympy.expand, otypes=[object])
+    if n:
+        assert np.all(expand(matrix @ (eye - az)) == eye)
+        assert np.all(expand((eye - az) @ matrix) == eye)
+    power, total = eye, np.zeros((n, n), dtype=int)
+    for k in range(n + 2):
+        assert np.all(L.power(k).to_dense() == power)
+        assert np.all(L.neumann(k).to_dense() == total)
+        power, total = power @ az if n else power, total + power
+    assert np.all(L.power(n).to_dense() == 0)
+    assert np.all(L.neumann(n).to_dense() == matrix)
+
+
+@pytest.mark.parametrize("n", [9, 16, 17, 33, 64])
+def test_exact_inverse_and_nilpotency(n):
+    a, eye = spaced_fractions(n), np.eye(n, dtype=int)
+    L = TransferOperator(a)
+    matrix, az = literal_matrix(a), eye - L.inv().to_dense()
+    assert np.all(L.to_dense() == matrix)
+    assert np.all(matrix @ (eye - az) == eye)
+    power = eye.astype(object)
+    for k in range(n + 1):
+        assert np.all(L.power(k).to_dense() == power)
+        power = np.vstack([0 * power[:1], a[1:, None] * power[:-1]])  # AZ times it
+    assert not np.any(power)
+    assert np.all(L.neumann(n).to_dense() == matrix)
+    assert L.nilpotency_index == n
+
+
+def test_four_by_four_of_the_design():
+    a1, a2, a3, a4 = variables = sympy.symbols("a1:5")
+    expected = [[1, 0, 0, 0], [a2, 1, 0, 0], [a2 * a3, a3, 1, 0], [a2 * a3 * a4, a3 * a4, a4, 1]]
+    assert rf.TransferOperator(variables).to_dense().tolist() == expected
+    assert a1 not in sympy.Matrix(expected).free_symbols
+
+
+# --- Entries and products against the definition
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", LENGTHS)
+@pytest.mark.parametrize("name", MARKET)
+def test_entries(name, n, dtype):
+    a = coefficients(name, n, dtype)
+    L, matrix = TransferOperator(a), literal_matrix(a)
+    dense = L.to_dense()
+    assert dense.shape == (n, n)
+    assert dense.dtype == L.dtype == dtype_of(dtype)
+    assert np.all(np.triu(dense, 1) == 0)
+    assert np.all(np.diagonal(dense) == 1)
+    if dtype == "sympy" and n:
+        assert not np.any(np.vectorize(sympy.expand, otypes=[object])(dense - matrix))
+    elif dtype in OBJECTS:
+        assert np.all(dense == matrix)
+    else:
+        assert_entries_are_accurate(dense, a, dtype)
+    for i, j in ((n - 1, 0), (n - 1, n - 1), (n // 2, 0), (0, n - 1)) if n else ():
+        assert L[i, j] == matrix[i, j]
+        assert L[i - n, j - n] == matrix[i, j]
+        assert L.T[j, i] == matrix[i, j]
+        assert np.asarray(L[i, j]).dtype == np.asarray(matrix[i, j]).dtype
+
+
+def assert_entries_are_accurate(dense, a, dtype):
+    """Hold a computed matrix against the exact one, entry by entry.
+
+    The entry at lag d takes d multiplications in whatever order, each with a relative error u (sqrt(5) u for complex
+    numbers: Brent, Percival and Zimmermann, 2007) or half the smallest number, and the small floats' last rounding.
+    """
+    computing = "float32" if dtype in FLOATS[:2] else dtype
+    unit, last = (float(unit_roundoff(name)) for name in (computing, dtype))
+    least, last_least = (float(ml_dtypes.finfo(dtype_of(name)).smallest_subnormal) for name in (computing, dtype))
+    unit, last = (unit * 5**0.5, 0.0) if dtype in COMPLEX else (unit, last)
+    with mpmath.workdps(60):
+        exact = literal_matrix(as_numbers(a.astype(complex), "mpf"))
+        for (i, j), entry in np.ndenumerate(as_numbers(dense.astype(complex), "mpf")):
+            d = max(i - j, 0)
+            relative = d * unit / (1 - d * unit) + last
+            underflow = (d * least + last_least) * max(1, max(abs(a.astype(complex)))) ** d
+            assert abs(entry - exact[i, j]) <= relative * abs(exact[i, j]) + underflow
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n", LENGTHS)
+@pytest.mark.parametrize("name", [name for name in MARKET if name not in ("complex", "denormal")])
+def test_products_meet_the_rounding_bound(name, n, dtype):
+    a, u = coefficients(name, n, dtype), inputs(n, dtype)
+    L = TransferOperator(a)
+    # Any order of the engine multiplies d = i - j coefficients and an input and adds at most i + 1 terms.
+    bound = rounding_bound(fractions(a), fractions(u), lambda i, j: (i - j) + 1 + i, unit_roundoff(dtype))
+    assert np.all(np.abs(fractions(L @ u) - exact_solution(a, u)) <= bound)
+    reverse = np.append(a[:1], a[:0:-1])  # the transpose is the recurrence read from the end
+    bound = rounding_bound(fractions(reverse), fractions(u[::-1]), lambda i, j: (i - j) + 1 + i, unit_roundoff(dtype))
+    assert np.all(np.abs(fractions((L.T @ u)[::-1]) - exact_solution(reverse, u[::-1])) <= bound)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex128", "bfloat16", "float16"])
+def test_products_are_those_of_solve(dtype):
+    a = coefficients("complex" if dtype in COMPLEX else "random", 100, dtype)
+    L = TransferOperator(a)
+    wide = a if dtype in ("float32", "complex128") else a.astype(np.float32)
+    for u in (inputs(100, dtype), inputs((100, 3), dtype)):
+        shaped = wide.reshape(-1, *(1,) * (u.ndim - 1))
+        forward = rf.solve(shaped, u.astype(wide.dtype), axis=0)
+        np.testing.assert_array_equal(L @ u, forward.astype(a.dtype))
+        backward = rf.solve(shaped, u.astype(wide.dtype), axis=0, reverse=True)
+        np.testing.assert_array_equal(L.T @ u, backward.astype(a.dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", LENGTHS)
+def test_inverse_undoes_the_operator(n, dtype):
+    a = coefficients("constant", n, dtype)  # halves: exact in every type
+    L, u = TransferOperator(a), np.ones(n, dtype=int)
+    if dtype in FLOATS[:2]:
+        n = min(n, 8)  # more bits than float16 and bfloat16 have
+        L, u = TransferOperator(a[:n]), u[:n]
+    x = L @ u
+    assert np.all(L.inv() @ x == u)
+    assert np.all(L.T.inv() @ (L.T @ u) == u)
+    assert isinstance(L.inv(), Bidiagonal)
+    assert isinstance(L.inv().inv(), TransferOperator)
+    assert L.inv().dtype == L.dtype
+
+
+def test_object_operands_meet_float_coefficients():
+    L = TransferOperator(np.array([0.5, 0.5]))
+    assert (L @ np.array([Fraction(1), Fraction(1, 4)])).tolist() == [1, 0.75]
+    assert (L @ np.array([sympy.Symbol("u"), 0])).tolist() == [sympy.Symbol("u"), 0.5 * sympy.Symbol("u")]
+
+
+@pytest.mark.parametrize("key", [0, slice(0, 2), (0, slice(None)), (0.0, 1), (0, 1, 2), "ab", None])
+def test_entries_want_two_integers(key):
+    with pytest.raises(TypeError, match="two integers"):
+        TransferOperator([1, 2])[key]
+
+
+@pytest.mark.parametrize(("key", "name"), [((2, 0), "row 2"), ((0, -3), "column -3")])
+def test_entries_out_of_range(key, name):
+    with pytest.raises(IndexError, match=f"{name} is out of range for an operator of 2"):
+        TransferOperator([1, 2])[key]
+    with pytest.raises(IndexError, match="out of range"):
+        TransferOperator([])[0, 0]
+
+
+# --- Powers, partial sums, nilpotency
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "complex64", "Fraction", "mpi"])
+@pytest.mark.parametrize("k", [0, 1, 2, 5, 9, 10])
+def test_powers_and_partial_sums_as_sparse_arrays(k, dtype):
+    L = TransferOperator(coefficients("random", 9, dtype))
+    for operator, entries in (
+        (L.power(k), max(9 - k, 0)),
+        (L.neumann(k), sum(9 - lag for lag in range(min(k, 9)))),
+        (L.inv(), 17),
+    ):
+        assert operator.nnz == entries
+        if dtype in OBJECTS:
+            with pytest.raises(DTypeError, match=r"use to_dense\(\)"):
+                operator.to_sparse()
+            continue
+        stored = operator.to_sparse()
+        assert stored.shape == (9, 9)
+        assert stored.nnz == entries
+        assert stored.dtype == (np.complex64 if dtype == "complex64" else np.float32)
+        np.testing.assert_array_equal(stored.toarray(), operator.to_dense().astype(stored.dtype))
+        np.testing.assert_array_equal(operator.T.to_sparse().toarray(), stored.toarray().T)
+        np.testing.assert_array_equal(operator.conj().to_dense().astype(complex), stored.toarray().conj())
+
+
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_short_inverses_as_sparse_arrays(n):
+    np.testing.assert_array_equal(Bidiagonal(np.full(n, 0.5)).to_sparse().toarray(), np.eye(n) - 0.5 * np.eye(n, k=-1))
+
+
+@pytest.mark.parametrize("k", [-1, 1.5, "3", True, None])
+def test_powers_and_partial_sums_want_a_count(k):
+    for method in (TransferOperator([1, 2]).power, TransferOperator([1, 2]).neumann):
+        with pytest.raises((TypeError, OptionError), match="k must be"):
+            method(k)
+
+
+@given(st.lists(st.sampled_from([0, Fraction(1, 2), -1]), max_size=12))
+def test_nilpotency_index_is_the_first_power_that_vanishes(values):
+    a = np.array([*values, None], dtype=object)[:-1]
+    n = len(a)
+    az = np.diag(a[1:], -1)[:n, :n].astype(object)
+    power, index = np.eye(n, dtype=int).astype(object), 0
+    while np.any(power != 0):
+        power, index = power @ az, index + 1
+    assert TransferOperator(a).nilpotency_index == index
+
+
+def test_nilpotency_index_counts_what_may_not_be_zero():
+    assert TransferOperator(symbols(5)).nilpotency_index == 5
+    assert TransferOperator([mpmath.iv.mpf([-1, 1])] * 5).nilpotency_index == 5
+    assert TransferOperator([mpmath.iv.mpf(0)] * 5).nilpotency_index == 1
+    assert TransferOperator([1.0, np.nan, 0.0]).nilpotency_index == 2
+
+
+# --- Norms
+
+
+@pytest.mark.parametrize("n", LENGTHS)
+@pytest.mark.parametrize("name", [name for name in MARKET if name not in ("complex", "denormal")])
+def test_exact_norms(name, n):
+    a = coefficients(name, n, "Fraction")
+    L, matrix = TransferOperator(a), np.abs(literal_matrix(a))
+    inverse = np.abs(L.inv().to_dense())
+    for order, axis in ((1, 0), (np.inf, 1)):
+        norm = max(matrix.sum(axis=axis), default=0)
+        inverse_norm = max(inverse.sum(axis=axis), default=0)
+        assert L.norm(order) == norm
+        assert L.inv().norm(order) == inverse_norm
+        assert L.cond(order) == norm * inverse_norm
+        assert L.T.norm(np.inf if order == 1 else 1) == norm
+        assert L.T.cond(np.inf if order == 1 else 1) == norm * inverse_norm
+    assert L.norm("fro") == math.sqrt((matrix**2).sum())
+    assert L.inv().norm("fro") == math.sqrt((inverse**2).sum())
+
+
+@pytest.mark.parametrize("dtype", [name for name in DTYPES if name not in OBJECTS])
+@pytest.mark.parametrize("n", LENGTHS)
+@pytest.mark.parametrize("name", MARKET)
+def test_norms_of_floats(name, n, dtype):
+    a = coefficients(name, n, dtype)
+    L = TransferOperator(a)
+    matrix = literal_matrix(a.astype(complex))
+    inverse = np.eye(n) - np.diag(a.astype(complex)[1:], -1)[:n, :n]
+    # NumPy's own norms err by a small multiple of n eps of the largest singular value.
+    tolerance = 10 * (n + 1) * np.finfo(float).eps
+    for order in ORDERS:
+        norm = np.linalg.norm(matrix, order) if n else 0.0
+        inverse_norm = np.linalg.norm(inverse, order) if n else 0.0
+        for got, expected in (
+            (L.norm(order), norm),
+            (L.inv().norm(order), inverse_norm),
+            (L.cond(order), norm * inverse_norm),
+            (L.T.norm(order), np.linalg.norm(matrix.T, order) if n else 0.0),
+        ):
+            assert type(got) is float
+            assert abs(got - expected) <= 4 * tolerance * expected
+
+
+def test_default_order_is_2():
+    L = TransferOperator([0, 2.0, 3.0])
+    assert L.norm() == L.norm(2)
+    assert L.cond() == L.cond(2) == L.T.cond()
+
+
+def spectral_tolerance(n):
+    """The relative error that `TransferOperator.norm` states for the 2-norm."""
+    return (1.5 * n + 6) * np.finfo(float).eps
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 10, 1000, 100_000])
+def test_spectral_norm_of_ones_in_closed_form(n):
+    # L L^T of all ones has eigenvalues 1 / (4 sin^2((2k - 1) pi / (4n + 2))).
+    exact = 1 / (2 * mpmath.sin(mpmath.pi / (4 * n + 2)))
+    assert abs(TransferOperator(np.ones(n)).norm(2) / exact - 1) <= spectral_tolerance(n)
+
+
+@pytest.mark.parametrize("growth", [1e3, 1e20, STURM_SAFE / 2, STURM_SAFE * 2, 1e90, 1e150, 1e250, 1e307])
+@pytest.mark.parametrize("steps", [1, 2, 20])
+@pytest.mark.filterwarnings("ignore::recfact.errors.GrowthWarning")
+def test_norms_of_growing_operators(growth, steps):
+    a = np.concatenate([[0.5, 0.25], np.full(steps, growth ** (1 / steps)), [1e-200, 0.5, 0.0, 2.0]])
+    L, exact = TransferOperator(a), literal_matrix(fractions(a))
+    with mpmath.workdps(60):
+        # In sixty digits, by the power method on L L^T from a positive start.
+        matrix = mpmath.matrix([[mpmath.mpf(e.numerator) / e.denominator for e in row] for row in exact])
+        vector = mpmath.matrix([1] * len(a))
+        for _ in range(200):
+            image = matrix * (matrix.T * vector)
+            norm = mpmath.norm(image)
+            vector = image / norm
+        spectral = mpmath.sqrt(mpmath.norm(matrix * (matrix.T * vector)))
+        frobenius = mpmath.sqrt(sum(e * e for e in matrix))
+        assert abs(L.norm(2) / spectral - 1) <= spectral_tolerance(len(a))
+        assert abs(L.norm("fro") / frobenius - 1) <= 20 * len(a) * np.finfo(float).eps
+        top = max(a)
+        assert top <= L.inv().norm(2) * (1 + 1e-15)
+        assert L.inv().norm(2) <= (1 + top) * (1 + 1e-15)
+        assert abs(L.inv().norm("fro") / mpmath.sqrt(len(a) + sum(mpmath.mpf(e) ** 2 for e in a[1:])) - 1) <= 1e-14
+
+
+@pytest.mark.parametrize("value", [np.inf, np.nan, 1e300])
+@pytest.mark.filterwarnings("ignore::recfact.errors.GrowthWarning")
+def test_norms_that_overflow(value):
+    L = TransferOperator([1.0, value, 1e300, 1.0])
+    for order in ORDERS:
+        assert np.isnan(L.norm(order)) == np.isnan(value)
+        assert not np.isfinite(L.norm(order))
+    for order in ORDERS:
+        assert np.array_equal(np.isfinite(L.inv().norm(order)), np.isfinite(value))
+
+
+def test_norms_of_symbols():
+    L = TransferOperator(symbols(3))
+    _, a2, a3 = (sympy.Abs(symbol) for symbol in symbols(3))
+    assert sympy.simplify(L.norm("fro") ** 2 - (3 + a2**2 + a3**2 + a2**2 * a3**2)) == 0
+    for values in ((2, 3), (Fraction(1, 2), 5), (-7, 0)):
+        numbers = dict(zip(symbols(3)[1:], values, strict=True))
+        numeric = TransferOperator(np.array([0, *values], dtype=object))
+        for order in (1, np.inf):
+            assert L.norm(order).subs(numbers) == numeric.norm(order)
+            assert L.cond(order).subs(numbers) == numeric.cond(order)
+    with pytest.raises(OptionError, match="convert to float"):
+        L.norm(2)
+
+
+def test_norms_of_intervals_enclose_those_of_their_members(rng):
+    low = rng.uniform(-1, 1, 9)
+    high = low + rng.uniform(0, 0.5, 9)
+    L = TransferOperator([mpmath.iv.mpf([b, c]) for b, c in zip(low, high, strict=True)])
+    for part in (0.0, 0.3, 1.0):
+        member = TransferOperator(fractions(low + part * (high - low)))
+        for order in (1, np.inf, "fro"):
+            enclosure = L.norm(order)
+            bottom, top = (Fraction(float(mpmath.mpf(end))) for end in (enclosure.a, enclosure.b))
+            if order == "fro":
+                assert bottom**2 <= np.sum(member.to_dense() ** 2) <= top**2
+            else:
+                assert bottom <= member.norm(order) <= top
+
+
+def test_norms_of_mpf_keep_their_precision():
+    with mpmath.workdps(50):
+        L = TransferOperator([mpmath.mpf(1) / 3] * 40)
+        exact = TransferOperator([Fraction(1, 3)] * 40)
+        error = abs(L.norm(1) - mpmath.mpf(exact.norm(1).numerator) / exact.norm(1).denominator)
+        assert error <= 120 * mpmath.mpf(2) ** -168
+
+
+@pytest.mark.parametrize("order", [0, 3, -1, -np.inf, "nuc", "1", None, [1], np.nan])
+def test_unknown_norms(order):
+    for ask in (TransferOperator([1, 2]).norm, TransferOperator([1, 2]).T.norm, Bidiagonal([1, 2]).norm):
+        with pytest.raises(OptionError, match=r'must be 1, 2, numpy.inf or "fro"'):
+            ask(order)
+
+
+# --- Growth
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "complex64", "complex128"])
+def test_growth_is_warned_of_from_one_over_eps_on(dtype):
+    kind = dtype_of(dtype)
+    limit = round(1 / float(ml_dtypes.finfo(kind).eps))
+    steps = limit.bit_length() - 1  # a = 2: the norm of n steps is 2^n - 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        TransferOperator(np.full(steps, 2, kind))
+    with pytest.warns(
+        GrowthWarning,
+        match=re.escape(
+            f"up to {2.0 ** (steps + 1) - 1:.3g} (inf-norm of L), beyond the {float(limit):.3g} that {kind}"
+        ),
+    ) as caught:
+        TransferOperator(np.full(steps + 1, 2, kind))
+    assert caught[0].filename == __file__
+
+
+def test_growth_of_a_long_sum():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        TransferOperator(np.ones(128, ml_dtypes.bfloat16))
+    with pytest.warns(GrowthWarning, match="up to 129 "):
+        TransferOperator(np.ones(129, ml_dtypes.bfloat16))
+
+
+def test_growth_beyond_the_floats():
+    with pytest.warns(GrowthWarning, match="more than float64 holds"):
+        TransferOperator(np.full(2000, 2.0))
+
+
+@pytest.mark.parametrize(
+    "a",
+    [
+        [Fraction(2)] * 100,
+        [1e300],
+        [1e300, 0.5],
+        [0.0, np.nan],
+        [],
+        np.full(100, -1.0),
+        np.array([1, 2**30, 0, 2**20, 2.0**-30]),
+    ],
+    ids=["objects", "one step", "a[0] is not part of L", "nan", "empty", "signs", "reset"],
+)
+def test_no_false_growth(a):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        TransferOperator(a)
+
+
+def test_derived_operators_do_not_warn_again():
+    with pytest.warns(GrowthWarning):
+        L = TransferOperator(np.full(60, 2j))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert (L.H @ np.ones(60))[0] == np.conj(L.T @ np.ones(60))[0]
+        assert L.norm(2) > 2**59
