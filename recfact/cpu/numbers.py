@@ -21,7 +21,7 @@ from numba.extending import NativeValue, intrinsic, models, register_model, unbo
 # The decorator of numba with a type that mypy can follow.
 operation: Callable[[Callable[..., Any]], Any] = intrinsic
 
-I8, I16, I32 = (ir.IntType(bits) for bits in (8, 16, 32))
+I8, I16, I32, I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
 HALVES = ("float16", "bfloat16")
 BITS = {"float16": 16, "bfloat16": 16, "float32": 32, "complex64": 32, "float64": 64, "complex128": 64}
 
@@ -35,12 +35,15 @@ class Lanes(types.Type):  # type: ignore[misc]
         The name of their dtype: one of `BITS`.
     count : int
         How many.
+    shared : bool, default False
+        Whether one coefficient serves all of them.
     """
 
-    def __init__(self, storage: str, count: int) -> None:
+    def __init__(self, storage: str, count: int, shared: bool = False) -> None:
         self.storage = storage
         self.count = count
-        super().__init__(name=f"{storage}x{count}")
+        self.shared = shared
+        super().__init__(name=f"{storage}x{count}{'_shared' if shared else ''}")
 
     @property
     def is_complex(self) -> bool:
@@ -55,7 +58,7 @@ class Lanes(types.Type):  # type: ignore[misc]
     @property
     def state(self) -> Lanes:
         """The same number of lanes in the type that is computed in."""
-        return Lanes("float32", self.count) if self.storage in HALVES else self
+        return Lanes("float32" if self.storage in HALVES else self.storage, self.count)
 
     @property
     def real(self) -> ir.Type:
@@ -242,12 +245,69 @@ def swapped(builder: Any, x: Any) -> Any:
 
 
 @operation
+def single(typingctx: Any, lanes: Any) -> Any:
+    """Return the same storage, one number at a time."""
+    return Lanes(lanes.storage, 1)(lanes), nothing
+
+
+@operation
+def accumulator(typingctx: Any, lanes: Any) -> Any:
+    """Return as many lanes in the type that is computed in."""
+    return lanes.state(lanes), nothing
+
+
+def nothing(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """Generate no code, for an operation on types alone."""
+    return context.get_dummy_value()
+
+
+@operation
+def width(typingctx: Any, lanes: Any) -> Any:
+    """Return the number of lanes."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return ir.Constant(I64, lanes.count)
+
+    return types.int64(lanes), codegen
+
+
+@operation
+def size(typingctx: Any, lanes: Any) -> Any:
+    """Return the bytes that all lanes take in memory."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return ir.Constant(I64, lanes.count * lanes.itemsize)
+
+    return types.int64(lanes), codegen
+
+
+@operation
+def integer(typingctx: Any, address: Any, index: Any) -> Any:
+    """Load one of the 64-bit integers at an address."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.load(pointer(builder, I64, args[0], builder.mul(args[1], ir.Constant(I64, 8))))
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+@operation
+def put_integer(typingctx: Any, address: Any, index: Any, value: Any) -> Any:
+    """Store one of the 64-bit integers at an address."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        builder.store(args[2], pointer(builder, I64, args[0], builder.mul(args[1], ir.Constant(I64, 8))))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), codegen
+
+
+@operation
 def load(typingctx: Any, lanes: Any, address: Any, offset: Any) -> Any:
     """Load as many numbers as there are lanes, next to each other in memory."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        reals = lanes.vector.count
-        return from_vector(builder, lanes, read(context, builder, lanes, reals, args[1], args[2]))
+        return from_vector(builder, lanes, read(context, builder, lanes, lanes.vector.count, *args[1:]))
 
     return lanes.value(lanes, types.int64, types.int64), codegen
 
@@ -258,10 +318,22 @@ def load_shared(typingctx: Any, lanes: Any, address: Any, offset: Any) -> Any:
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         parts = lanes.vector.count // lanes.count
-        number = read(context, builder, lanes, parts, args[1], args[2])
+        number = read(context, builder, lanes, parts, *args[1:])
         return from_vector(builder, lanes, shuffle(builder, number, list(range(parts)) * lanes.count))
 
     return lanes.value(lanes, types.int64, types.int64), codegen
+
+
+@operation
+def coefficient(typingctx: Any, lanes: Any, common: Any, address: Any, offset: Any) -> Any:
+    """Return `common` if the lanes share their coefficients, and load their own otherwise."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        if lanes.shared:
+            return args[1]
+        return from_vector(builder, lanes, read(context, builder, lanes, lanes.vector.count, *args[2:]))
+
+    return lanes.value(lanes, lanes.value, types.int64, types.int64), codegen
 
 
 @operation

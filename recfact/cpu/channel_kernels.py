@@ -1,0 +1,208 @@
+"""The recurrence over channels that lie next to each other in memory, as plain loops.
+
+At every step all channels advance together, so memory is read and written in the order in which it lies. The states
+are kept in a scratch area that stays in the first-level cache. Every channel is the plain loop, one fused
+multiply-add a step, whatever the layout and however the work was split: the bits of the result depend on nothing else.
+
+A window of whole blocks (`recfact.windows.Jagged`) is followed with ``terms + 1`` states, each the plain loop from the
+start of another block: the output comes from the oldest, which starts anew at the next block. So truncated results are
+plain loops too, and NaN and infinities end up where they do there.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from recfact.cpu.compilation import helper, kernel
+from recfact.cpu.numbers import (
+    accumulator,
+    coefficient,
+    fma,
+    integer,
+    load,
+    load_shared,
+    single,
+    size,
+    store,
+    width,
+)
+
+class Strides(NamedTuple):
+    """Bytes from one step, one group of channels and one channel to the next."""
+
+    time: int
+    group: int
+    lane: int
+
+
+@helper
+def place(strides: Strides, step: int, group: int, channel: int) -> int:
+    """Return the offset of a number from the first one of its array."""
+    return step * strides.time + group * strides.group + channel * strides.lane
+
+
+@helper
+def begin(
+    lanes: Any, u: int, x: int, us: Strides, xs: Strides, groups: int, channels: int, state: int, states: int
+) -> None:
+    """Take the first step, which no state enters: every state is the input."""
+    kept = accumulator(lanes)
+    count = -(-channels // width(lanes))
+    for h in range(groups):
+        last = load(lanes, u, place(us, 0, h, channels - width(lanes)))
+        for v in range(count):
+            channel = min(v * width(lanes), channels - width(lanes))
+            value = last if v == count - 1 else load(lanes, u, place(us, 0, h, channel))
+            store(lanes, x, place(xs, 0, h, channel), value)
+            for j in range(states):
+                store(kept, state, ((j * groups + h) * count + v) * size(kept), value)
+
+
+@helper
+def enter(
+    lanes: Any, x0: int, x0_group: int, x0_lane: int, groups: int, channels: int, state: int, states: int
+) -> None:
+    """Fill all states with the initial one."""
+    one = accumulator(single(lanes))
+    count = -(-channels // width(lanes))
+    for j in range(states):
+        for h in range(groups):
+            for v in range(count):
+                channel = min(v * width(lanes), channels - width(lanes))
+                for k in range(width(lanes)):
+                    value = load(one, x0, h * x0_group + (channel + k) * x0_lane)
+                    store(one, state, (((j * groups + h) * count + v) * width(lanes) + k) * size(one), value)
+
+
+@helper
+def advance(
+    lanes: Any,
+    a: int,
+    u: int,
+    x: int,
+    as_: Strides,
+    us: Strides,
+    xs: Strides,
+    steps: int,
+    groups: int,
+    channels: int,
+    state: int,
+    states: int,
+    oldest: int,
+    fresh: int,
+) -> None:
+    """Take `steps` steps; the state number `fresh`, if it isn't negative, starts anew at the first of them."""
+    kept = accumulator(lanes)
+    count = -(-channels // width(lanes))
+    if states == 1 and groups * channels == width(lanes) and fresh < 0:
+        value = load(kept, state, 0)
+        for i in range(steps):
+            factor = coefficient(lanes, load_shared(lanes, a, i * as_.time), a, i * as_.time)
+            value = fma(lanes, factor, value, load(lanes, u, i * us.time))
+            store(lanes, x, i * xs.time, value)
+        store(kept, state, 0, value)
+        return
+    for i in range(steps):
+        for h in range(groups):
+            common = load_shared(lanes, a, place(as_, i, h, 0))
+            last = load(lanes, u, place(us, i, h, channels - width(lanes)))
+            for v in range(count):
+                channel = min(v * width(lanes), channels - width(lanes))
+                factor = coefficient(lanes, common, a, place(as_, i, h, channel))
+                value = last if v == count - 1 else load(lanes, u, place(us, i, h, channel))
+                at = (h * count + v) * size(kept)
+                if states == 1 and fresh < 0:
+                    value = fma(lanes, factor, load(kept, state, at), value)
+                    store(kept, state, at, value)
+                    store(lanes, x, place(xs, i, h, channel), value)
+                else:
+                    for j in range(states):
+                        reached = value if j == fresh else fma(lanes, factor, load(kept, state, at), value)
+                        store(kept, state, at, reached)
+                        if j == oldest:
+                            store(lanes, x, place(xs, i, h, channel), reached)
+                        at += groups * count * size(kept)
+        fresh = -1
+
+
+@kernel
+def follow(
+    lanes: Any,
+    table: int,
+    problems: int,
+    steps: int,
+    groups: int,
+    channels: int,
+    x_time: int,
+    u_time: int,
+    a_time: int,
+    x_group: int,
+    u_group: int,
+    a_group: int,
+    x0_group: int,
+    x_lane: int,
+    u_lane: int,
+    a_lane: int,
+    x0_lane: int,
+    enters: int,
+    first: int,
+    block: int,
+    states: int,
+    state: int,
+) -> None:
+    """Solve problems of one shape, each over `groups` groups of `channels` channels.
+
+    Several lanes need channels without gaps in memory, and at least as many of them; the last vector of a group
+    overlaps the one before it.
+
+    Parameters
+    ----------
+    table : address of int64, shape (4, problems)
+        Addresses of the first state, input, coefficient and initial state of each problem.
+    enters : int
+        Whether there is an initial state. The first coefficient isn't read without one.
+    first, block, states : int
+        Steps of the first block and of the others, and how many states follow. The exact recurrence has one block.
+    state : address
+        Room for ``states`` times the vectors of a problem, in the type computed in.
+    """
+    as_ = Strides(a_time, a_group, a_lane)
+    us = Strides(u_time, u_group, u_lane)
+    xs = Strides(x_time, x_group, x_lane)
+    for problem in range(problems):
+        x = integer(table, problem)
+        u = integer(table, problems + problem)
+        a = integer(table, 2 * problems + problem)
+        done = 0
+        if enters:
+            x0 = integer(table, 3 * problems + problem)
+            enter(lanes, x0, x0_group, x0_lane, groups, channels, state, states)
+        else:
+            begin(lanes, u, x, us, xs, groups, channels, state, states)
+            done = 1
+        turns = 0
+        edge = first
+        while done < steps:
+            fresh = -1
+            if done == edge:
+                fresh = turns % states
+                turns += 1
+                edge += block
+            taken = min(edge, steps) - done
+            advance(
+                lanes,
+                a + done * a_time,
+                u + done * u_time,
+                x + done * x_time,
+                as_,
+                us,
+                xs,
+                taken,
+                groups,
+                channels,
+                state,
+                states,
+                turns % states,
+                fresh,
+            )
+            done += taken

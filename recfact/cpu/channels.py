@@ -1,0 +1,216 @@
+"""The channels path: all channels take a step together. Fast where they lie next to each other, right for any layout.
+
+The axes other than time are sorted by how densely they lie in memory. The densest one gives the lanes of vectors, the
+next one groups of them, as far as both lie within a step; all others, and what is too wide for the cache, are separate
+problems of one shape, which a kernel solves one after the other. Only threads and bounded tables of addresses are made
+in Python, so neither many small problems nor few large ones wait for it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from math import prod
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from recfact.cpu.layout import BATCH, Axis, address, addresses, merge_axes
+from recfact.windows import Full, Jagged, Uniform, Window
+
+Array = np.ndarray[Any, Any]
+
+CACHE_LINE = 64
+
+# States of a problem, so that they stay in the first-level cache.
+ROOM = 1 << 12
+
+# Lanes of the widest vector.
+WIDEST = 16
+
+# Numbers below which a second thread costs more than it saves.
+WORTH_THREADS = 1 << 18
+
+# One axis of one number, for arrays (x, u, a, x0).
+POINT = Axis(1, (0, 0, 0, 0))
+
+
+def accumulated(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype in which numbers of `dtype` are added: float32 for the halves."""
+    return np.dtype(np.float32) if dtype.itemsize == 2 else dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Problems:
+    """Problems of one shape: groups of lanes, repeated along other axes.
+
+    Parameters
+    ----------
+    lanes, groups : Axis
+        The channels of one problem. The arrays are x, u, a and x0.
+    others : tuple of Axis
+        The axes along which the problems lie.
+    starts : tuple of int
+        The addresses of the first problem.
+    """
+
+    lanes: Axis
+    groups: Axis
+    others: tuple[Axis, ...]
+    starts: tuple[int, ...]
+
+
+def blocks_and_terms(window: Window, n: int) -> tuple[int, int]:
+    """Return the window as whole blocks: their length, and how many before its own a row sees."""
+    match window:
+        case Uniform(lags):
+            block, terms = 1, lags - 1
+        case Jagged(block, terms):
+            pass
+        case Full():
+            return n, 0
+    block = min(block, n)
+    return (n, 0) if terms >= -(-n // block) - 1 else (block, terms)
+
+
+def split(axis: Axis, most: int, starts: tuple[int, ...]) -> Iterator[tuple[Axis, Axis, tuple[int, ...]]]:
+    """Cut an axis into pieces of `most` numbers, the last one up to twice as long.
+
+    Yields
+    ------
+    inner, outer : Axis
+        A piece, and the axis along which equal pieces lie.
+    starts : tuple of int
+        The addresses of the first of them.
+    """
+    pieces = max(1, axis.length // most)
+    equal = pieces if axis.length == pieces * most else pieces - 1
+    steps = tuple(step * most for step in axis.strides)
+    if equal:
+        yield replace(axis, length=most), Axis(equal, steps), starts
+    if equal * most < axis.length:
+        after = tuple(start + step * equal for start, step in zip(starts, steps, strict=True))
+        yield replace(axis, length=axis.length - equal * most), Axis(1, steps), after
+
+
+def arrange(axes: list[Axis], starts: tuple[int, ...], time: int, room: int) -> Iterator[Problems]:
+    """Choose lanes and groups of at most `room` channels in all, denser than `time` bytes from step to step."""
+    within = [axis for axis in axes[:2] if axis.strides[0] < time]
+    lanes, groups = [*within, POINT, POINT][:2]
+    others = axes[len(within) :]
+    if lanes.length > room:
+        for inner, outer, at in split(lanes, room, starts):
+            yield Problems(inner, POINT, (outer, groups, *others), at)
+    else:
+        for inner, outer, at in split(groups, max(1, room // lanes.length), starts):
+            yield Problems(lanes, inner, (outer, *others), at)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A call of a kernel: what it takes before and after the address of a scratch area, and the bytes of that."""
+
+    kernel: Callable[..., Any]
+    table: Array
+    arguments: tuple[int, ...]
+    scratch: int
+
+    def run(self, scratch: int) -> None:
+        """Run the kernel with a scratch area at an address."""
+        self.kernel(address(self.table), self.table.shape[1], *self.arguments, scratch)
+
+
+def run_all(tasks: Iterator[Task], threads: int) -> None:
+    """Run tasks, made as they are needed, on several threads."""
+    lock = Lock()
+
+    def work() -> None:
+        area = np.empty(0, dtype=np.uint8)
+        while True:
+            with lock:
+                task = next(tasks, None)
+            if task is None:
+                return
+            if len(area) < task.scratch + CACHE_LINE:
+                area = np.empty(task.scratch + CACHE_LINE, dtype=np.uint8)
+            task.run(-(-address(area) // CACHE_LINE) * CACHE_LINE)
+
+    if threads == 1:
+        work()
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        for future in [pool.submit(work) for _ in range(threads)]:
+            future.result()
+
+
+def solve_into(
+    a: Array, u: Array, x: Array, x0: Array | None, *, reverse: bool, window: Window, threads: int
+) -> None:
+    """Solve the recurrence along axis 0 into `x`, for any strides.
+
+    Parameters
+    ----------
+    a, u : ndarray, broadcastable to the shape of `x`
+        Coefficients and inputs, of the dtype of `x`.
+    x : ndarray, shape (n, ...)
+        The states: float32, float64, complex64, complex128, float16 or bfloat16, in native byte order. May be `u`
+        itself, and overlaps with neither array otherwise.
+    x0 : ndarray, broadcastable to the shape of ``x[0]``, or None
+        The initial state, in the dtype that is computed in (float32 for the two halves). None with `reverse`.
+    reverse : bool
+        Whether to solve x[i] = a[i+1] x[i+1] + u[i] instead.
+    window : Window
+        What is kept.
+    threads : int
+        Threads to use at most. The result doesn't depend on it.
+    """
+    if x.size == 0:
+        return
+    threads = threads if x.size >= WORTH_THREADS else 1
+    run_all(tasks(a, u, x, x0, reverse, window, threads), threads)
+
+
+def tasks(
+    a: Array, u: Array, x: Array, x0: Array | None, reverse: bool, window: Window, threads: int
+) -> Iterator[Task]:
+    """Make the calls that solve a recurrence; the arguments are those of `solve_into`."""
+    from recfact.cpu.channel_kernels import follow
+    from recfact.cpu.numbers import Lanes
+
+    n = len(x)
+    arrays = [x, np.broadcast_to(u, x.shape), np.broadcast_to(a, x.shape)]
+    starts = [address(array) for array in arrays]
+    times = [array.strides[0] for array in arrays]
+    if reverse:
+        # From the last row to the first; the coefficient of a step stands one row after its input.
+        starts = [start + step * (n - 1) for start, step in zip(starts, times, strict=True)]
+        starts[2] += times[2]
+        times = [-step for step in times]
+    initial = np.broadcast_to(np.zeros((), x.dtype) if x0 is None else x0, x.shape[1:])
+    axes, offsets = merge_axes(x.shape[1:], *[array.strides[1:] for array in arrays], initial.strides)
+    starts = [start + offset for start, offset in zip([*starts, address(initial)], offsets, strict=True)]
+
+    block, terms = blocks_and_terms(window, n)
+    first = block if not reverse else n - (-(-n // block) - 1) * block
+    states = terms + 1
+    room = max(WIDEST, ROOM // states)
+    if threads > 1:
+        room = max(WIDEST, min(room, -(-x.size // n // (threads * WIDEST)) * WIDEST))
+    number = accumulated(x.dtype)
+    for part in arrange(axes, tuple(starts), abs(times[0]) if n > 1 else sys.maxsize, room):
+        lanes, groups = part.lanes, part.groups
+        width = 1
+        if lanes.strides[:2] == (x.itemsize,) * 2 and lanes.strides[2] in (0, x.itemsize):
+            width = min(CACHE_LINE // number.itemsize, 1 << lanes.length.bit_length() - 1)
+        kernel = follow[Lanes(x.dtype.name, width, shared=width > 1 and lanes.strides[2] == 0)]
+        scratch = states * groups.length * -(-lanes.length // width) * width * number.itemsize
+        arguments = (
+            *(n, groups.length, lanes.length, *times, *groups.strides, *lanes.strides),
+            *(int(x0 is not None), first, block, states),
+        )
+        count = prod(axis.length for axis in part.others)
+        for table in addresses(part.others, part.starts, min(BATCH, -(-count // threads))):
+            yield Task(kernel, table, arguments, scratch)
