@@ -3,7 +3,7 @@
 The counts are those of the algorithms as they stand, for n steps, blocks of l steps (the last may be shorter) and d
 channels that share the coefficients:
 
-* depth: the longest chain of dependent multiply-adds, with any number of them at once; sums run from left to right.
+* depth: steps one after another, each of any number of simultaneous multiply-adds; sums run from left to right.
 * multiplications, additions: forming products of coefficients is done once, applying them once a channel.
 * words: numbers read from and written to main memory. A stage reads each number that it uses once and writes each
   that it changes once, in place. A factor of a flat algorithm is a stage; what a block does on its own is part of one
@@ -34,7 +34,7 @@ class Cost:
     algorithm : str
         Name of the algorithm.
     depth : int
-        Dependent multiply-adds, one after another.
+        Steps one after another.
     multiplications, additions : int
         Scalar operations.
     words : int
@@ -134,17 +134,20 @@ def cost_table(n: int, *, block: int = 16, channels: int = 1) -> CostTable:
     n, block, channels = (
         positive_integer(value, name) for value, name in ((n, "n"), (block, "block"), (channels, "channels"))
     )
-    sequential = Cost(
-        "sequential", n - 1, channels * (n - 1), channels * (n - 1), n - 1 + channels * (2 * n - 1), n - 1
-    )
+    steps = channels * (n - 1)
     rows = (
-        sequential,
+        Cost("sequential", n - 1, steps, steps, one_pass(n, channels), n - 1),
         flat("kogge-stone", kogge_stone_stages(n), channels),
         flat("brent-kung", brent_kung_stages(n), channels),
         *(hierarchical(n, block, channels, solver) for solver in LOCAL),
         b2p(n, block, channels),
     )
     return CostTable(n, block, channels, rows)
+
+
+def one_pass(n: int, channels: int) -> int:
+    """Return the words of reading coefficients and inputs once and writing the states, the first of which is an input."""
+    return n - 1 + channels * (2 * n - 1) if n > 1 else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +206,7 @@ class Local:
     Parameters
     ----------
     depth : int
-        Dependent multiply-adds.
+        Steps one after another.
     formed : int
         Multiplications of coefficients without g.
     formed_with_g : int
@@ -241,37 +244,53 @@ LOCAL: dict[str, Callable[[int], Local]] = {"gemm": local_gemm, "scan": local_sc
 
 @dataclass(frozen=True, slots=True)
 class LocalStage:
-    """The local solves of all blocks and their propagation factors, which the first block doesn't need."""
+    """The local solves of all blocks and their propagation factors, which the first block doesn't need.
+
+    Parameters
+    ----------
+    blocks : int
+        Number of blocks.
+    depth, formed, updates : int
+        As for `Local`, over all blocks.
+    entered : int
+        Rows that a carrier enters: all but those of the first block.
+    words : int
+        Numbers moved.
+    """
 
     blocks: int
     depth: int
     formed: int
     updates: int
-    rest: int
-    """Steps after the first block: the rows that a carrier enters."""
+    entered: int
+    words: int
 
 
-def local_stage(n: int, block: int, solver: str) -> LocalStage:
+def local_stage(n: int, block: int, channels: int, solver: str) -> LocalStage:
     """Return the counts of the local solves."""
     blocks = -(-n // block)
     lengths = [min(block, n)] * (blocks > 1) + [n - (blocks - 1) * block]
     first, last = LOCAL[solver](lengths[0]), LOCAL[solver](lengths[-1])
-    formed = first.formed
+    formed, updates = first.formed, (blocks - 1) * first.updates + last.updates
     if blocks > 1:
         formed += (blocks - 2) * first.formed_with_g + last.formed_with_g
-    return LocalStage(blocks, first.depth, formed, (blocks - 1) * first.updates + last.updates, n - lengths[0])
+    # A block of one step has nothing to solve, and g begins with a coefficient that is in memory already.
+    single = blocks if lengths[0] == 1 else int(lengths[-1] == 1)
+    entered, propagation = n - lengths[0], n - lengths[0] - (blocks - 1)
+    read = n - 1 - (single - (lengths[0] == 1))
+    words = read + propagation + channels * (n - single + n - blocks)
+    return LocalStage(blocks, first.depth, formed, updates, entered, words)
 
 
 def hierarchical(n: int, block: int, channels: int, solver: str) -> Cost:
     """Return the cost of the three stages: local solves, carriers, reconstruction."""
-    local = local_stage(n, block, solver)
+    local = local_stage(n, block, channels, solver)
     borders = local.blocks - 1
     carried = max(borders - 1, 0)  # the first carrier is a local state, and nothing follows the last block
-    propagation = local.rest - borders  # g begins with a coefficient that is in memory already
-    words = n - 1 + propagation + channels * (n + n - local.blocks)
-    words += carried + channels * (borders + carried if carried else 0)
-    words += local.rest + channels * (2 * local.rest + borders)
-    updates = local.updates + carried + local.rest
+    words = local.words + local.entered + channels * (2 * local.entered + borders)
+    if carried:
+        words += carried + channels * (borders + carried)
+    updates = local.updates + carried + local.entered
     return Cost(
         f"hierarchical {solver}",
         local.depth + carried + (borders > 0),
@@ -284,13 +303,13 @@ def hierarchical(n: int, block: int, channels: int, solver: str) -> Cost:
 
 def b2p(n: int, block: int, channels: int) -> Cost:
     """Return the cost of B2P: local solves by matrix products, and the neighbour's last local state as the carrier."""
-    local = local_stage(n, block, "gemm")
-    updates = local.updates + local.rest
+    local = local_stage(n, block, channels, "gemm")
+    updates = local.updates + local.entered
     return Cost(
         "b2p",
         local.depth + (local.blocks > 1),
         local.formed + channels * updates,
         channels * updates,
-        n - 1 + channels * (2 * n - 1),
+        one_pass(n, channels),
         updates,
     )
