@@ -71,7 +71,7 @@ def rounded_problem(n: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
 
 @dataclass
 class Memory:
-    """Main memory: values by place. A stage pays once for reading a place it has not written, and once for writing one."""
+    """Main memory: values by place. A stage pays once for reading a place it has not written, once for a write."""
 
     values: dict[Any, Counted]
     words: int = 0

@@ -146,7 +146,7 @@ def cost_table(n: int, *, block: int = 16, channels: int = 1) -> CostTable:
 
 
 def one_pass(n: int, channels: int) -> int:
-    """Return the words of reading coefficients and inputs once and writing the states, the first of which is an input."""
+    """Return the words of reading coefficients and inputs once and writing the states but the first, an input."""
     return n - 1 + channels * (2 * n - 1) if n > 1 else 0
 
 
