@@ -89,6 +89,12 @@ def build_report(problem: Problem, block: int = 16, step: Callable[[str], None] 
     (2225, 154, 24)
     """
     block = positive_integer(block, "block")
+    # A recurrence that grows beyond its number type is reported as such: infinite norms, NaN errors.
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        return _build(problem, block, step)
+
+
+def _build(problem: Problem, block: int, step: Callable[[str], None]) -> Report:
     step("solving")
     x = np.asarray(solve(problem.a, problem.u))
     drawn: tuple[Window, ...] = (Jagged(block), Uniform(block), Jagged(block, 2))

@@ -63,10 +63,10 @@ class WindowCost:
 def standard_windows(n: int, block: int) -> list[Uniform | Jagged]:
     """Return the windows that a report compares: blocks of 8 to 256 and `block`, with 1 to 3 terms and as a band.
 
-    Windows that already keep everything of n steps are left out, but for the smallest of them.
+    Windows that already keep everything of n steps are left out, but for the smallest of them and those of `block`.
     """
     lengths = sorted({*BLOCKS, block})
-    lengths = [length for k, length in enumerate(lengths) if k == 0 or lengths[k - 1] < n]
+    lengths = [length for k, length in enumerate(lengths) if k == 0 or lengths[k - 1] < n or length == block]
     jagged: list[Uniform | Jagged] = [Jagged(length, terms) for terms in TERMS for length in lengths]
     return [*jagged, *(Uniform(length) for length in lengths)]
 

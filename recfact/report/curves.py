@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recfact.report.costs import WindowCost, window_name
-from recfact.report.drawing import Board
+from recfact.report.drawing import Board, drawable
 from recfact.report.problem import Problem
 from recfact.report.style import BLUE, GREEN, INK, ORANGE, PURPLE, UNIT, VERMILLION, styled
 from recfact.report.words import power_of_ten
@@ -56,15 +56,15 @@ def error_figure(costs: list[WindowCost], eps: float, typename: str) -> Figure:
         axes = board.axes(left, 0.35, 3.85, 2.1)
         for name, options, some in kinds:
             lengths = [c.window.lags if isinstance(c.window, Uniform) else c.window.block for c in some]
-            values = np.array([getattr(c, measure) for c in some])
+            values = drawable(np.array([getattr(c, measure) for c in some]))
             axes.plot(lengths, np.where(values > 0, values, np.nan), linewidth=1.3, label=name, **options)
         axes.set_xscale("log", base=2)
         axes.set_xticks(sorted({c.window.lags for c in costs if isinstance(c.window, Uniform)}))
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0f}")
         axes.minorticks_off()
-        _log_scale(axes)
-        if axes.get_ylim()[0] < eps / 100:
-            axes.set_ylim(eps / 100, 3 * max((getattr(c, measure) for c in costs), default=1.0))
+        positive = [value for value in (getattr(c, measure) for c in costs) if 0 < value < 1e150]
+        lowest, highest = min([*positive, eps]), max(positive, default=1.0)
+        _log_scale(axes, max(lowest, eps / 100) / 3, 3 * max(highest, eps))
         axes.axhline(eps, color=VERMILLION, linewidth=0.8, linestyle=(0, (4, 3)))
         axes.text(0.01, eps, f"eps of {typename}", color=VERMILLION, transform=axes.get_yaxis_transform(),
                   ha="left", va="bottom", fontsize=7.5)  # fmt: skip
@@ -91,6 +91,7 @@ def solution_figure(problem: Problem, x: Array, states: Mapping[Window, Array], 
     """
     board = Board(WIDTH, 5.85)
     n = len(x)
+    shown = drawable(x.real)
     steps = np.arange(n) if problem.time is None else problem.time
     label = "step" if problem.time is None else ""
     quantity = problem.unit or ("real part of the state" if np.iscomplexobj(x) else "state")
@@ -98,7 +99,7 @@ def solution_figure(problem: Problem, x: Array, states: Mapping[Window, Array], 
     axes = board.axes(0.6, 0.3, 8.55, 2.2)
     if problem.value is not None:
         axes.plot(*envelope(steps, problem.value), color=UNIT, linewidth=0.8, alpha=0.8)
-    axes.plot(*envelope(steps, x.real), color=BLUE, linewidth=1.2)
+    axes.plot(*envelope(steps, shown), color=BLUE, linewidth=1.2)
     axes.set_ylabel(quantity)
     axes.set_title(problem.title, loc="left")
 
@@ -106,18 +107,25 @@ def solution_figure(problem: Problem, x: Array, states: Mapping[Window, Array], 
     near = board.axes(0.6, 3.2, 3.95, 1.95)
     if problem.value is not None:
         near.plot(steps[look], problem.value[look], ".", markersize=3.2, color=UNIT, label="measured")
-    near.plot(steps[look], x.real[look], color=BLUE, linewidth=2.2, label="states")
+    near.plot(steps[look], shown[look], color=BLUE, linewidth=2.2, label="states")
     far = board.axes(5.3, 3.2, 3.85, 1.95)
+    errors = np.zeros(0)
     for (window, truncated), colour in zip(states.items(), (VERMILLION, GREEN, PURPLE), strict=True):
-        near.plot(steps[look], truncated.real[look], color=colour, linewidth=1.1, label=window_name(window))
-        where, size = peaks(steps, np.abs(x - truncated))
+        near.plot(steps[look], drawable(truncated.real[look]), color=colour, linewidth=1.1, label=window_name(window))
+        where, size = peaks(steps, drawable(np.abs(x - truncated)))
         far.plot(where, np.where(size > 0, size, np.nan), color=colour, linewidth=1.3, label=window_name(window))
+        errors = np.append(errors, size)
     for border in steps[look][::block]:
         near.axvline(border, color=INK, linewidth=0.5, alpha=0.25)
     near.set_title(f"the last blocks of {block}", loc="left")
     near.set_ylabel(quantity)
     far.set_title("error of each window", loc="left")
-    _log_scale(far)
+    visible = errors[np.isfinite(errors) & (errors > 0)]
+    if len(visible):
+        _log_scale(far, max(visible.min() / 2, 1e-150), 2 * visible.max())
+    else:
+        far.set_yticks([])
+        far.text(0.5, 0.5, "none", transform=far.transAxes, ha="center", va="center")
     for part, ticks in ((axes, 9), (near, 6), (far, 6)):
         part.set_xlabel(label)
         if problem.time is not None:
@@ -136,7 +144,7 @@ def envelope(steps: Array, values: Array) -> tuple[Array, Array]:
     if len(values) <= 2 * POINTS:
         return steps, values
     edges = np.linspace(0, len(values), POINTS + 1).astype(int)[:-1]
-    ends = [np.minimum.reduceat(values, edges), np.maximum.reduceat(values, edges)]
+    ends = [np.fmin.reduceat(values, edges), np.fmax.reduceat(values, edges)]
     return np.repeat(steps[edges], 2), np.stack(ends, axis=1).ravel()
 
 
@@ -144,7 +152,7 @@ def peaks(steps: Array, values: Array) -> tuple[Array, Array]:
     """Return the largest of `values` in each of at most `PEAKS` stretches, in the middle of the stretch."""
     count = min(PEAKS, len(values))
     edges = np.linspace(0, len(values), count + 1).astype(int)
-    return steps[(edges[:-1] + edges[1:]) // 2], np.maximum.reduceat(values, edges[:-1])
+    return steps[(edges[:-1] + edges[1:]) // 2], np.fmax.reduceat(values, edges[:-1])
 
 
 def _legend_below(board: Board, axes: Axes | None = None) -> None:
@@ -153,9 +161,11 @@ def _legend_below(board: Board, axes: Axes | None = None) -> None:
     board.figure.legend(handles, labels, loc="lower center", ncols=len(labels), borderaxespad=0.2)
 
 
-def _log_scale(axes: Axes) -> None:
+def _log_scale(axes: Axes, low: float, high: float) -> None:
     """Give `axes` a logarithmic ordinate with powers of ten in plain text, which takes the page's own font."""
+    axes.set_autoscaley_on(False)
     axes.set_yscale("log")
+    axes.set_ylim(low, high)
     axes.yaxis.set_major_formatter(lambda value, _: power_of_ten(round(np.log10(value))))
     axes.yaxis.set_minor_formatter("")
 

@@ -134,6 +134,18 @@ def cell_colours(matrix: Array, hues: Array, scale: float = 1.0) -> Array:
     return colours
 
 
+def drawable(values: Array) -> Array:
+    """Return real `values` as float64, with NaN, which leaves a gap in a line, in the place of what axes can't scale.
+
+    Examples
+    --------
+    >>> drawable(np.array([1.0, np.inf, -1e305])).tolist()
+    [1.0, nan, nan]
+    """
+    wide = values.astype(np.float64)
+    return np.where(np.abs(wide) < 1e150, wide, np.nan)
+
+
 def sign_hues(matrix: Array) -> Array:
     """Return a colour for each entry: blue where positive, vermillion where negative, grey for ones on the diagonal."""
     hues = np.where(np.real(matrix) < 0, VERMILLION, BLUE)

@@ -13,7 +13,7 @@ import numpy as np
 from recfact.factorizations import BrentKung, KoggeStone, TransferOperator
 from recfact.factorizations.hierarchical import Hierarchical
 from recfact.report.costs import window_name
-from recfact.report.drawing import Board
+from recfact.report.drawing import Board, drawable
 from recfact.report.style import BLUE, GREEN, ORANGE, PURPLE, UNIT, styled
 from recfact.report.words import superscript
 from recfact.windows import Jagged, Uniform
@@ -47,7 +47,7 @@ def operator_figure(a: Array) -> Figure:
     board.magnitude_key(MARGIN, TITLE + size + 0.18, scale)
 
     axes = board.axes(5.85, TITLE, 3.25, size - 0.2)
-    axes.bar(np.arange(len(a))[::-1], dense[-1].real, width=0.78, color=[BLUE] * (len(a) - 1) + [UNIT])
+    axes.bar(np.arange(len(a))[::-1], drawable(dense[-1].real), width=0.78, color=[BLUE] * (len(a) - 1) + [UNIT])
     axes.set_xlim(len(a) - 0.4, -0.6)
     axes.axhline(0, color=UNIT, linewidth=0.6)
     axes.set_title("last row of L: weight of each input")

@@ -58,8 +58,9 @@ def windows_table(report: Report) -> Table:
     lengths = [cost.window.lags for cost in report.costs if isinstance(cost.window, Uniform)]
     terms = sorted({cost.window.terms for cost in report.costs if isinstance(cost.window, Jagged)})
     by_window = {cost.window: cost for cost in report.costs}
-    headings = ["k", *(f"Jagged(k, terms={m})" for m in terms), "Uniform(k)", "kept, 1 term", "kept, uniform"]
-    table = _table("largest error of a state, relative to the largest state", headings, ["right"] * len(headings))
+    headings = ["k", *(f"{m} term" if m == 1 else f"{m} terms" for m in terms), "uniform", "keeps", "uniform keeps"]
+    title = "largest error relative to the largest state: Jagged(k) with 1 to 3 terms, and Uniform(k)"
+    table = _table(title, headings, ["right"] * len(headings))
     for k in lengths:
         jagged = [by_window[Jagged(k, m)] for m in terms]
         uniform = by_window[Uniform(k)]

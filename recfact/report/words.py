@@ -86,7 +86,7 @@ def percent(share: float) -> str:
     ('6.9 %', '100 %', '0 %', '3.00×10⁻⁵ %')
     """
     value = 100 * share
-    if value != 0 and abs(value) < 1e-4:
+    if not math.isfinite(value) or 0 < abs(value) < 1e-4:
         return f"{number(value)} %"
     return f"{value:.0f} %" if value >= 10 or value == 0 else f"{value:#.2g} %"
 
@@ -99,6 +99,9 @@ def findings(summary: Summary, costs: list[WindowCost], block: int) -> list[str]
             f"{summary.zeros} coefficients are exactly 0: each starts the sequence anew, and the longest stretch "
             f"between two such resets is {summary.nilpotency_index} steps."
         )
+    if not math.isfinite(summary.largest_state):
+        said.append(f"The states overflow {summary.dtype}, so what a window changes in them can't be said.")
+        return [*said, *_warning(summary)]
     chosen = next(cost for cost in costs if cost.window == Jagged(block))
     if chosen.relative_error == 0:
         said.append(f"{chosen.name} changes no state: it may be used without any loss.")
@@ -112,9 +115,11 @@ def findings(summary: Summary, costs: list[WindowCost], block: int) -> list[str]
         if good:
             best = min(good, key=lambda cost: (cost.reach, cost.window.terms))  # type: ignore[union-attr]
             said.append(f"To stay below {name}, {best.name} is enough: it reaches back {best.reach} steps at most.")
-    if summary.warning:
-        said.append(f"Warning: {summary.warning}.")
-    return said
+    return [*said, *_warning(summary)]
+
+
+def _warning(summary: Summary) -> list[str]:
+    return [f"Warning: {summary.warning}."] if summary.warning else []
 
 
 def _horizon(summary: Summary) -> str:

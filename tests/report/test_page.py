@@ -1,0 +1,208 @@
+"""The page and its figures: complete, self-contained, and without traces in the caller's matplotlib."""
+
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from textwrap import dedent
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib.colors import to_rgb
+
+from recfact.errors import DataFileError, OptionError
+from recfact.report.build import build_report
+from recfact.report.drawing import DECADES, cell_colours, sign_hues
+from recfact.report.gallery import PICTURES, draw
+from recfact.report.html import PAGE, page
+from recfact.report.problem import Problem, bundled_problem
+from recfact.report.style import BLUE, UNIT, VERMILLION, MissingExtraError, save
+
+VOID = {"meta", "link", "br", "img", "input", "hr", "path", "use", "image", "rect"}
+
+
+class Reader(HTMLParser):
+    """Collect the tags, the texts and the attributes of a page, and check that its tags close."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.tags, self.attributes, self.text = [], [], [], []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attributes]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attributes]
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def read(html):
+    reader = Reader()
+    reader.feed(html)
+    assert reader.open == []
+    return reader
+
+
+@pytest.fixture(scope="module")
+def report():
+    return build_report(bundled_problem())
+
+
+@pytest.fixture(scope="module")
+def html(report):
+    return page(report)
+
+
+def test_page_loads_nothing(html):
+    reader = read(html)
+    assert not {"script", "link", "iframe", "img", "object", "embed", "base", "form"} & set(reader.tags)
+    for tag, name, value in reader.attributes:
+        if name in ("href", "xlink:href", "src"):
+            assert value.startswith(("#", "data:image/png;base64,")), (tag, name, value[:60])
+        assert not name.startswith("on")
+    assert "http" not in html
+    assert "@import" not in html
+    assert all(target.startswith("#") for target in re.findall(r"url\(([^)]*)\)", html))
+
+
+def test_page_is_complete(html, report):
+    reader = read(html)
+    text = " ".join("".join(reader.text).split())
+    assert reader.tags.count("figure") == reader.tags.count("figcaption") == reader.tags.count("svg") == len(PAGE)
+    assert html.startswith("<!doctype html>")
+    assert "prefers-color-scheme: dark" in html
+    for cost in report.costs:
+        assert cost.name in text
+    for algorithm in report.algorithms:
+        assert algorithm.algorithm in text
+        assert f"{algorithm.words}" in text
+    for sentence in report.findings:
+        assert sentence.split("10⁻")[0] in text
+    labels = {value for tag, name, value in reader.attributes if (tag, name) == ("svg", "aria-label")}
+    assert labels == {PICTURES[name] for name in PAGE}
+
+
+def test_references_inside_the_figures_resolve(html):
+    for svg in re.findall(r"<svg.*?</svg>", html, flags=re.DOTALL):
+        defined = set(re.findall(r'id="([^"]+)"', svg))
+        assert set(re.findall(r"#([\w-]+)\)", svg)) | set(re.findall(r'href="#([\w-]+)"', svg)) <= defined
+
+
+def test_figures_take_the_colours_of_the_page(html):
+    assert "#1b2330" not in html.split("</style>", 1)[1]
+    assert "currentColor" in html
+    assert "var(--paper)" in html
+
+
+def test_text_from_files_is_escaped():
+    name = '<script>alert("x")</script>&.npy'
+    html = page(build_report(Problem(np.full(20, 0.5), np.ones(20), title=name, source=name)))
+    assert "<script" not in html
+    assert "&lt;script&gt;" in html
+    assert "script" not in read(html).tags
+
+
+def test_matplotlib_stays_as_it_was_and_the_same_report_gives_the_same_page(report, html):
+    with mpl.rc_context():
+        mpl.rcParams.update({"axes.grid": True, "font.size": 30, "text.usetex": True, "svg.fonttype": "path"})
+        before = dict(mpl.rcParams)
+        assert page(report) == html  # the caller's settings don't show in it
+        assert dict(mpl.rcParams) == before
+
+
+def test_matplotlib_is_imported_late_and_pyplot_never():
+    code = """
+        import sys
+        from recfact.report.build import build_report
+        from recfact.report.html import page
+        from recfact.report.problem import bundled_problem
+        assert "matplotlib" not in sys.modules
+        page(build_report(bundled_problem()))
+        assert "matplotlib.pyplot" not in sys.modules
+    """
+    subprocess.run([sys.executable, "-c", dedent(code)], check=True, timeout=120)
+
+
+@pytest.mark.parametrize("missing", ["matplotlib", "jinja2"])
+def test_missing_extra_is_named(monkeypatch, report, missing):
+    for module in [name for name in sys.modules if name.split(".")[0] == missing]:
+        monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.setitem(sys.modules, missing, None)
+    monkeypatch.setitem(sys.modules, f"{missing}.style", None)
+    with pytest.raises(MissingExtraError, match=rf"{missing}.*pip install 'recfact\[report\]'"):
+        page(report)
+
+
+EXTREME = {
+    "one step": (np.array([0.5]), np.ones(1)),
+    "two steps": (np.array([0.5, 0.5]), np.ones(2)),
+    "odd": (np.linspace(-1, 1, 37), np.ones(37)),
+    "zeros": (np.zeros(40), np.zeros(40)),
+    "negative": (np.full(40, -0.9), np.ones(40)),
+    "complex": (np.full(40, 0.9j), np.ones(40)),
+    "half": (np.full(40, 0.9, dtype=np.float16), np.ones(40, dtype=np.float16)),
+    "subnormal": (np.full(40, 1e-310), np.full(40, 1e-310)),
+    "growing": (np.full(400, 1.5), np.ones(400)),
+    "overflowing": (np.full(3000, 3.0), np.ones(3000)),
+    "long": (np.full(20_000, 0.999), np.sin(np.arange(20_000.0))),
+}
+
+
+@pytest.mark.parametrize("case", EXTREME)
+def test_every_recurrence_can_be_drawn(case):
+    html = page(build_report(Problem(*EXTREME[case], title=case, source=case), block=5))
+    read(html)
+    assert len(html) < 1_000_000
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg"])
+def test_pictures_are_saved(tmp_path, report, suffix):
+    path = tmp_path / f"overview{suffix}"
+    save(draw("overview", report), path)
+    assert path.read_bytes().startswith(b"\x89PNG" if suffix == ".png" else b"<?xml")
+    first = path.read_bytes()
+    save(draw("overview", report), path)
+    assert path.read_bytes() == first
+
+
+def test_pictures_that_cannot_be_saved(tmp_path, report):
+    with pytest.raises(OptionError, match=r"written as .png or .svg"):
+        save(draw("operator", report), Path("x.gif"))
+    with pytest.raises(DataFileError, match="No such file or directory"):
+        save(draw("operator", report), tmp_path / "no" / "x.png")
+    with pytest.raises(OptionError, match="a picture is one of operator"):
+        draw("portrait", report)
+
+
+def test_opacity_falls_with_the_logarithm_of_the_magnitude():
+    matrix = np.array([[1.0, 1e-2, 10.0**-DECADES, 1e-30, 0.0, 7.0, np.inf, np.nan]])
+    colours = cell_colours(matrix, np.full(matrix.shape, BLUE))
+    assert np.allclose(colours[0, :, 3], [1, 0.55, 0.1, 0.1, 0, 1, 1, 1], rtol=1e-12)
+    assert np.array_equal(colours[0, 0, :3], to_rgb(BLUE))
+    assert cell_colours(matrix, np.full(matrix.shape, BLUE), scale=7.0)[0, 0, 3] < 1
+
+
+def test_hues_tell_signs_and_the_unit_diagonal():
+    assert sign_hues(np.array([[1.0, 1.0], [-0.5, 2.0]])).tolist() == [[UNIT, BLUE], [VERMILLION, BLUE]]
+
+
+def test_figures_draw_the_factors_whose_product_is_L(report):
+    """The pixels of the Kogge-Stone picture are the entries of factors that multiply to L."""
+    figure = draw("kogge-stone", report)
+    images = [axes.images[0].get_array() for axes in figure.axes if axes.images][:5]
+    supports = [np.asarray(image)[..., 3] > 0 for image in images]
+    product = np.linalg.multi_dot([support.astype(float) for support in supports[1:]]) > 0
+    assert np.array_equal(product, supports[0])
+    assert [int(support.sum()) for support in supports[1:]] == [16 + 8, 16 + 12, 16 + 14, 16 + 15]

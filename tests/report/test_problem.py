@@ -1,0 +1,99 @@
+"""From files and options to one recurrence."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import recfact
+from recfact.data import load_co2
+from recfact.errors import DataFileError, OptionError
+from recfact.report.problem import bundled_problem, duration, problem_from_files, problem_from_record
+
+
+@pytest.fixture(autouse=True)
+def in_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def test_the_bundled_file_read_as_a_users_file_gives_the_bundled_problem():
+    path = Path(recfact.__file__).parent / "data" / "co2.csv"
+    theirs, ours = problem_from_record(f"{path}:co2", "date", 86400.0 * 30), bundled_problem(86400.0 * 30)
+    assert np.array_equal(theirs.a, ours.a)
+    assert np.array_equal(theirs.u, ours.u)
+    assert np.array_equal(theirs.value, ours.value)
+    assert np.array_equal(theirs.time, load_co2().time)
+
+
+def test_average_starts_at_the_first_value():
+    Path("t.csv").write_text("dt,y\n0,3\n1,5\n")
+    problem = problem_from_record("t.csv", "dt", tau=1 / np.log(2))
+    assert (problem.a[0], problem.u[0]) == (0.0, 3.0)
+    assert problem.time is None
+    assert np.allclose(problem.a[1], 0.5, rtol=4 * np.finfo(float).eps, atol=0)
+
+
+def test_times_of_day_and_zones():
+    Path("t.csv").write_text("at,y\n2001-01-01T00:00:00+01:00,1\n2001-01-01T00:00:00Z,2\n2001-01-01T00:00:01Z,2\n")
+    problem = problem_from_record("t.csv", "at", tau=3600.0)
+    assert np.array_equal(problem.a, np.exp([-np.inf, -1.0, -1 / 3600]))
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("0,1\n0,2\n", "line 3, column 'dt': a time step must be positive"),
+        ("0,1\n-1,2\n", "line 3, column 'dt': a time step must be positive"),
+        ("0,1\nsoon,2\n", "line 3, column 'dt': 'soon' is not a number"),
+        ("2001-01-01,1\n2001-01-01,2\n", "line 3, column 'dt': '2001-01-01' is not later than the line before"),
+        ("2001-01-01,1\n17,2\n", "line 3, column 'dt': '17' is neither a number of seconds nor an ISO 8601 date"),
+        ("2001-01-01,1\n2001-01-02T00:00Z,2\n", "with and without a time zone"),
+        ("0,1\n1,\n", "line 3, column 'y': '' is not a number"),
+    ],
+)
+def test_bad_steps_are_named(rows, message):
+    Path("t.csv").write_text("dt,y\n" + rows)
+    with pytest.raises(DataFileError, match=message):
+        problem_from_record("t.csv", "dt", tau=1.0)
+
+
+def test_files_broadcast():
+    np.save("a.npy", [[0.5]])
+    np.save("u.npy", np.arange(6.0).reshape(2, 3))
+    problem = problem_from_files("a.npy", "u.npy", pick="1,:")
+    assert problem.a.tolist() == [0.5] * 3
+    assert problem.u.tolist() == [3.0, 4.0, 5.0]
+    assert problem_from_files("a.npy", "u.npy", pick=" -1 , : ").u.tolist() == [3.0, 4.0, 5.0]
+    assert problem_from_files("a.npy", "u.npy", pick=":,2").u.tolist() == [2.0, 5.0]
+
+
+def test_several_sequences_ask_for_one():
+    np.save("a.npy", np.ones((2, 3)))
+    with pytest.raises(DataFileError, match=r"shape \(2, 3\); choose it with --pick"):
+        problem_from_files("a.npy", "a.npy")
+
+
+@pytest.mark.parametrize("pick", ["0", ":,:", "0,1", "2,:", "-3,:", "x,:", "0,:,0", ""])
+def test_bad_picks(pick):
+    np.save("a.npy", np.ones((2, 3)))
+    with pytest.raises(OptionError, match="--pick"):
+        problem_from_files("a.npy", "a.npy", pick)
+
+
+def test_shapes_that_do_not_fit():
+    np.save("a.npy", np.ones(2))
+    np.save("u.npy", np.ones(3))
+    with pytest.raises(DataFileError, match=r"shapes \(2,\) and \(3,\) don't broadcast"):
+        problem_from_files("a.npy", "u.npy")
+
+
+def test_a_single_number_is_not_a_sequence():
+    np.save("a.npy", 0.5)
+    with pytest.raises(DataFileError, match=r"shape \(\)"):
+        problem_from_files("a.npy", "a.npy")
+
+
+def test_durations():
+    assert [duration(s) for s in (1.0, 60.0, 7200.0, 86400.0, 1e7, 0.5)] == [
+        "1 second", "1 minute", "2 hours", "1 day", "115.741 days", "0.5 seconds",
+    ]  # fmt: skip

@@ -1,0 +1,296 @@
+"""The command: what it prints where, its exit codes, and its answers to what users get wrong."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import recfact
+from recfact.cli import Picture, app, parse_window
+from recfact.report.gallery import PICTURES
+from recfact.windows import Jagged, Uniform
+
+COMMANDS = ["report", "solve", "plot", "bench"]
+
+
+@pytest.fixture(autouse=True)
+def in_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def arrays(rng):
+    a, u = rng.uniform(0, 1, 40), rng.standard_normal(40)
+    np.save("a.npy", a)
+    np.save("u.npy", u)
+    return a, u
+
+
+def run(*arguments, code=0):
+    result = CliRunner().invoke(app, list(map(str, arguments)))
+    assert result.exit_code == code, result.output
+    return result
+
+
+def run_process(*arguments, **environment):
+    return run_python("import sys; from recfact.cli import main; main()", *map(str, arguments), **environment)
+
+
+def run_python(code, *arguments, **environment):
+    here = {"PYTHONPATH": str(Path(recfact.__file__).parents[1])}
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(command, capture_output=True, timeout=120, env={**os.environ, **here, **environment})
+
+
+@pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)])
+def test_help_shows_an_example(command):
+    text = " ".join(run(*command, "--help").output.split())
+    assert "Usage:" in text
+    if command:
+        assert f"Example: recfact {command[0]}" in text
+    else:
+        assert all(name in text for name in COMMANDS)
+        assert "Exit codes" in text
+
+
+def test_version():
+    assert run("--version").output == f"recfact {recfact.__version__}\n"
+
+
+def test_nothing_typed_shows_the_help():
+    assert "Usage:" in run(code=2).output
+
+
+def test_report_on_the_bundled_record():
+    result = run("report")
+    assert "An input is forgotten after 154 steps" in " ".join(result.stdout.split())
+    assert result.stdout.endswith("wrote report.html\n")
+    assert Path("report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_report_on_files(arrays):
+    a, u = arrays
+    run("report", "--a", "a.npy", "--u", "u.npy", "--block", 8, "--out", "page.html")
+    assert "a.npy and u.npy" in Path("page.html").read_text(encoding="utf-8")
+    made = json.loads(run("report", "--a", "a.npy", "--u", "u.npy", "--block", 8, "--json").stdout)
+    assert made["recurrence"]["n"] == 40
+    assert made["recurrence"]["largest_state"] == np.abs(recfact.solve(a, u)).max()
+    assert made["page"] is None
+    assert {path.name for path in Path().iterdir()} == {"a.npy", "u.npy", "page.html"}
+
+
+def test_report_on_one_archive_and_on_one_of_several_sequences(arrays):
+    a, u = arrays
+    np.savez("both.npz", a=np.stack([a, a]), u=np.stack([u, 2 * u], axis=0))
+    made = json.loads(run("report", "--a", "both.npz", "--u", "both.npz", "--pick", "1,:", "--json").stdout)
+    assert made["recurrence"]["largest_state"] == np.abs(recfact.solve(a, 2 * u)).max()
+
+
+def test_report_on_a_record_with_dates():
+    Path("r.csv").write_text("day,level\n2001-01-01,1.0\n2001-01-02,2.0\n2001-01-05,4.0\n")
+    made = json.loads(
+        run("report", "--u", "r.csv:level", "--dt", "day", "--tau", 86400, "--json", "--out", "p.html").stdout
+    )
+    assert made["recurrence"]["smallest"] == np.exp(-3.0)
+    assert made["page"] == "p.html"
+    assert "averaged over 1 day" in Path("p.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--a", "a.npy"],
+        ["--u", "u.npy"],
+        ["--dt", "day"],
+        ["--u", "u.npy", "--dt", "day"],
+        ["--a", "a.npy", "--u", "u.npy", "--dt", "day", "--tau", "1"],
+        ["--a", "a.npy", "--u", "u.npy", "--tau", "1"],
+        ["--tau", "0"],
+        ["--tau", "nan"],
+        ["--pick", "0"],
+        ["--block", "0"],
+        ["--block", "x"],
+        ["--a", "a.npy", "--u", "u.npy", "--pick", "7"],
+        ["--nonsense"],
+    ],
+)
+def test_wrong_usage_is_exit_code_2(arrays, arguments):
+    result = run("report", *arguments, code=2)
+    assert result.stdout == ""
+    assert "Traceback" not in result.output
+    assert not Path("report.html").exists()
+
+
+@pytest.mark.parametrize("command", [["report"], ["solve", "--out", "x.npy"], ["plot", "blocks", "--out", "x.png"]])
+def test_bad_data_is_exit_code_1_and_one_line(arrays, command):
+    Path("bad.csv").write_text("a\n1\noops\n")
+    Path("junk.npy").write_bytes(os.urandom(64))
+    for a in ("bad.csv", "junk.npy", "missing.npy", "."):
+        result = run(*command, "--a", a, "--u", "u.npy", code=1)
+        assert result.stdout == ""
+        assert result.stderr.startswith("error: ")
+        assert len(result.stderr.splitlines()) == 1
+    assert {path.suffix for path in Path().iterdir()} == {".npy", ".csv"}
+
+
+def test_an_unwritable_page_is_exit_code_1():
+    assert "No such file or directory" in run("report", "--out", "no/page.html", code=1).stderr
+
+
+def test_a_missing_extra_is_exit_code_1(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    assert "pip install 'recfact[report]'" in run("report", code=1).stderr
+    json.loads(run("report", "--json").stdout)  # which draws nothing
+
+
+def test_too_little_memory_is_exit_code_1(monkeypatch, arrays):
+    def fail(*_, **__):
+        raise MemoryError("Unable to allocate 1. EiB")
+
+    monkeypatch.setattr(recfact, "solve", fail)
+    assert "not enough memory" in run("solve", "--a", "a.npy", "--u", "u.npy", "--out", "x.npy", code=1).stderr
+
+
+@pytest.mark.parametrize("window", ["full", "uniform:5", "jagged:8", "jagged:8:2"])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_solve(arrays, window, reverse):
+    a, u = arrays
+    result = run(
+        "solve", "--a", "a.npy", "--u", "u.npy", "--window", window, "--out", "x.npy", *["--reverse"] * reverse
+    )
+    expected = recfact.solve(a, u, window=parse_window(window), reverse=reverse)
+    assert np.array_equal(np.load("x.npy"), expected)
+    assert result.stdout.startswith("solved 40 states in float64, the largest ")
+
+
+def test_solve_with_an_initial_state_along_an_axis(rng):
+    a, u, x0 = rng.uniform(0, 1, (7, 1)), rng.standard_normal((7, 3)), rng.standard_normal(3)
+    for name, array in (("a", a), ("u", u), ("s", x0)):
+        np.save(f"{name}.npy", array)
+    options = ["--a", "a.npy", "--u", "u.npy", "--axis", 0, "--json"]
+    about = json.loads(run("solve", *options, "--x0", "s.npy", "--out", "x.npz").stdout)
+    assert np.array_equal(np.load("x.npz")["x"], recfact.solve(a, u, x0=x0, axis=0))
+    assert about == {
+        "shape": [7, 3], "dtype": "float64", "window": "full", "axis": 0, "reverse": False,
+        "largest_state": np.abs(recfact.solve(a, u, x0=x0, axis=0)).max(), "out": "x.npz",
+    }  # fmt: skip
+    run("solve", *options, "--x0", "2.5", "--out", "x.csv")
+    assert np.array_equal(np.loadtxt("x.csv", delimiter=","), recfact.solve(a, u, x0=2.5, axis=0))
+
+
+@pytest.mark.parametrize(
+    "window",
+    ["", "all", "full:1", "uniform", "uniform:0", "uniform:x", "jagged", "jagged:8:-1", "jagged:8:1:1", "jagged:1.5"],
+)
+def test_bad_windows_are_exit_code_2(arrays, window):
+    result = run("solve", "--a", "a.npy", "--u", "u.npy", "--window", window, "--out", "x.npy", code=2)
+    assert "--window" in result.stderr
+    assert not Path("x.npy").exists()
+
+
+def test_windows_are_read():
+    assert parse_window("Uniform:5") == Uniform(5)
+    assert parse_window("jagged:8:0") == Jagged(8, 0)
+
+
+def test_shapes_that_do_not_fit_are_exit_code_1(arrays):
+    np.save("three.npy", np.ones(3))
+    assert run("solve", "--a", "a.npy", "--u", "three.npy", "--out", "x.npy", code=1).stderr.startswith("error: ")
+
+
+def test_solve_refuses_an_unknown_kind_of_file_before_it_works(arrays):
+    assert "must end in" in run("solve", "--a", "a.npy", "--u", "u.npy", "--out", "x.txt", code=2).stderr
+
+
+@pytest.mark.parametrize("picture", Picture)
+def test_plot(picture):
+    result = run("plot", picture.value, "--out", f"{picture}.svg")
+    assert result.stdout == f"wrote {picture}.svg: {PICTURES[picture]}\n"
+    assert Path(f"{picture}.svg").read_text(encoding="utf-8").startswith("<?xml")
+
+
+def test_plot_as_json_and_its_refusals():
+    made = json.loads(run("plot", "blocks", "--out", "b.png", "--json").stdout)
+    assert made == {"picture": "blocks", "shows": PICTURES["blocks"], "out": "b.png"}
+    assert Path("b.png").read_bytes().startswith(b"\x89PNG")
+    run("plot", "portrait", "--out", "b.png", code=2)
+    run("plot", "blocks", "--out", "b.gif", code=2)
+
+
+def test_pictures_are_those_of_the_gallery():
+    assert [picture.value for picture in Picture] == list(PICTURES)
+
+
+def test_bench_shows_the_rows_of_the_benchmarks(monkeypatch):
+    rows = [{"case": "float32 | n = 2^10", "ratio": 1.25}, {"case": "reversed", "ratio": float("nan")}]
+    asked = []
+
+    def fake(*, smoke, step):
+        asked.append(smoke)
+        step("float32")
+        return rows
+
+    module = ModuleType("recfact.bench")
+    module.run = fake
+    monkeypatch.setitem(sys.modules, "recfact.bench", module)
+    assert "1.25" in run("bench", "--smoke").stdout
+    assert r"| float32 \| n = 2^10 | 1.25 |" in run("bench", "--markdown").stdout
+    assert json.loads(run("bench", "--json").stdout) == [rows[0], {"case": "reversed", "ratio": None}]
+    assert asked == [True, False, False]
+    run("bench", "--json", "--markdown", code=2)
+
+
+def test_in_a_process_json_is_alone_on_standard_output():
+    done = run_process("report", "--json", "--out", "page.html")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert json.loads(done.stdout)["page"] == "page.html"
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a pseudo-terminal")
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_terminal_sees_a_progress_bar_but_not_with_json(options):
+    watching, terminal = os.openpty()
+    code = "import sys; from recfact.cli import main; main()"
+    environment = {**os.environ, "PYTHONPATH": str(Path(recfact.__file__).parents[1]), "TERM": "xterm"}
+    done = subprocess.run(
+        [sys.executable, "-c", code, "plot", "operator", "--out", "o.svg", *options],
+        stdout=subprocess.PIPE,
+        stderr=terminal,
+        env=environment,
+        timeout=120,
+    )
+    os.close(terminal)
+    try:
+        seen = os.read(watching, 100_000)
+    except OSError:  # Linux says so where nothing was written
+        seen = b""
+    os.close(watching)
+    assert done.returncode == 0
+    assert (b"drawing" in seen) == (not options)
+    assert b"\x1b" not in done.stdout
+
+
+def test_in_a_process_errors_leave_no_traceback():
+    Path("pickle.npy").write_bytes(b"\x80\x04\x95\x0b\x00\x00\x00")
+    done = run_process("report", "--a", "pickle.npy", "--u", "pickle.npy")
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr.startswith(b"error: pickle.npy holds pickled Python objects, which are never loaded")
+    assert len(done.stderr.splitlines()) == 1
+    assert run_process("report", "--block", "zero").returncode == 2
+
+
+def test_a_terminal_without_mathematical_signs_gets_question_marks():
+    done = run_process("report", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert done.returncode == 0, done.stderr
+    assert b"Weekly CO? at Mauna Loa" in done.stdout
+
+
+def test_the_command_starts_without_the_heavy_packages():
+    code = "import sys, recfact.cli; print(sorted({'matplotlib', 'jinja2', 'sympy', 'numba'} & set(sys.modules)))"
+    assert run_python(code).stdout.split() == [b"[]"]
