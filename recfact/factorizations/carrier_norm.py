@@ -30,20 +30,14 @@ def carrier_norm(outputs: list[float], factors: list[float], inputs: list[float]
     """
     if not outputs:
         return 0.0
-    # Between the longest row and column, and the length of all entries together (the Frobenius norm).
-    row = longest_row = total = 0.0
+    # Between the longest row and the length of all entries together (the Frobenius norm).
+    row = low = high = 0.0
     for output, factor, given in zip(outputs, factors, inputs, strict=True):
         row = hypot(factor * row, given)
-        longest_row = max(longest_row, output * row)
-        total = hypot(total, output * row)
-    column = longest_column = 0.0
-    for output, factor, given in zip(reversed(outputs), reversed([*factors[1:], 0.0]), reversed(inputs), strict=True):
-        column = hypot(factor * column, output)
-        longest_column = max(longest_column, given * column)
-    low, high = max(longest_row, longest_column), total
+        low, high = max(low, output * row), hypot(high, output * row)
     if low == 0.0 or not isfinite(high):
         return high
-    if last_pivot(low, outputs, factors, inputs) >= 0:  # a single row or column: nothing lies between
+    if last_pivot(low, outputs, factors, inputs) >= 0:  # a single row: nothing lies between
         return low
     from scipy.optimize import brentq  # here, because it takes longer to import than the rest of recfact
 

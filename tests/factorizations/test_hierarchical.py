@@ -56,8 +56,11 @@ def test_symbols_prove_nested_decompositions(block):
     assert np.array_equal(expand(h.to_dense()), literal_matrix(a))
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 7, 8, 15, 16, 17, 31, 64])
-@pytest.mark.parametrize("block", NESTINGS)
+@pytest.mark.parametrize(
+    ("n", "block"),
+    [(n, block) for n in (1, 2, 3, 7, 8, 15, 16, 17, 31) for block in NESTINGS]
+    + [(n, block) for n in (63, 64) for block in (5, 16, (8, 3), (4, 2, 2))],
+)
 def test_fractions_prove_every_level(n, block, rng):
     a = random_fractions(rng, n)
     h = Hierarchical(a, block)
@@ -77,6 +80,20 @@ def test_every_strategy_is_the_same_operator(local, carrier, block, rng):
     assert np.array_equal(h.to_dense(), literal_matrix(a))
     assert np.array_equal(h.T.to_dense(), literal_matrix(a).T)
     assert np.array_equal(h.T @ np.eye(21, dtype=int), literal_matrix(a).T)
+
+
+def test_levels_are_nested_decompositions():
+    h = Hierarchical(np.full(40, 0.5), (3, 4, 2), local_solve="scan", carrier_solve="gemm")
+    middle = h.carrier_operator
+    inner = middle.carrier_operator
+    assert [type(level) for level in (h, middle, inner)] == [Hierarchical] * 3
+    assert [level.block for level in (h, middle, inner)] == [(3, 4, 2), (4, 2), (2,)]
+    assert [level.blocks for level in (h, middle, inner)] == [14, 4, 2]
+    assert [level.D.solver for level in (h, middle, inner)] == ["scan"] * 3
+    last = inner.carrier_operator
+    assert last.shape == (2, 2)
+    assert last.solver == "gemm"
+    assert np.array_equal(inner.a, middle.c)
 
 
 # --- the parts --------------------------------------------------------------------------------------------------------

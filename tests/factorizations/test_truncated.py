@@ -399,6 +399,7 @@ def test_spectral_norm_of_infinite_and_no_entries():
     assert carrier_norm([], [], []) == 0
     assert carrier_norm([0.0, 0.0], [0.5, 0.5], [1.0, 1.0]) == 0
     assert carrier_norm([1.0, inf], [0.5, 0.5], [1.0, 1.0]) == inf
+    assert carrier_norm([1.0, 1.0, 1.0], [0.0, inf, 0.5], [1.0, 1.0, 1.0]) == inf
 
 
 def test_norms_stay_finite_where_squares_overflow_or_underflow():
