@@ -94,13 +94,21 @@ def advance(
     """Take `steps` steps; the state number `fresh`, if it isn't negative, starts anew at the first of them."""
     kept = accumulator(lanes)
     count = -(-channels // width(lanes))
-    if states == 1 and groups * channels == width(lanes) and fresh < 0:
+    if states == 1 and groups == 1 and count <= 2 and fresh < 0:
+        edge = channels - width(lanes)
         value = load(kept, state, 0)
+        other = load(kept, state, (count - 1) * size(kept))
         for i in range(steps):
-            factor = coefficient(lanes, load_shared(lanes, a, i * as_.time), a, i * as_.time)
-            value = fma(lanes, factor, value, load(lanes, u, i * us.time))
+            common = load_shared(lanes, a, i * as_.time)
+            last = load(lanes, u, place(us, i, 0, edge))
+            value = fma(lanes, coefficient(lanes, common, a, i * as_.time), value, load(lanes, u, i * us.time))
             store(lanes, x, i * xs.time, value)
+            if count == 2:
+                other = fma(lanes, coefficient(lanes, common, a, place(as_, i, 0, edge)), other, last)
+                store(lanes, x, place(xs, i, 0, edge), other)
         store(kept, state, 0, value)
+        if count == 2:
+            store(kept, state, size(kept), other)
         return
     for i in range(steps):
         for h in range(groups):

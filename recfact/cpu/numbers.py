@@ -244,6 +244,25 @@ def swapped(builder: Any, x: Any) -> Any:
     return shuffle(builder, x, [i ^ 1 for i in range(x.type.count)])
 
 
+def absolute(builder: Any, lanes: Lanes, vector: Any) -> Any:
+    """Return |x|, and |re x| + |im x| in both parts if complex: no part of a product exceeds the product of these."""
+    parts = call(builder, "fabs", vector)
+    return builder.fadd(parts, swapped(builder, parts)) if lanes.is_complex else parts
+
+
+def every(builder: Any, mask: Any) -> Any:
+    """Return, as numba's boolean, whether all elements of a vector of bits are set."""
+    bit = ir.IntType(1)
+    signature = ir.FunctionType(bit, [mask.type])
+    name = f"llvm.vector.reduce.and.v{mask.type.count}i1"
+    return builder.call(cgutils.get_or_insert_function(builder.module, signature, name), [mask])
+
+
+def nothing(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """Generate no code, for an operation on types alone."""
+    return context.get_dummy_value()
+
+
 @operation
 def single(typingctx: Any, lanes: Any) -> Any:
     """Return the same storage, one number at a time."""
@@ -254,11 +273,6 @@ def single(typingctx: Any, lanes: Any) -> Any:
 def accumulator(typingctx: Any, lanes: Any) -> Any:
     """Return as many lanes in the type that is computed in."""
     return lanes.state(lanes), nothing
-
-
-def nothing(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    """Generate no code, for an operation on types alone."""
-    return context.get_dummy_value()
 
 
 @operation
@@ -356,3 +370,84 @@ def fma(typingctx: Any, lanes: Any, a: Any, x: Any, u: Any) -> Any:
         return from_vector(builder, lanes, fused(builder, lanes, *vectors))
 
     return lanes.value(lanes, lanes.value, lanes.value, lanes.value), codegen
+
+
+@operation
+def multiply(typingctx: Any, lanes: Any, a: Any, x: Any) -> Any:
+    """Return a x."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        a, x = (to_vector(builder, lanes, value) for value in args[1:])
+        if not lanes.is_complex:
+            return from_vector(builder, lanes, builder.fmul(a, x))
+        real_parts, imaginary_parts = crossed(builder, lanes, a)
+        product = call(builder, "fma", real_parts, x, builder.fmul(imaginary_parts, swapped(builder, x)))
+        return from_vector(builder, lanes, product)
+
+    return lanes.value(lanes, lanes.value, lanes.value), codegen
+
+
+@operation
+def nought(typingctx: Any, lanes: Any) -> Any:
+    """Return zero in every lane."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return from_vector(builder, lanes, splat(lanes.vector, 0.0))
+
+    return lanes.value(lanes), codegen
+
+
+@operation
+def grown(typingctx: Any, lanes: Any, bound: Any, a: Any, u: Any) -> Any:
+    """Return |a| bound + |u|: a bound of a x + u for all |x| <= bound."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        bound, a, u = (to_vector(builder, lanes, value) for value in args[1:])
+        sizes = call(builder, "fma", absolute(builder, lanes, a), bound, absolute(builder, lanes, u))
+        return from_vector(builder, lanes, sizes)
+
+    return lanes.value(lanes, lanes.value, lanes.value, lanes.value), codegen
+
+
+@operation
+def enlarged(typingctx: Any, lanes: Any, bound: Any, u: Any) -> Any:
+    """Return bound + |u|."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        bound, u = (to_vector(builder, lanes, value) for value in args[1:])
+        return from_vector(builder, lanes, builder.fadd(bound, absolute(builder, lanes, u)))
+
+    return lanes.value(lanes, lanes.value, lanes.value), codegen
+
+
+@operation
+def all_finite(typingctx: Any, lanes: Any, value: Any) -> Any:
+    """Return whether no part of a value is infinite or NaN."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        vector = to_vector(builder, lanes, args[1])
+        return every(builder, builder.fcmp_ordered("ord", builder.fsub(vector, vector), splat(vector.type, 0.0)))
+
+    return types.boolean(lanes, lanes.value), codegen
+
+
+@operation
+def all_nan(typingctx: Any, lanes: Any, value: Any) -> Any:
+    """Return whether every part of a value is NaN."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        vector = to_vector(builder, lanes, args[1])
+        return every(builder, builder.fcmp_unordered("uno", vector, vector))
+
+    return types.boolean(lanes, lanes.value), codegen
+
+
+@operation
+def any_nan(typingctx: Any, lanes: Any, value: Any) -> Any:
+    """Return whether some part of a value is NaN."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        vector = to_vector(builder, lanes, args[1])
+        return builder.not_(every(builder, builder.fcmp_ordered("ord", vector, vector)))
+
+    return types.boolean(lanes, lanes.value), codegen
