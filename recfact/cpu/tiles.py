@@ -14,281 +14,311 @@ from what the block before reached from zero. The *uniform tile* does the same w
 
 Every tile says whether all its states are finite, and writes nothing if one isn't: the caller repeats it step by step,
 so that NaN, infinities and products that overflow where the states don't end up where the plain loop puts them.
+
+All addresses are those of the tile's first number in memory, also where the steps run in reverse.
 """
+
+from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
-from numba.core import types
-from numba.extending import intrinsic
+from numba import types
+from numba.extending import register_model, unbox
 
-from recfact.cpu.vectors import Lanes, address, all_true, fma, lane, load, shuffle, splat, store, transpose
+from recfact.cpu.numbers import Lanes, LanesModel, operation, unbox_lanes
+from recfact.cpu.vectors import VECTOR, Registers, vector_lanes
 
 CHUNK = 4  # steps in a lane
 SUB_TILES = 4  # memory answers best to bursts of about 1 KiB of one array after the other
 
 
-def sub_tile_steps(lanes: Lanes) -> int:
-    """Steps that a sub-tile solves: 64 in float32, 32 in float64."""
-    return CHUNK * lanes.count
-
-
-def tile_steps(lanes: Lanes) -> int:
-    """Steps that a tile solves: 256 in float32, 128 in float64."""
-    return SUB_TILES * sub_tile_steps(lanes)
-
-
-@dataclass(frozen=True)
-class Order:
-    """How the chunks of a sub-tile follow each other.
+class Tile(Lanes):
+    """The lanes of a tile, the direction of its steps, and the blocks that it keeps apart.
 
     Parameters
     ----------
-    lanes : Lanes
-        The vectors.
+    storage : {'float32', 'float64', 'float16', 'bfloat16'}
+        How the numbers lie in memory.
     reverse : bool
         Whether the steps run from the last number in memory to the first.
-    block : int
-        Chunks in a block; what the stages combine stays within a block.
+    block : int, optional
+        Steps in a block, a power of two from CHUNK to a sub-tile; one block is a sub-tile by default.
     """
 
-    lanes: Lanes
-    reverse: bool
-    block: int
+    def __init__(self, storage: str, reverse: bool, block: int = 0) -> None:
+        super().__init__(storage, vector_lanes(storage).count)
+        self.reverse = reverse
+        self.sub_tile = CHUNK * self.count
+        self.steps = SUB_TILES * self.sub_tile
+        self.block = block or self.sub_tile
+        self.name = f"tile_{storage}_{'reverse' if reverse else 'forward'}_{self.block}"
 
     @property
-    def steps(self) -> Sequence[int]:
-        """Positions in a chunk, first step first."""
-        return range(CHUNK)[:: -1 if self.reverse else 1]
-
-    @property
-    def parts(self) -> Sequence[int]:
-        """Sub-tiles of a tile, or rows of a sub-tile, first step first."""
-        return range(SUB_TILES)[:: -1 if self.reverse else 1]
+    def order(self) -> Sequence[int]:
+        """Positions in a chunk, rows of a sub-tile or sub-tiles of a tile (4 each), first step first."""
+        return range(4)[:: -1 if self.reverse else 1]
 
     def lane(self, chunk: int) -> int:
         """Return the lane of the chunk that is number `chunk` in the order of the steps."""
-        runs = self.lanes.count // CHUNK  # chunks in a row
-        place = self.lanes.count - 1 - chunk if self.reverse else chunk
+        runs = self.count // CHUNK  # chunks in a row
+        place = self.count - 1 - chunk if self.reverse else chunk
         return place % runs * CHUNK + place // runs
 
-    def shift(self, b: Any, x: Any, fill: Any, distance: int) -> Any:
-        """Give each chunk what x holds `distance` chunks earlier in its block, and `fill` where that is outside."""
-        count = self.lanes.count
-        sources = list(range(count, 2 * count))
-        for chunk in range(count):
-            source = chunk - distance
-            if 0 <= source < count and source // self.block == chunk // self.block:
-                sources[self.lane(chunk)] = self.lane(source)
-        return shuffle(b, x, fill, sources)
+    def earlier(self, distance: int) -> list[int]:
+        """Return the lanes that give each chunk what one `distance` chunks earlier in its block holds.
 
-    def from_block_before(self, b: Any, x: Any, x_before: Any, *, last: bool) -> Any:
-        """Give each chunk what x holds one block earlier (`x_before` in the first block of a sub-tile).
-
-        The value is that of the block's last chunk if `last`, else that of the chunk at the same place in its block.
+        A chunk without such a one takes its own lane of the second vector.
         """
-        count = self.lanes.count
-        sources = [0] * count
-        for chunk in range(count):
-            source = (chunk // self.block) * self.block - 1 if last else chunk - self.block
-            sources[self.lane(chunk)] = self.lane(source) if source >= 0 else count + self.lane(source + count)
-        return shuffle(b, x, x_before, sources)
+        lanes = list(range(self.count, 2 * self.count))
+        for chunk in range(self.count):
+            source = chunk - distance
+            if source in range(self.count) and source * CHUNK // self.block == chunk * CHUNK // self.block:
+                lanes[self.lane(chunk)] = self.lane(source)
+        return lanes
+
+    def block_before(self, last: bool) -> list[int]:
+        """Return the lanes that give each chunk what one of the block before holds, its last or the one in its place.
+
+        The second vector is the sub-tile before.
+        """
+        lanes = [0] * self.count
+        chunks = self.block // CHUNK
+        for chunk in range(self.count):
+            source = chunk // chunks * chunks - 1 if last else chunk - chunks
+            lanes[self.lane(chunk)] = self.lane(source) if source >= 0 else self.count + self.lane(source + self.count)
+        return lanes
+
+
+register_model(Tile)(LanesModel)
+unbox(Tile)(unbox_lanes)
 
 
 @dataclass
 class SubTile:
-    """A sub-tile on its way through the registers: vectors by position in memory within a chunk."""
+    """A sub-tile in registers; lists are by position in memory within a chunk."""
 
     coefficients: list[Any]
     inputs: list[Any]
-    w: list[Any]  # states of each chunk from zero
-    g: list[Any]  # products of its coefficients
-    f: Any = None  # product over the chunks of the block so far
-    v: Any = None  # state reached from zero over them
+    states: list[Any]  # of each chunk from zero
+    products: list[Any]  # of the chunk's coefficients
+    total: Any = None  # product over the chunks of the block so far
+    reached: Any = None  # state reached from zero over them
 
 
-def _read(b: Any, order: Order, a: Any, u: Any, part: int) -> SubTile:
-    """Load a sub-tile and solve its chunks from zero."""
-    lanes = order.lanes
+def read(r: Registers, tile: Tile, a: Any, u: Any) -> dict[int, SubTile]:
+    """Load a tile and solve its chunks from zero; the sub-tiles come in the order of their steps."""
 
-    def rows(base: Any) -> list[Any]:
-        width = lanes.count * lanes.itemsize
-        got = {row: load(b, lanes, address(b, base, (part * CHUNK + row) * width)) for row in order.parts}
-        return transpose(b, lanes, [got[row] for row in range(CHUNK)])
+    def rows(base: Any, part: int) -> list[Any]:
+        start = part * CHUNK * tile.count * tile.itemsize
+        got = {row: r.load(r.at(base, start + row * tile.count * tile.itemsize)) for row in tile.order}
+        return r.transpose([got[row] for row in range(CHUNK)])
 
-    coefficients, inputs = rows(a), rows(u)
-    w, g = list(inputs), list(coefficients)
-    for before, k in zip(order.steps, order.steps[1:], strict=False):
-        w[k] = fma(b, coefficients[k], w[before], inputs[k])
-        g[k] = b.fmul(g[before], coefficients[k])
-    return SubTile(coefficients, inputs, w, g)
+    subs = {}
+    for part in tile.order:
+        coefficients, inputs = rows(a, part), rows(u, part)
+        states, products = list(inputs), list(coefficients)
+        for before, k in zip(tile.order, tile.order[1:], strict=False):
+            states[k] = r.fma(coefficients[k], states[before], inputs[k])
+            products[k] = r.b.fmul(products[before], coefficients[k])
+        subs[part] = SubTile(coefficients, inputs, states, products)
+    return subs
 
 
-def _combine(b: Any, order: Order, tile: SubTile) -> None:
-    """Combine the totals of the chunks over the lanes of each block, by the stages of Kogge and Stone."""
-    zero, one = order.lanes.constant(0.0), order.lanes.constant(1.0)
-    v, f = tile.w[order.steps[-1]], tile.g[order.steps[-1]]
+def combine(r: Registers, tile: Tile, sub: SubTile) -> None:
+    """Combine the totals of the chunks of each block by the stages of Kogge and Stone."""
+    reached, total = sub.states[tile.order[-1]], sub.products[tile.order[-1]]
     distance = 1
-    while distance < order.block:
-        v = fma(b, f, order.shift(b, v, zero, distance), v)
-        f = b.fmul(f, order.shift(b, f, one, distance))
+    while distance * CHUNK < tile.block:
+        lanes = tile.earlier(distance)
+        reached = r.fma(total, r.shuffle(reached, r.zero, lanes), reached)
+        total = r.b.fmul(total, r.shuffle(total, r.one, lanes))
         distance *= 2
-    tile.v, tile.f = v, f
+    sub.reached, sub.total = reached, total
 
 
-def _finish(b: Any, order: Order, tile: SubTile, entering: list[Any], checks: Any) -> tuple[list[Any], Any]:
-    """Return the rows of states, given the state that enters each chunk (per step), and the updated checks."""
-    states = [fma(b, tile.g[k], entering[k], tile.w[k]) for k in range(CHUNK)]
-    for value in states:
-        checks = fma(b, value, order.lanes.constant(0.0), checks)
-    return transpose(b, order.lanes, states), checks
-
-
-def _write(b: Any, order: Order, x: Any, results: dict[int, list[Any]], checks: Any) -> Any:
-    """Store the tile if every state is finite, and return whether it is."""
-    lanes = order.lanes
-    finite = all_true(b, b.fcmp_ordered("==", checks, lanes.constant(0.0)))
-    with b.if_then(finite, likely=True):
-        for part in order.parts:
-            for row in order.parts:
-                at = (part * CHUNK + row) * lanes.count * lanes.itemsize
-                store(b, lanes, results[part][row], address(b, x, at))
-    return finite
-
-
-def make_scan_tile(lanes: Lanes, reverse: bool, write: bool) -> Any:
-    """Return ``tile(a, u, x, entry, local, factor) -> (local, factor, finite)``, an intrinsic of addresses and states.
-
-    ``a``, ``u``, ``x`` point at the tile's first number in memory, also with `reverse`. Without `write` only `local`
-    and `factor` are found, `finite` speaks of them, and ``x`` isn't used.
-    """
-    number = lanes.number
-    order = Order(lanes, reverse, lanes.count)
-    last = order.lane(lanes.count - 1)
-
-    @intrinsic  # type: ignore[untyped-decorator]
-    def tile(typing: Any, a: Any, u: Any, x: Any, entry: Any, local: Any, factor: Any) -> Any:
-        address_type = types.intp
-        signature = types.Tuple((number, number, types.boolean))(
-            address_type, address_type, address_type, number, number, number
-        )
-
-        def codegen(context: Any, b: Any, sig: Any, args: Any) -> Any:
-            a, u, x, entry, local, factor = args
-            zero, one = lanes.constant(0.0), lanes.constant(1.0)
-            checks = zero
-            results: dict[int, list[Any]] = {}
-            tiles = {part: _read(b, order, a, u, part) for part in order.parts}
-            for part, sub in tiles.items():
-                _combine(b, order, sub)
-                if write:
-                    nothing_left = b.fcmp_ordered("==", factor, ir.Constant(lanes.scalar, 0.0))
-                    state = splat(b, lanes, b.select(nothing_left, local, fma(b, factor, entry, local)))
-                    entering = fma(b, order.shift(b, sub.f, one, 1), state, order.shift(b, sub.v, zero, 1))
-                    results[part], checks = _finish(b, order, sub, [entering] * CHUNK, checks)
-                else:
-                    checks = fma(b, sub.f, zero, fma(b, sub.v, zero, checks))
-                total = lane(b, sub.f, last)
-                local = fma(b, total, local, lane(b, sub.v, last))
-                factor = b.fmul(factor, total)
-            if write:
-                finite = _write(b, order, x, results, checks)
-            else:
-                finite = all_true(b, b.fcmp_ordered("==", checks, zero))
-            return context.make_tuple(b, sig.return_type, (local, factor, finite))
-
-        return signature, codegen
-
-    return tile
-
-
-def make_jagged_tile(lanes: Lanes, reverse: bool, block: int) -> Any:
-    """Return ``tile(a, u, x, before) -> (before, finite)`` for the jagged window with one carrier term.
-
-    `block` is a power of two of steps from CHUNK to a sub-tile; ``before`` is the state that the block before the tile
-    reached from zero, and the result that of the tile's last block.
-    """
-    number = lanes.number
-    order = Order(lanes, reverse, block // CHUNK)
-    last = order.lane(lanes.count - 1)
-
-    @intrinsic  # type: ignore[untyped-decorator]
-    def tile(typing: Any, a: Any, u: Any, x: Any, before: Any) -> Any:
-        signature = types.Tuple((number, types.boolean))(types.intp, types.intp, types.intp, number)
-
-        def codegen(context: Any, b: Any, sig: Any, args: Any) -> Any:
-            a, u, x, before = args
-            zero, one = lanes.constant(0.0), lanes.constant(1.0)
-            v_before, checks = splat(b, lanes, before), zero
-            results: dict[int, list[Any]] = {}
-            tiles = {part: _read(b, order, a, u, part) for part in order.parts}
-            for part, sub in tiles.items():
-                _combine(b, order, sub)
-                carrier = order.from_block_before(b, sub.v, v_before, last=True)
-                entering = fma(b, order.shift(b, sub.f, one, 1), carrier, order.shift(b, sub.v, zero, 1))
-                results[part], checks = _finish(b, order, sub, [entering] * CHUNK, checks)
-                v_before = sub.v
-            finite = _write(b, order, x, results, checks)
-            return context.make_tuple(b, sig.return_type, (lane(b, v_before, last), finite))
-
-        return signature, codegen
-
-    return tile
-
-
-def _suffix_sums(b: Any, order: Order, sub: SubTile) -> list[Any]:
+def suffix_sums(r: Registers, tile: Tile, sub: SubTile) -> list[Any]:
     """Return, for each step, what the later inputs of its block add to the state at the block's end."""
-    zero, one = order.lanes.constant(0.0), order.lanes.constant(1.0)
-    v, f = sub.w[order.steps[-1]], sub.g[order.steps[-1]]
+    reached, total = sub.states[tile.order[-1]], sub.products[tile.order[-1]]
     distance = 1
-    while distance < order.block:
-        later = order.shift(b, f, one, -distance)
-        v = fma(b, later, v, order.shift(b, v, zero, -distance))
-        f = b.fmul(later, f)
+    while distance * CHUNK < tile.block:
+        lanes = tile.earlier(-distance)
+        later = r.shuffle(total, r.one, lanes)
+        reached = r.fma(later, reached, r.shuffle(reached, r.zero, lanes))
+        total = r.b.fmul(later, total)
         distance *= 2
-    total, product = order.shift(b, v, zero, -1), order.shift(b, f, one, -1)
-    sums = [total] * CHUNK
-    for k, after in zip(order.steps[-2::-1], order.steps[:0:-1], strict=True):
-        total = fma(b, product, sub.inputs[after], total)
-        product = b.fmul(product, sub.coefficients[after])
-        sums[k] = total
+    lanes = tile.earlier(-1)
+    added, product = r.shuffle(reached, r.zero, lanes), r.shuffle(total, r.one, lanes)
+    sums = [added] * CHUNK
+    for k, after in zip(tile.order[-2::-1], tile.order[:0:-1], strict=True):
+        added = r.fma(product, sub.inputs[after], added)
+        product = r.b.fmul(product, sub.coefficients[after])
+        sums[k] = added
     return sums
 
 
-def make_uniform_tile(lanes: Lanes, reverse: bool, lags: int) -> Any:
-    """Return ``tile(a, u, x, sums) -> finite`` for the uniform window of `lags` steps.
+def finish(r: Registers, sub: SubTile, entering: Sequence[Any], checks: Any) -> tuple[list[Any], Any]:
+    """Return the rows of states, given what enters each chunk for each of its steps, and the updated checks."""
+    states = [r.fma(sub.products[k], entering[k], sub.states[k]) for k in range(CHUNK)]
+    for state in states:
+        checks = r.fma(state, r.zero, checks)
+    return r.transpose(states), checks
 
-    `lags` is a power of two from CHUNK to a sub-tile; ``sums`` points at CHUNK vectors of accumulators with the suffix
-    sums of the sub-tile before, which those of the tile's last sub-tile replace.
+
+def write(r: Registers, tile: Tile, x: Any, results: dict[int, list[Any]], checks: Any) -> Any:
+    """Store the tile if every state is finite, and return whether it is."""
+    finite = r.all_finite(checks)
+    with r.b.if_then(finite, likely=True):
+        for part in tile.order:
+            for row in tile.order:
+                r.store(results[part][row], r.at(x, (part * CHUNK + row) * tile.count * tile.itemsize))
+    return finite
+
+
+@operation
+def scan_tile(typingctx: Any, tile: Any, a: Any, u: Any, x: Any, entry: Any, local: Any, factor: Any) -> Any:
+    """Solve a tile; return the new `local` and `factor` and whether every state is finite."""
+    number = Lanes(tile.storage, 1).value
+
+    def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
+        r = Registers(context, b, tile)
+        _, a, u, x, entry, local, factor = args
+        last, before = tile.lane(tile.count - 1), tile.earlier(1)
+        checks, results = r.zero, {}
+        for part, sub in read(r, tile, a, u).items():
+            combine(r, tile, sub)
+            nothing_left = b.fcmp_ordered("==", factor, ir.Constant(factor.type, 0.0))
+            state = r.splat(b.select(nothing_left, local, r.fma(factor, entry, local)))
+            entering = r.fma(r.shuffle(sub.total, r.one, before), state, r.shuffle(sub.reached, r.zero, before))
+            results[part], checks = finish(r, sub, [entering] * CHUNK, checks)
+            total = r.lane(sub.total, last)
+            local, factor = r.fma(total, local, r.lane(sub.reached, last)), b.fmul(factor, total)
+        finite = write(r, tile, x, results, checks)
+        return context.make_tuple(b, signature.return_type, (local, factor, finite))
+
+    address = types.int64
+    result = types.Tuple((number, number, types.boolean))
+    return result(tile, address, address, address, number, number, number), codegen
+
+
+@operation
+def scan_totals(typingctx: Any, tile: Any, a: Any, u: Any, local: Any, factor: Any) -> Any:
+    """Return what `scan_tile` would, without the states; finite speaks of the totals of the chunks."""
+    number = Lanes(tile.storage, 1).value
+
+    def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
+        r = Registers(context, b, tile)
+        _, a, u, local, factor = args
+        last, checks = tile.lane(tile.count - 1), r.zero
+        for sub in read(r, tile, a, u).values():
+            combine(r, tile, sub)
+            checks = r.fma(sub.total, r.zero, r.fma(sub.reached, r.zero, checks))
+            total = r.lane(sub.total, last)
+            local, factor = r.fma(total, local, r.lane(sub.reached, last)), b.fmul(factor, total)
+        return context.make_tuple(b, signature.return_type, (local, factor, r.all_finite(checks)))
+
+    address = types.int64
+    return types.Tuple((number, number, types.boolean))(tile, address, address, number, number), codegen
+
+
+@operation
+def jagged_tile(typingctx: Any, tile: Any, a: Any, u: Any, x: Any, before: Any) -> Any:
+    """Solve a tile of the jagged window with one carrier term; return the next `before` and whether all is finite.
+
+    ``before`` is the state that the block before the tile reached from zero.
     """
-    order = Order(lanes, reverse, lags // CHUNK)
-    accumulators = lanes.accumulators
+    number = Lanes(tile.storage, 1).value
 
-    @intrinsic  # type: ignore[untyped-decorator]
-    def tile(typing: Any, a: Any, u: Any, x: Any, sums: Any) -> Any:
-        def codegen(context: Any, b: Any, sig: Any, args: Any) -> Any:
-            a, u, x, sums = args
-            zero, one = lanes.constant(0.0), lanes.constant(1.0)
-            places = [address(b, sums, k * 64) for k in range(CHUNK)]
-            sums_before, checks = [load(b, accumulators, place) for place in places], zero
-            results: dict[int, list[Any]] = {}
-            tiles = {part: _read(b, order, a, u, part) for part in order.parts}
-            for part, sub in tiles.items():
-                _combine(b, order, sub)
-                own = _suffix_sums(b, order, sub)
-                product, local = order.shift(b, sub.f, one, 1), order.shift(b, sub.v, zero, 1)
-                entering = [
-                    fma(b, product, order.from_block_before(b, own[k], sums_before[k], last=False), local)
-                    for k in range(CHUNK)
-                ]
-                results[part], checks = _finish(b, order, sub, entering, checks)
-                sums_before = own
-            for value, place in zip(sums_before, places, strict=True):
-                store(b, accumulators, value, place)
-            return _write(b, order, x, results, checks)
+    def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
+        r = Registers(context, b, tile)
+        _, a, u, x, before = args
+        previous, checks, results = r.splat(before), r.zero, {}
+        chunk_before, carrier = tile.earlier(1), tile.block_before(last=True)
+        for part, sub in read(r, tile, a, u).items():
+            combine(r, tile, sub)
+            entering = r.fma(
+                r.shuffle(sub.total, r.one, chunk_before),
+                r.shuffle(sub.reached, previous, carrier),
+                r.shuffle(sub.reached, r.zero, chunk_before),
+            )
+            results[part], checks = finish(r, sub, [entering] * CHUNK, checks)
+            previous = sub.reached
+        finite = write(r, tile, x, results, checks)
+        reached = r.lane(previous, tile.lane(tile.count - 1))
+        return context.make_tuple(b, signature.return_type, (reached, finite))
 
-        return types.boolean(types.intp, types.intp, types.intp, types.intp), codegen
+    address = types.int64
+    return types.Tuple((number, types.boolean))(tile, address, address, address, number), codegen
 
-    return tile
+
+@operation
+def uniform_tile(typingctx: Any, tile: Any, a: Any, u: Any, x: Any, sums: Any) -> Any:
+    """Solve a tile of the uniform window; return whether all is finite.
+
+    ``sums`` points at CHUNK vectors of accumulators with the suffix sums of the sub-tile before, which those of the
+    tile's last sub-tile replace.
+    """
+
+    def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
+        r = Registers(context, b, tile)
+        _, a, u, x, sums = args
+        places = [r.at(sums, k * VECTOR) for k in range(CHUNK)]
+        previous, checks, results = [r.load_accumulators(place) for place in places], r.zero, {}
+        chunk_before, block_before = tile.earlier(1), tile.block_before(last=False)
+        for part, sub in read(r, tile, a, u).items():
+            combine(r, tile, sub)
+            own = suffix_sums(r, tile, sub)
+            product = r.shuffle(sub.total, r.one, chunk_before)
+            local = r.shuffle(sub.reached, r.zero, chunk_before)
+            entering = [r.fma(product, r.shuffle(own[k], previous[k], block_before), local) for k in range(CHUNK)]
+            results[part], checks = finish(r, sub, entering, checks)
+            previous = own
+        for value, place in zip(previous, places, strict=True):
+            r.store_accumulators(value, place)
+        return write(r, tile, x, results, checks)
+
+    address = types.int64
+    return types.boolean(tile, address, address, address, address), codegen
+
+
+@operation
+def tile_steps(typingctx: Any, tile: Any) -> Any:
+    """Return the number of steps in a tile."""
+
+    def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
+        return ir.Constant(ir.IntType(64), tile.steps)
+
+    return types.int64(tile), codegen
+
+
+@operation
+def runs_in_reverse(typingctx: Any, tile: Any) -> Any:
+    """Return whether the steps run from the last number to the first."""
+
+    def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
+        return ir.Constant(ir.IntType(1), int(tile.reverse))
+
+    return types.boolean(tile), codegen
+
+
+@operation
+def number(typingctx: Any, lanes: Any, value: Any) -> Any:
+    """Return a float as an accumulator."""
+    kept = Lanes(lanes.storage, 1).value
+
+    def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
+        return context.cast(b, args[1], types.float64, kept)
+
+    return kept(lanes, types.float64), codegen
+
+
+@operation
+def block_steps(typingctx: Any, tile: Any) -> Any:
+    """Return the number of steps in a block."""
+
+    def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
+        return ir.Constant(ir.IntType(64), tile.block)
+
+    return types.int64(tile), codegen

@@ -1,0 +1,86 @@
+"""A call of a kernel of rows: which tile, on which arrays, for which steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from recfact.cpu.channels import accumulated
+from recfact.cpu.layout import address
+from recfact.cpu.scan_kernels import scan_rows
+from recfact.cpu.tiles import Tile
+from recfact.cpu.window_kernels import jagged_rows, uniform_rows
+from recfact.windows import Full, Jagged, Window
+
+Array = np.ndarray[Any, Any]
+Result = TypeVar("Result")
+
+SCRATCH = 1 << 14  # bytes; the kernels use six tiles of 8-byte numbers
+
+
+def run_all(calls: Sequence[Callable[[], Result]]) -> list[Result]:
+    """Make calls, each on a thread of its own, and return their results."""
+    if len(calls) == 1:
+        return [calls[0]()]
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return [future.result() for future in [pool.submit(call) for call in calls]]
+
+
+def initial_states(x: Array, x0: Array | None) -> Array:
+    """Return the state of each row before its first step, in the order of ``x[0].flat``.
+
+    The three columns are the state that enters the segment, the state reached in it from zero, and the product of its
+    coefficients so far.
+    """
+    states = np.zeros((x.size // len(x), 3), accumulated(x.dtype))
+    states[:, 2] = 1
+    if x0 is not None:
+        states[:, 0] = np.broadcast_to(x0, x.shape[1:]).ravel()
+    return states
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A tile and the arrays it works on, time on axis 0."""
+
+    tile: Tile
+    window: Window
+    a: Array
+    u: Array
+    x: Array
+
+    def table(self, position: int) -> Array:
+        """Return the addresses of x, u and a at a step of the first row."""
+        return np.array([[address(array) + position * array.strides[0]] for array in (self.x, self.u, self.a)])
+
+    def run(
+        self, table: Array, steps: int, states: Array, *, initial: bool, alone: bool, start: int = 0, skip: int = 0
+    ) -> int:
+        """Solve rows of `steps` steps and return how many tiles were repeated step by step.
+
+        Parameters
+        ----------
+        table : ndarray of int64, shape (3, rows)
+            The addresses of their x, u and a, contiguous.
+        states : ndarray, shape (rows, 3)
+            As from `initial_states`; the whole recurrence leaves here what it reached.
+        initial : bool
+            Whether the states are initial ones.
+        alone : bool
+            Whether nothing, not even an initial state, enters the rows.
+        start : int
+            The time of the first step in a longer sequence.
+        skip : int
+            Tiles at the start of a windowed row that are not written.
+        """
+        scratch = np.empty(SCRATCH, np.uint8)
+        rows = (address(table), table.shape[1], steps, self.x.strides[0], self.u.strides[0], self.a.strides[0])
+        if isinstance(self.window, Full):
+            return int(scan_rows[self.tile](*rows, address(states), start, alone, address(scratch)))
+        kernel = jagged_rows if isinstance(self.window, Jagged) else uniform_rows
+        x0 = np.ascontiguousarray(states[:, 0])
+        return int(kernel[self.tile](*rows, address(x0) if initial else 0, alone, skip, address(scratch)))

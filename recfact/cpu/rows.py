@@ -1,0 +1,117 @@
+"""The rows path: sequences whose steps follow each other in memory.
+
+Rows are solved one after the other or shared among threads; a single long row is split in time (`time_split`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache, partial
+
+import numpy as np
+
+from recfact.cpu.channels import WORTH_THREADS, Array
+from recfact.cpu.layout import address, addresses, merge_axes
+from recfact.cpu.row_job import Job, initial_states, run_all
+from recfact.cpu.tiles import CHUNK, Tile
+from recfact.cpu.time_split import split
+from recfact.windows import Full, Jagged, Uniform, Window
+
+STORAGES = ("float32", "float64", "float16", "bfloat16")
+
+# Steps below which many rows are better solved side by side.
+SHORT = 64
+
+
+@cache
+def tile_for(storage: str, reverse: bool, window: Window) -> Tile | None:
+    """Return the tile that solves a window, or None if there is none."""
+    if storage not in STORAGES:
+        return None
+    whole = Tile(storage, reverse)
+    match window:
+        case Full():
+            return whole
+        case Uniform(block) | Jagged(block, 1):
+            fits = CHUNK <= block <= whole.sub_tile and block & (block - 1) == 0
+            return Tile(storage, reverse, block) if fits else None
+    return None
+
+
+def suits(a: Array, u: Array, x: Array, window: Window) -> bool:
+    """Return whether this is the path for a window on arrays of these layouts, of one shape, time on axis 0."""
+    if tile_for(x.dtype.name, False, window) is None:
+        return False
+    if x.size == len(x):
+        return True
+    return len(x) >= SHORT and x.strides[0] == u.strides[0] == x.itemsize and a.strides[0] in (0, x.itemsize)
+
+
+def solve_into(
+    a: Array,
+    u: Array,
+    x: Array,
+    x0: Array | None,
+    *,
+    reverse: bool,
+    window: Window,
+    threads: int,
+    states: Array | None = None,
+    start: int = 0,
+) -> None:
+    """Solve the recurrence along axis 0 of each row into `x`.
+
+    Parameters
+    ----------
+    a, u, x, x0, reverse, window, threads
+        As for `recfact.cpu.channels.solve_into`, but of one shape, not empty, and such that `suits` holds.
+    states : ndarray, shape (rows, 3), optional
+        What earlier steps left behind (at first, `row_job.initial_states`), instead of `x0`, for the whole recurrence.
+        They become what the last whole tile leaves.
+    start : int, default 0
+        The time of the first step, a multiple of a tile.
+    """
+    tile = tile_for(x.dtype.name, reverse, window)
+    if tile is None:
+        raise ValueError(f"no tile solves {window}; ask `suits` first")
+    job = Job(tile, window, a, u, x)
+    threads = threads if x.size >= WORTH_THREADS else 1
+    single = x.size == len(x)
+    if single and threads > 1 and states is None and address(x) != address(u) and split(job, x0, threads):
+        return
+    alone = x0 is None and states is None
+    if states is None:
+        states = initial_states(x, x0)
+    if single:
+        job.run(job.table(0), len(x), states, initial=x0 is not None, alone=alone, start=start)
+        return
+    for table, order in tables(job):
+        mine = states[order]
+        parts = min(threads, len(mine))
+        cuts = [len(mine) * i // parts for i in range(parts + 1)]
+        run_all(
+            [
+                partial(
+                    job.run,
+                    np.ascontiguousarray(table[:, i:j]),
+                    len(x),
+                    mine[i:j],
+                    initial=x0 is not None,
+                    alone=alone,
+                    start=start,
+                )
+                for i, j in zip(cuts, cuts[1:], strict=False)
+            ]
+        )
+        states[order] = mine
+
+
+def tables(job: Job) -> Iterator[tuple[Array, Array]]:
+    """Yield the addresses of x, u and a of the rows, in bounded pieces, and the rows' numbers in C order."""
+    arrays = [job.x, job.u, job.a]
+    shape = job.x.shape[1:]
+    numbers = np.empty(shape, np.int8).strides  # one byte a row: offsets are the numbers
+    axes, offsets = merge_axes(shape, *[array.strides[1:] for array in arrays], numbers)
+    starts = [address(array) + offset for array, offset in zip(arrays, offsets, strict=False)]
+    for piece in addresses(axes, [*starts, offsets[3]]):
+        yield piece[:3], piece[3]

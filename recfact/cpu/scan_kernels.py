@@ -1,0 +1,137 @@
+"""The whole recurrence in each row, tile by tile.
+
+Where numbers lie side by side a tile works on them in place. Numbers with gaps between them, and the last tile, whose
+rest is filled up with coefficients 1 and inputs 0, are copied to scratch memory first. A tile whose states aren't all
+finite is repeated step by step from the true state. So the order of the arithmetic depends on the position in time
+alone, never on the length, the layout or the number of threads.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from recfact.cpu.compilation import helper, kernel
+from recfact.cpu.numbers import accumulator, fma, load, single, size, store
+from recfact.cpu.row_steps import (
+    put,
+    row_at,
+    take_steps,
+    tile_coefficients,
+    tile_inputs,
+    tile_position,
+    tile_target,
+)
+from recfact.cpu.tiles import number, runs_in_reverse, scan_tile, scan_totals, tile_steps
+
+SEGMENT = 1 << 16  # steps whose totals are formed from zero, so that they don't wait for the state that enters them
+
+
+@helper
+def true_state(kept: Any, entry: float, local: float, factor: float) -> float:
+    """Return local + factor entry, and `local` alone once the product has underflowed to zero."""
+    if factor == 0:
+        return local
+    return fma(kept, factor, entry, local)
+
+
+@helper
+def ends_segment(tile: Any, position: int) -> bool:
+    """Return whether a segment ends with the tile at a position."""
+    return (position if runs_in_reverse(tile) else position + tile_steps(tile)) % SEGMENT == 0
+
+
+@kernel
+def scan_rows(
+    tile: Any,
+    rows: int,
+    count: int,
+    steps: int,
+    x_step: int,
+    u_step: int,
+    a_step: int,
+    states: int,
+    start: int,
+    alone: int,
+    scratch: int,
+) -> int:
+    """Solve the recurrence in each row; return how many tiles had to be repeated step by step.
+
+    `states` points at three accumulators of each row: the state that enters the segment, the state reached in it from
+    zero and the product of its coefficients so far; in the end, they are those after the last whole tile. `start` is
+    the time of the row's first step, a multiple of a tile. `alone` says that no state enters the row.
+    """
+    kept = accumulator(single(tile))
+    repeated = 0
+    for index in range(count):
+        row = row_at(tile, rows, count, index, steps, a_step, u_step, x_step, alone != 0)
+        state_at = states + 3 * index * size(kept)
+        entry, local = load(kept, state_at, 0), load(kept, state_at, size(kept))
+        factor = load(kept, state_at, 2 * size(kept))
+        for number_of_tile in range((steps + tile_steps(tile) - 1) // tile_steps(tile)):
+            position = tile_position(tile, number_of_tile, steps)
+            coefficients = tile_coefficients(tile, row, position, scratch)
+            inputs = tile_inputs(tile, row, position, scratch)
+            target = tile_target(tile, row, position, scratch)
+            after, product, finite = scan_tile(tile, coefficients, inputs, target, entry, local, factor)
+            length = min(steps - position, tile_steps(tile))
+            if finite:
+                put(tile, row, position, target)
+                local, factor = after, product
+            else:
+                first = position + length - 1 if runs_in_reverse(tile) else position
+                fresh = alone != 0 and number_of_tile == 0
+                entry = take_steps(
+                    tile, row, first, length, true_state(kept, entry, local, factor), fresh, True
+                )
+                local, factor = number(kept, 0.0), number(kept, 1.0)
+                repeated += 1
+            if ends_segment(tile, start + position):
+                entry = true_state(kept, entry, local, factor)
+                local, factor = number(kept, 0.0), number(kept, 1.0)
+            if length == tile_steps(tile):
+                store(kept, state_at, 0, entry)
+                store(kept, state_at, size(kept), local)
+                store(kept, state_at, 2 * size(kept), factor)
+    return repeated
+
+
+@kernel
+def segment_totals(
+    tile: Any, rows: int, steps: int, x_step: int, u_step: int, a_step: int, totals: int, scratch: int
+) -> int:
+    """Find the totals of a row's segments, up to the first whose product is zero; return how many, or -1.
+
+    `totals` takes two accumulators for each: the state reached from zero and the product. -1 says that they aren't all
+    finite. A state enters the row, so it has as many coefficients as inputs.
+    """
+    kept = accumulator(single(tile))
+    row = row_at(tile, rows, 1, 0, steps, a_step, u_step, x_step, False)
+    local, factor = number(kept, 0.0), number(kept, 1.0)
+    found = 0
+    for number_of_tile in range((steps + tile_steps(tile) - 1) // tile_steps(tile)):
+        position = tile_position(tile, number_of_tile, steps)
+        coefficients = tile_coefficients(tile, row, position, scratch)
+        inputs = tile_inputs(tile, row, position, scratch)
+        local, factor, finite = scan_totals(tile, coefficients, inputs, local, factor)
+        if not finite:
+            return -1
+        if ends_segment(tile, position) or position + tile_steps(tile) > steps:
+            store(kept, totals, 2 * found * size(kept), local)
+            store(kept, totals, (2 * found + 1) * size(kept), factor)
+            found += 1
+            if factor == 0:
+                return found
+            local, factor = number(kept, 0.0), number(kept, 1.0)
+    return found
+
+
+@kernel
+def chain_segments(tile: Any, totals: int, count: int, states: int) -> int:
+    """Carry a state through segments of known totals: from the entry at `states` to the entry behind them."""
+    kept = accumulator(single(tile))
+    entry = load(kept, states, 0)
+    for i in range(count):
+        at = 2 * i * size(kept)
+        entry = true_state(kept, entry, load(kept, totals, at), load(kept, totals, at + size(kept)))
+    store(kept, states, 0, entry)
+    return 0

@@ -1,0 +1,131 @@
+"""One long row on several threads, without changing a bit of the result.
+
+A window needs one tile before a piece. The whole recurrence needs the state that enters the piece. Its segments are
+therefore summed up first, until the product of a segment's coefficients has underflowed to zero: what follows no
+longer depends on that state, and is solved at once. Then the states that enter the pieces are known, and what was only
+summed up is solved. If no product underflows, that is a second reading of the piece.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from recfact.cpu.channels import Array, accumulated
+from recfact.cpu.layout import address
+from recfact.cpu.row_job import SCRATCH, Job, initial_states, run_all
+from recfact.cpu.scan_kernels import SEGMENT, chain_segments, segment_totals
+from recfact.windows import Full
+
+# Memory traffic of a piece: the inverse of reading two arrays and writing one, with or without reading them before.
+ONE_PASS, TWO_PASSES = 3, 2
+
+
+def split(job: Job, x0: Array | None, threads: int) -> bool:
+    """Solve a single row on several threads; return False where one thread has to do it."""
+    if isinstance(job.window, Full):
+        return SegmentedRow(job, x0).solve(threads)
+    return split_window(job, x0, threads)
+
+
+def split_window(job: Job, x0: Array | None, threads: int) -> bool:
+    """Solve a window on several threads, each from one tile before its piece."""
+    n, whole = len(job.x), job.tile.steps
+    tiles = -(-n // whole)
+    cuts = [tiles * i // threads for i in range(threads + 1)]
+
+    def solve(first: int, last: int) -> int:
+        """Solve the tiles first .. last-1, in the order of time."""
+        begins, ends = first, last
+        if job.tile.reverse:
+            ends = min(last + 1, tiles)
+        else:
+            begins = max(first - 1, 0)
+        skip = (last - first) != (ends - begins)
+        low, high = begins * whole, min(ends * whole, n)
+        at_edge = high == n if job.tile.reverse else low == 0
+        initial = x0 is not None and first == 0
+        states = initial_states(job.x, x0 if initial else None)
+        return job.run(
+            job.table(low), high - low, states, initial=initial, alone=at_edge and not initial, skip=int(skip)
+        )
+
+    run_all([partial(solve, first, last) for first, last in zip(cuts, cuts[1:], strict=False)])
+    return True
+
+
+class SegmentedRow:
+    """A single row of the whole recurrence, seen as segments numbered in the order of its steps."""
+
+    def __init__(self, job: Job, x0: Array | None) -> None:
+        self.job = job
+        self.x0 = x0
+        self.count = -(-len(job.x) // SEGMENT)
+
+    def solve(self, threads: int) -> bool:
+        """Solve the row on several threads; return False if a segment isn't finite or there are too few."""
+        if self.count < 2 * threads:
+            return False
+        probe = self.totals(self.count // 2, self.count // 2 + 1)
+        if probe is None:
+            return False
+        shares = np.full(threads, TWO_PASSES if probe[-1, 1] else ONE_PASS)
+        shares[0] = ONE_PASS
+        cuts = self.count * np.concatenate([[0], np.cumsum(shares)]) // shares.sum()
+        pieces = [(int(first), int(last)) for first, last in zip(cuts, cuts[1:], strict=False)]
+        states = [initial_states(self.job.x, self.x0 if index == 0 else None) for index in range(threads)]
+
+        found = run_all([partial(self.solve_ahead, *piece, state) for piece, state in zip(pieces, states, strict=True)])
+        waiting = []
+        for index in range(1, threads):
+            before = found[index]
+            if found[index - 1] is None or before is None:
+                return False
+            entry = initial_states(self.job.x, None)
+            entry[0, 0] = states[index - 1][0, 0]
+            first = pieces[index][0]
+            waiting.append(partial(self.run, first, first + len(before), entry.copy()))
+            if before[-1, 1]:  # the piece's end still depends on what enters it
+                chain_segments[self.job.tile](address(before), len(before), address(entry))
+                states[index][0, 0] = entry[0, 0]
+        return all(run_all(waiting))
+
+    def solve_ahead(self, first: int, last: int, states: Array) -> Array | None:
+        """Solve a piece from where the state that enters it no longer matters.
+
+        Returns the totals of the segments before that place, or None if something isn't finite. `states` becomes the
+        state at the end of the piece, as far as it can be known.
+        """
+        if first == 0:
+            return np.zeros((0, 2)) if self.run(first, last, states) else None
+        before = self.totals(first, last)
+        if before is None or before[-1, 1]:
+            return before
+        states[0, 0] = before[-1, 0]
+        return before if self.run(first + len(before), last, states) else None
+
+    def run(self, first: int, last: int, states: Array) -> bool:
+        """Solve segments that a state enters; return whether no tile had to be repeated."""
+        if first == last:
+            return True
+        table, steps = self._place(first, last)
+        start = first == 0
+        initial, alone = start and self.x0 is not None, start and self.x0 is None
+        return self.job.run(table, steps, states, initial=initial, alone=alone) == 0
+
+    def totals(self, first: int, last: int) -> Array | None:
+        """Return the totals of the segments up to the first whose product is zero, or None if they aren't finite."""
+        table, steps = self._place(first, last)
+        found = np.empty((last - first, 2), accumulated(self.job.x.dtype))
+        scratch = np.empty(SCRATCH, np.uint8)
+        strides = (array.strides[0] for array in (self.job.x, self.job.u, self.job.a))
+        count = segment_totals[self.job.tile](address(table), steps, *strides, address(found), address(scratch))
+        return None if count < 0 else found[:count]
+
+    def _place(self, first: int, last: int) -> tuple[Array, int]:
+        """Return the addresses and the number of steps of the segments first .. last-1."""
+        if self.job.tile.reverse:
+            first, last = self.count - last, self.count - first
+        low, high = first * SEGMENT, min(last * SEGMENT, len(self.job.x))
+        return self.job.table(low), high - low

@@ -1,0 +1,202 @@
+"""Windows whose blocks fit into a sub-tile, tile by tile.
+
+A jagged window with one carrier term passes from tile to tile the state that the last block reached from zero, a
+uniform window the suffix sums of the last sub-tile. Both depend on that tile alone, so any tile can be solved once the
+tile before it was: `skip` tiles at the start of a row are solved for what they pass on, and not written.
+
+A tile whose states aren't all finite is repeated by the definition, step by step; and so is the first, where an initial
+state is folded into the first input.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from recfact.cpu.compilation import helper, kernel
+from recfact.cpu.numbers import accumulator, fma, load, single, size, store, width
+from recfact.cpu.row_steps import (
+    Row,
+    put,
+    row_at,
+    take_steps,
+    tile_coefficients,
+    tile_inputs,
+    tile_position,
+    tile_target,
+)
+from recfact.cpu.tiles import CHUNK, block_steps, jagged_tile, number, runs_in_reverse, tile_steps, uniform_tile
+
+
+@helper
+def spare(tile: Any, scratch: int) -> int:
+    """Return where a tile may write states that nobody wants; behind it follow a tile's length of accumulators."""
+    return scratch + 3 * tile_steps(tile) * size(single(tile))
+
+
+@helper
+def reached_by_last_block(tile: Any, row: Row, position: int) -> float:
+    """Return what the last block of a whole tile reaches from zero, in plain steps."""
+    first = position + block_steps(tile) - 1
+    if not runs_in_reverse(tile):
+        first = position + tile_steps(tile) - block_steps(tile)
+    return take_steps(tile, row, first, block_steps(tile), number(tile, 0.0), True, False)
+
+
+@helper
+def jagged_steps(tile: Any, row: Row, position: int, before: float, alone: bool, initial: bool) -> None:
+    """Repeat a tile of the jagged window by its definition.
+
+    Each block starts from what the block before reached from zero; the first one of the tile from `before`, or from
+    nothing if the tile is `alone`. If that is the `initial` state, the second block starts from all the first reached.
+    """
+    length = min(row.steps - position, tile_steps(tile))
+    blocks = (length + block_steps(tile) - 1) // block_steps(tile)
+    for index in range(blocks):
+        place = blocks - 1 - index if runs_in_reverse(tile) else index
+        first = position + place * block_steps(tile)
+        count = min(block_steps(tile), position + length - first)
+        if runs_in_reverse(tile):
+            first += count - 1
+        # From zero first, because the states may overwrite the inputs.
+        reached = take_steps(tile, row, first, count, before, True, False)
+        ended = take_steps(tile, row, first, count, before, alone and index == 0, True)
+        before = ended if initial and index == 0 else reached
+
+
+@kernel
+def jagged_rows(
+    tile: Any,
+    rows: int,
+    count: int,
+    steps: int,
+    x_step: int,
+    u_step: int,
+    a_step: int,
+    x0: int,
+    alone: int,
+    skip: int,
+    scratch: int,
+) -> int:
+    """Solve the jagged window with one carrier term in each row.
+
+    `x0` points at the initial states, or is 0; `alone` says that no step comes before the row; `skip` tiles aren't
+    written.
+    """
+    kept = accumulator(single(tile))
+    for index in range(count):
+        row = row_at(tile, rows, count, index, steps, a_step, u_step, x_step, alone != 0)
+        before = number(tile, 0.0)
+        if x0 != 0:
+            before = load(kept, x0, index * size(kept))
+        for turn in range((steps + tile_steps(tile) - 1) // tile_steps(tile)):
+            position = tile_position(tile, turn, steps)
+            coefficients = tile_coefficients(tile, row, position, scratch)
+            inputs = tile_inputs(tile, row, position, scratch)
+            initial = turn == 0 and x0 != 0
+            written = turn >= skip
+            target = spare(tile, scratch)
+            if written and not initial:
+                target = tile_target(tile, row, position, scratch)
+            reached, finite = jagged_tile(tile, coefficients, inputs, target, before)
+            if reached - reached != 0 and position + tile_steps(tile) <= steps:
+                reached = reached_by_last_block(tile, row, position)
+            if written:
+                if initial or not finite:
+                    jagged_steps(tile, row, position, before, alone != 0 and turn == 0 and not initial, initial)
+                else:
+                    put(tile, row, position, target)
+            before = reached
+    return 0
+
+
+@helper
+def uniform_steps(tile: Any, row: Row, position: int, history: int, x0: float, initial: bool) -> None:
+    """Repeat a tile of the uniform window by its definition, the last step first.
+
+    `history` points at the inputs of the sub-tile before, or is 0 where they still stand in memory. `initial` says that
+    `x0` enters the first step of the row.
+    """
+    one = single(tile)
+    kept = accumulator(one)
+    length = min(row.steps - position, tile_steps(tile))
+    forward = -1 if runs_in_reverse(tile) else 1
+    start = row.steps - 1 if runs_in_reverse(tile) else 0
+    before = position + tile_steps(tile) if runs_in_reverse(tile) else position - CHUNK * width(tile)
+    for turn in range(length):
+        i = position + turn if runs_in_reverse(tile) else position + length - 1 - turn
+        lags = min(block_steps(tile), (i - start) * forward + 1)
+        state = number(tile, 0.0)
+        for lag in range(lags - 1, -1, -1):
+            j = i - lag * forward
+            if history != 0 and (j < position or j >= position + tile_steps(tile)):
+                value = load(kept, history, (j - before) * size(kept))
+            else:
+                value = load(one, row.u, j * row.u_step)
+            if lag < lags - 1:
+                value = fma(kept, load(one, row.a, j * row.a_step), state, value)
+            elif initial and j == start:
+                value = fma(kept, load(one, row.a, j * row.a_step), x0, value)
+            state = value
+        store(one, row.x, i * row.x_step, state)
+
+
+@helper
+def remember(tile: Any, inputs: int, history: int) -> None:
+    """Keep the inputs of a tile's last sub-tile."""
+    sub_tile = CHUNK * width(tile)
+    if not runs_in_reverse(tile):
+        inputs += (tile_steps(tile) - sub_tile) * size(single(tile))
+    for row in range(CHUNK):
+        store(accumulator(tile), history, row * size(accumulator(tile)), load(tile, inputs, row * size(tile)))
+
+
+@kernel
+def uniform_rows(
+    tile: Any,
+    rows: int,
+    count: int,
+    steps: int,
+    x_step: int,
+    u_step: int,
+    a_step: int,
+    x0: int,
+    alone: int,
+    skip: int,
+    scratch: int,
+) -> int:
+    """Solve the uniform window in each row.
+
+    `x0` points at the initial states, or is 0; `alone` says that no step comes before the row; `skip` tiles aren't
+    written.
+    """
+    kept = accumulator(single(tile))
+    area = CHUNK * size(accumulator(tile))
+    sums = spare(tile, scratch) + tile_steps(tile) * size(kept)
+    for index in range(count):
+        row = row_at(tile, rows, count, index, steps, a_step, u_step, x_step, alone != 0)
+        state = number(tile, 0.0)
+        if x0 != 0:
+            state = load(kept, x0, index * size(kept))
+        for i in range(CHUNK * width(tile)):
+            store(kept, sums, i * size(kept), number(tile, 0.0))
+        for turn in range((steps + tile_steps(tile) - 1) // tile_steps(tile)):
+            position = tile_position(tile, turn, steps)
+            coefficients = tile_coefficients(tile, row, position, scratch)
+            inputs = tile_inputs(tile, row, position, scratch)
+            initial = turn == 0 and x0 != 0
+            written = turn >= skip
+            history = 0
+            if row.u == row.x:
+                history = sums + (1 + turn % 2) * area
+                remember(tile, inputs, sums + (1 + (turn + 1) % 2) * area)
+            target = spare(tile, scratch)
+            if written and not initial:
+                target = tile_target(tile, row, position, scratch)
+            finite = uniform_tile(tile, coefficients, inputs, target, sums)
+            if written:
+                if initial or not finite:
+                    uniform_steps(tile, row, position, history, state, initial)
+                else:
+                    put(tile, row, position, target)
+    return 0
+
