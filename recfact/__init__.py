@@ -7,14 +7,25 @@ from recfact.solve import solve
 from recfact.windows import Full, Jagged, Uniform
 
 if TYPE_CHECKING:
-    from recfact.factorizations import BrentKung, KoggeStone, TransferOperator, cost_table
+    from recfact.factorizations import BrentKung, Hierarchical, KoggeStone, TransferOperator, cost_table, materialize
 
 __version__ = "0.1.0"
 
-__all__ = ["BrentKung", "Full", "Jagged", "KoggeStone", "TransferOperator", "Uniform", "cost_table", "solve"]
+__all__ = [
+    "BrentKung",
+    "Full",
+    "Hierarchical",
+    "Jagged",
+    "KoggeStone",
+    "TransferOperator",
+    "Uniform",
+    "cost_table",
+    "materialize",
+    "solve",
+]
 
 # They import scipy.sparse.linalg, which takes longer than all else here: who only solves doesn't wait for it.
-_FACTORIZATIONS = {"BrentKung", "KoggeStone", "TransferOperator", "cost_table"}
+_FACTORIZATIONS = {"BrentKung", "Hierarchical", "KoggeStone", "TransferOperator", "cost_table", "materialize"}
 
 
 def __getattr__(name: str) -> Any:

@@ -2,7 +2,20 @@
 
 from recfact.factorizations.brent_kung import BrentKung
 from recfact.factorizations.cost import cost_table
+from recfact.factorizations.hierarchical import Hierarchical
 from recfact.factorizations.kogge_stone import KoggeStone
+from recfact.factorizations.materialize import materialize
 from recfact.factorizations.transfer import TransferOperator
+from recfact.factorizations.truncated import BandedOperator, JaggedOperator, truncate
 
-__all__ = ["BrentKung", "KoggeStone", "TransferOperator", "cost_table"]
+__all__ = [
+    "BandedOperator",
+    "BrentKung",
+    "Hierarchical",
+    "JaggedOperator",
+    "KoggeStone",
+    "TransferOperator",
+    "cost_table",
+    "materialize",
+    "truncate",
+]

@@ -66,7 +66,7 @@ def materialize(a: Any, method: str = "cumprod") -> Array:
     >>> materialize(np.ones((3, 2, 16))).shape
     (3, 2, 16, 16)
     """
-    if not isinstance(method, str) or method not in _METHODS:
+    if method not in list(_METHODS):  # a list compares, where a dict would hash
         raise OptionError(f"method must be one of {', '.join(map(repr, _METHODS))}, got {method!r}")
     try:
         coefficients = np.asarray(a)
