@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 import recfact
+from recfact.checks import positive_integer
 from recfact.factorizations.cost import CostTable, cost_table
 from recfact.report.costs import WindowCost, standard_windows, window_costs
 from recfact.report.problem import Problem
 from recfact.report.summary import Summary, summarize, transfer_operator
 from recfact.report.words import findings
 from recfact.solve import solve
-from recfact.windows import Jagged, Uniform, Window, positive_integer
+from recfact.windows import Jagged, Uniform, Window
 
 Array = np.ndarray[Any, Any]
 

@@ -111,7 +111,7 @@ def overview_figure(a: Array, block: int, flat: int) -> Figure:
     top = 0.15
     board.text(MARGIN, top, "The recurrence is a matrix; its inverse is a product of sparse factors", **options)
     matrices = [transfer.inv().to_dense(), transfer.to_dense(), *factors[::-1]]
-    signs = ["", "⟶", "=", *["·"] * (len(factors) - 1)]
+    signs = ["", "→", "=", *["·"] * (len(factors) - 1)]
     _draw_row(board, top + heading, matrices, ["I − AZ", "L = (I − AZ)⁻¹", *names[::-1]], signs)
     top += heading + chain + TITLE
     board.text(MARGIN, top, "It is also a sum of blocks and rank-one tiles", **options)
