@@ -5,33 +5,9 @@ A window is a small frozen specification without arithmetic. ``Full`` keeps ever
 """
 
 from dataclasses import dataclass
-from operator import index
 from typing import Any
 
-from recfact.errors import OptionError
-
-
-def positive_integer(value: Any, name: str, least: int = 1) -> int:
-    """Return `value` as a Python int of at least `least`.
-
-    Raises
-    ------
-    TypeError
-        If `value` isn't an integer (floats, NaN and booleans are not).
-    OptionError
-        If it is smaller than `least`.
-    """
-    if isinstance(value, bool):
-        raise TypeError(f"{name} must be an integer, got the boolean {value}; pass a number")
-    try:
-        number = index(value)
-    except TypeError:
-        raise TypeError(
-            f"{name} must be an integer, got {value!r} of type {type(value).__name__}; convert it with int()"
-        ) from None
-    if number < least:
-        raise OptionError(f"{name} must be at least {least}, got {number}")
-    return number
+from recfact.checks import positive_integer
 
 
 @dataclass(frozen=True, slots=True)

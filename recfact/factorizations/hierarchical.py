@@ -7,13 +7,13 @@ from typing import Any, NamedTuple, overload
 
 import numpy as np
 
+from recfact.checks import positive_integer
 from recfact.errors import OptionError
 from recfact.factorizations.block_operators import BlockColumns, BlockRows, BlockTransfer, RankOne, Shift
 from recfact.factorizations.blocks import Array, Blocks, align, check_solver, solve_blocks
 from recfact.factorizations.operator import Operator, as_coefficients, compute_type
 from recfact.factorizations.transfer import TransferOperator
 from recfact.factorizations.transposable import TransposableOperator, as_columns
-from recfact.windows import positive_integer
 
 
 class Parts(NamedTuple):

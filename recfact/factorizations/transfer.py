@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from ml_dtypes import finfo
 
+from recfact.checks import positive_integer
 from recfact.errors import GrowthWarning
 from recfact.factorizations.diagonals import ShiftedDiagonals, lag_products
 from recfact.factorizations.norms import (
@@ -34,7 +35,7 @@ from recfact.factorizations.norms import (
 from recfact.factorizations.operator import Array, Operator, as_coefficients, compute_type, conjugate_of
 from recfact.recurrence import backward, forward
 from recfact.solve import solve
-from recfact.windows import Window, positive_integer
+from recfact.windows import Window
 
 
 class TransferOperator(Operator):
