@@ -25,11 +25,17 @@ Array = np.ndarray[Any, Any]
 
 CACHE_LINE = 64
 
-# States of a problem, so that they stay in the first-level cache.
-ROOM = 1 << 12
+# States of a problem, so that they stay in the second-level cache.
+ROOM = 1 << 15
+
+# Channels to which rows are cut for threads at least: what memory fetches ahead in a shorter piece is lost.
+LEAST = 1 << 12
 
 # Lanes of the widest vector.
 WIDEST = 16
+
+# States up to which a window is followed by plain loops.
+MOST_STATES = 8
 
 # Numbers below which a second thread costs more than it saves.
 WORTH_THREADS = 1 << 18
@@ -178,6 +184,7 @@ def tasks(
 ) -> Iterator[Task]:
     """Make the calls that solve a recurrence; the arguments are those of `solve_into`."""
     from recfact.cpu.channel_kernels import follow
+    from recfact.cpu.channel_windows import slide
     from recfact.cpu.numbers import Lanes
 
     n = len(x)
@@ -195,22 +202,28 @@ def tasks(
 
     block, terms = blocks_and_terms(window, n)
     first = block if not reverse else n - (-(-n // block) - 1) * block
-    states = terms + 1
-    room = max(WIDEST, ROOM // states)
+    slides = terms >= MOST_STATES
+    overwrites = slides and starts[0] == starts[1]
+    span = block * (terms + 1) if slides else terms + 1
+    room = max(WIDEST, ROOM // span // WIDEST * WIDEST)
     if threads > 1:
-        room = max(WIDEST, min(room, -(-x.size // n // (threads * WIDEST)) * WIDEST))
+        room = min(room, max(LEAST, -(-x.size // n // (threads * WIDEST)) * WIDEST))
     number = accumulated(x.dtype)
     for part in arrange(axes, tuple(starts), abs(times[0]) if n > 1 else sys.maxsize, room):
         lanes, groups = part.lanes, part.groups
         width = 1
         if lanes.strides[:2] == (x.itemsize,) * 2 and lanes.strides[2] in (0, x.itemsize):
             width = min(CACHE_LINE // number.itemsize, 1 << lanes.length.bit_length() - 1)
-        kernel = follow[Lanes(x.dtype.name, width, shared=width > 1 and lanes.strides[2] == 0)]
-        scratch = states * groups.length * -(-lanes.length // width) * width * number.itemsize
-        arguments = (
-            *(n, groups.length, lanes.length, *times, *groups.strides, *lanes.strides),
-            *(int(x0 is not None), first, block, states),
-        )
+        kind = Lanes(x.dtype.name, width, shared=width > 1 and lanes.strides[2] == 0)
+        arguments = (n, groups.length, lanes.length, *times, *groups.strides, *lanes.strides, int(x0 is not None))
+        row = groups.length * -(-lanes.length // width) * width * number.itemsize
+        if slides:
+            copies = 2 * span * groups.length * lanes.length * x.itemsize if overwrites else 0
+            kernel, scratch = slide[kind], (terms + 6) * row + row // number.itemsize * 16 + copies
+            arguments = (*arguments, first, block, terms, int(overwrites))
+        else:
+            kernel, scratch = follow[kind], (terms + 1) * row
+            arguments = (*arguments, first, block, terms + 1)
         count = prod(axis.length for axis in part.others)
         for table in addresses(part.others, part.starts, min(BATCH, -(-count // threads))):
             yield Task(kernel, table, arguments, scratch)
