@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-import recfact
+from recfact import __version__
 from recfact.errors import OptionError, RecfactError
 from recfact.windows import Full, Jagged, Uniform, Window
 
@@ -61,7 +61,7 @@ def main() -> None:
 def show_version(wanted: bool) -> None:
     """Print the version and stop."""
     if wanted:
-        typer.echo(f"recfact {recfact.__version__}")
+        typer.echo(f"recfact {__version__}")
         raise typer.Exit
 
 
@@ -136,8 +136,8 @@ def report(
     typer.echo(f"\nwrote {path}")
 
 
-@app.command(epilog="Example: recfact solve --a a.npy --u u.npy --window jagged:16 --out x.npy")
-def solve(
+@app.command("solve", epilog="Example: recfact solve --a a.npy --u u.npy --window jagged:16 --out x.npy")
+def solve_files(
     a: Annotated[
         str,
         typer.Option(
@@ -162,6 +162,7 @@ def solve(
     from recfact.report.files import check_writable_kind, read_array, write_array
     from recfact.report.tables import to_json
     from recfact.report.words import number
+    from recfact.solve import solve
 
     kept = parse_window(window)
     check_writable_kind(out)
@@ -171,7 +172,7 @@ def solve(
         step("reading inputs")
         inputs, state = read_array(u, "u"), read_state(x0)
         step("solving")
-        x = np.asarray(recfact.solve(coefficients, inputs, x0=state, axis=axis, reverse=reverse, window=kept))
+        x = np.asarray(solve(coefficients, inputs, x0=state, axis=axis, reverse=reverse, window=kept))
         step("writing")
         write_array(out, x)
     size = np.abs(x)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-import recfact
+from recfact import __version__
 from recfact.checks import positive_integer
 from recfact.factorizations.cost import CostTable, cost_table
 from recfact.report.costs import WindowCost, standard_windows, window_costs
@@ -59,7 +59,7 @@ class Report:
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON: the same keys in every release of one major version."""
         return {
-            "recfact": recfact.__version__,
+            "recfact": __version__,
             "title": self.problem.title,
             "source": self.problem.source,
             "block": self.block,

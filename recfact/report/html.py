@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-import recfact
+from recfact import __version__
 from recfact.report.build import Report
 from recfact.report.gallery import FLAT, PICTURES, draw, drawn_block
 from recfact.report.problem import duration
@@ -69,5 +69,5 @@ def page(report: Report, step: Callable[[str], None] = lambda _: None) -> str:
         flat=min(FLAT, report.summary.n),
         block=drawn_block(report.block),
         tau=None if report.problem.tau is None else duration(report.problem.tau),
-        version=recfact.__version__,
+        version=__version__,
     )
