@@ -109,7 +109,7 @@ def check_identities(a, u, window, simplify):
         assert np.array_equal(part.T.to_dense(), part.to_dense().T)
         assert np.array_equal(simplify(part.T @ u), simplify(part.to_dense().T @ u))
 
-    # T1 and T2, term by term
+    # The state that a row loses, times the coefficients since.
     match window:
         case Uniform(lags):
             for i in range(n):
