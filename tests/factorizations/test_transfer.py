@@ -354,6 +354,13 @@ def test_norms_that_overflow(value):
         assert np.array_equal(np.isfinite(L.inv().norm(order)), np.isfinite(value))
 
 
+def test_norms_that_overflow_before_a_reset_are_infinite():
+    with pytest.warns(GrowthWarning, match="more than float64 holds"):
+        L = TransferOperator([1.0, 1e300, 1e300, 0.0, 0.5])
+    for order in ORDERS:
+        assert L.norm(order) == L.T.norm(order) == np.inf
+
+
 def test_norms_of_symbols():
     L = TransferOperator(symbols(3))
     _, a2, a3 = (sympy.Abs(symbol) for symbol in symbols(3))
@@ -442,8 +449,9 @@ def test_growth_beyond_the_floats():
         [],
         np.full(100, -1.0),
         np.array([1, 2**30, 0, 2**20, 2.0**-30]),
+        np.array([0, 1023], np.float16),
     ],
-    ids=["objects", "one step", "a[0] is not part of L", "nan", "empty", "signs", "reset"],
+    ids=["objects", "one step", "a[0] is not part of L", "nan", "empty", "signs", "reset", "the limit itself"],
 )
 def test_no_false_growth(a):
     with warnings.catch_warnings():
