@@ -153,7 +153,7 @@ def test_too_little_memory_is_exit_code_1(monkeypatch, arrays):
     def fail(*_, **__):
         raise MemoryError("Unable to allocate 1. EiB")
 
-    monkeypatch.setattr(recfact, "solve", fail)
+    monkeypatch.setattr(sys.modules["recfact.solve"], "solve", fail)
     assert "not enough memory" in run("solve", "--a", "a.npy", "--u", "u.npy", "--out", "x.npy", code=1).stderr
 
 
