@@ -24,6 +24,7 @@ myst_heading_anchors = 3
 autosummary_generate = True
 autodoc_typehints = "none"  # the docstrings say types with shapes
 napoleon_google_docstring = False
+napoleon_use_ivar = True
 napoleon_use_rtype = False
 
 html_theme = "furo"

@@ -17,7 +17,7 @@ class Full:
 
 @dataclass(frozen=True, slots=True)
 class Uniform:
-    """Keep the diagonals with lags ``0 .. lags-1``: the band I + AZ + ... + (AZ)^(lags-1).
+    """Keep the diagonals with lags 0 to ``lags - 1``: the band I + AZ + ... + (AZ)^(lags-1).
 
     Parameters
     ----------
