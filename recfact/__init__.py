@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from recfact.solve import solve
+from recfact.stream import solve_chunks
 from recfact.windows import Full, Jagged, Uniform
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ __all__ = [
     "cost_table",
     "materialize",
     "solve",
+    "solve_chunks",
 ]
 
 # They import scipy.sparse.linalg, which takes longer than all else here: who only solves doesn't wait for it.

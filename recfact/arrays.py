@@ -12,13 +12,13 @@ import ml_dtypes
 import numpy as np
 
 from recfact.checks import integer
-from recfact.errors import ArrayTypeError, DTypeError, ShapeError
+from recfact.errors import ArrayTypeError, DTypeError, OptionError, ShapeError
 
 Array = np.ndarray[Any, Any]
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 HALVES = (np.dtype(np.float16), BFLOAT16)
-COMPUTED = (np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.complex64), np.dtype(np.complex128), *HALVES)
+COMPUTED = frozenset(np.dtype(kind) for kind in (np.float32, np.float64, np.complex64, np.complex128)) | {*HALVES}
 
 
 def library_of(value: Any) -> str:
@@ -65,7 +65,9 @@ def as_numpy(value: Any, name: str) -> Array:
     try:
         return np.asarray(value)
     except ValueError as error:
-        raise ArrayTypeError(f"{name} must be an array or nested lists of equal lengths, got {_short(value)}") from error
+        raise ArrayTypeError(
+            f"{name} must be an array or nested lists of equal lengths, got {_short(value)}"
+        ) from error
 
 
 def _short(value: Any) -> str:
@@ -109,20 +111,28 @@ def result_dtype(a: Any, u: Any) -> np.dtype[Any]:
     DTypeError
         If recfact doesn't compute in it.
     """
-    types = [value if isinstance(value, int | float | complex) else value.dtype for value in (a, u)]
+    if isinstance(a, np.ndarray) and isinstance(u, np.ndarray) and a.dtype == u.dtype and a.dtype in COMPUTED:
+        return native(a.dtype)
+    types: list[Any] = [value if isinstance(value, int | float | complex) else value.dtype for value in (a, u)]
+    dtype: np.dtype[Any] | None
     try:
         dtype = np.result_type(*types)
     except TypeError:
         dtype = np.dtype(np.float32) if set(types) == set(HALVES) else None
     if dtype is not None:
-        dtype = np.dtype(np.float64) if dtype.kind in "biu" else dtype.newbyteorder("=")
-    if dtype is None or not (dtype in COMPUTED or dtype == object):
-        names = " and ".join(str(kind) if isinstance(kind, np.dtype) else type(kind).__name__ for kind in types)
-        raise DTypeError(
-            f"a and u must be numbers that recfact computes in, got {names}; convert them to float32, float64, "
-            "complex64, complex128, float16 or bfloat16, or to object for exact scalars"
-        )
-    return dtype
+        dtype = np.dtype(np.float64) if dtype.kind in "biu" else native(dtype)
+        if dtype in COMPUTED or dtype.kind == "O":
+            return dtype
+    names = " and ".join(str(kind) if isinstance(kind, np.dtype) else type(kind).__name__ for kind in types)
+    raise DTypeError(
+        f"a and u must be numbers that recfact computes in, got {names}; convert them to float32, float64, complex64, "
+        "complex128, float16 or bfloat16, or to object for exact scalars"
+    )
+
+
+def native(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return `dtype` in the byte order of the machine."""
+    return dtype if dtype.isnative else dtype.newbyteorder("=")
 
 
 def accumulator(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -138,6 +148,8 @@ def broadcast_shape(a: Array, u: Array) -> tuple[int, ...]:
     ShapeError
         If they don't broadcast, or have no axis.
     """
+    if a.shape == u.shape and a.shape:
+        return a.shape
     try:
         shape = np.broadcast_shapes(a.shape, u.shape)
     except ValueError:
@@ -164,3 +176,53 @@ def check_axis(axis: Any, ndim: int) -> int:
     if not -ndim <= number < ndim:
         raise ShapeError(f"axis must be an axis of the result, {-ndim} to {ndim - 1}, got {number}")
     return number % ndim
+
+
+def as_operands(a: Any, u: Any) -> tuple[Array, Array, np.dtype[Any]]:
+    """Return coefficients and inputs as arrays of one number type, and that type."""
+    arrays = as_numpy(a, "a"), as_numpy(u, "u")
+    scalars = (int, float, complex)
+    dtype = result_dtype(
+        *(given if type(given) in scalars else array for given, array in zip((a, u), arrays, strict=True))
+    )
+    a, u = (array if array.dtype == dtype else array.astype(dtype) for array in arrays)
+    return a, u, dtype
+
+
+def initial_state(x0: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Return the initial state in the type of the computation, checked against the shape of one step."""
+    state = as_numpy(x0, "x0")
+    target = accumulator(dtype)
+    if target.kind != "O" and (state.dtype.kind == "O" or not np.can_cast(state.dtype, target, "same_kind")):
+        raise DTypeError(f"x0 must fit into {target}, got {state.dtype}; convert it, or make u of a wider type")
+    try:
+        np.broadcast_to(state, shape)
+    except ValueError:
+        raise ShapeError(
+            f"x0 must broadcast against one step of the result, of shape {shape}, got shape {state.shape}"
+        ) from None
+    return state.astype(target)
+
+
+def check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], tensors: bool) -> Array:
+    """Return `out` as an array to write to."""
+    if not isinstance(out, np.ndarray) and library_of(out) != "torch":
+        raise ArrayTypeError(f"out must be an array, got {type(out).__name__}; make one with numpy.empty")
+    if tensors != (library_of(out) == "torch"):
+        raise ArrayTypeError(f"out must be of the library of a and u, got {type(out).__name__}")
+    x = as_numpy(out, "out")
+    if x.shape != shape or x.dtype != dtype:
+        raise ShapeError(f"out must have shape {shape} and dtype {dtype}, got shape {x.shape} and dtype {x.dtype}")
+    if not x.flags.writeable:
+        raise OptionError("out must be writable, got a read-only array; pass a copy")
+    if x.size and any(stride == 0 and length > 1 for stride, length in zip(x.strides, x.shape, strict=True)):
+        raise OptionError("out must have a place for each number, got a broadcast array; pass a copy")
+    return x
+
+
+def check_overlap(x: Array, a: Array, u: Array) -> None:
+    """Raise OptionError if `x` overlaps with `a`, or with `u` without being `u` itself."""
+    same = x.strides == u.strides and x.shape == u.shape and x.ctypes.data == u.ctypes.data
+    for name, array, excused in (("a", a, False), ("u", u, same)):
+        if not excused and np.may_share_memory(x, array) and np.shares_memory(x, array):
+            raise OptionError(f"out overlaps with {name} in memory; it may be u itself, or memory of its own")

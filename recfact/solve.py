@@ -1,10 +1,26 @@
-"""`solve`: the one call that runs the recurrence."""
+"""`solve`: one call for the recurrence, whatever the array."""
+
+from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
 
-from recfact.recurrence import backward, forward, windowed
+from recfact import algorithms
+from recfact.arrays import (
+    COMPUTED,
+    Array,
+    as_operands,
+    broadcast_shape,
+    check_axis,
+    check_out,
+    check_overlap,
+    initial_state,
+    library_of,
+    to_torch,
+)
+from recfact.checks import choice, positive_integer
+from recfact.errors import OptionError
 from recfact.windows import Full, Window, check_window
 
 
@@ -15,16 +31,119 @@ def solve(
     x0: Any = None,
     axis: int = -1,
     reverse: bool = False,
-    window: Window = Full(),  # noqa: B008 - frozen and shared on purpose
+    window: Window = Full(),
+    algorithm: str = "auto",
     out: Any = None,
     threads: int | None = None,
 ) -> Any:
-    """Solve x_i = a_i x_{i-1} + u_i along `axis`."""
+    """Solve the recurrence x_i = a_i x_{i-1} + u_i along an axis.
+
+    This applies the transfer operator L = (I - AZ)^-1, or its truncation to a window, in one pass over memory.
+
+    Parameters
+    ----------
+    a, u : array_like
+        Coefficients and inputs. They broadcast against each other by NumPy's rules, so coefficients shared over
+        channels are an axis of size 1. Any strides. The first coefficient multiplies `x0` and isn't read without it.
+    x0 : array_like, optional
+        Initial state, broadcastable against the result without `axis`; zero if left out. It is folded into the first
+        input, u_1 + a_1 x_0, and leaves a window with it. Cast to the number type of the computation.
+    axis : int, default -1
+        The axis of the result along which the recurrence runs.
+    reverse : bool, default False
+        Apply the transpose: x_i = a_{i+1} x_{i+1} + u_i, from the last step to the first. A window is transposed too.
+        There is no `x0` then: add what comes from beyond the end, a_{n+1} x_{n+1}, to the last input.
+    window : Full, Uniform or Jagged, default Full()
+        What is kept of the transfer operator.
+    algorithm : {"auto", "sequential", "kogge-stone", "brent-kung", "hierarchical"}, default "auto"
+        "auto" is the fast engine. The others run the algorithm of that name in the arithmetic of the inputs, for study.
+    out : array, optional
+        Where to put the result: of its shape and number type, writable. It may be `u` itself, and mustn't overlap with
+        `a`, `x0` or a part of `u`.
+    threads : int, optional
+        Threads to use at most; by default as many as there are processors. The result doesn't depend on it.
+
+    Returns
+    -------
+    array
+        The states: a NumPy array, or a torch tensor if `a` or `u` is one. float32, float64, complex64 and complex128
+        are computed in their own precision; float16 and bfloat16 accumulate in float32 and are rounded once; integers
+        become float64. `object` arrays of any scalars (Fraction, mpf, sympy) are solved by the plain loop.
+
+    Raises
+    ------
+    ShapeError, OptionError
+        (ValueErrors) If shapes don't fit, or options are out of range or exclude each other.
+    DTypeError, ArrayTypeError
+        (TypeErrors) If recfact doesn't compute in a number type, or can't take an array.
+
+    Notes
+    -----
+    Results are the same bits from run to run and for every number of threads. Arrays of different number types, or of
+    foreign byte order, are converted first, which takes memory. With |a_i| <= 1 in float32 the error of state i is at
+    most sum_j |L_ij| |u_j| gamma_N with N below i - j + 2 log2(n) + 20, gamma_N = N u / (1 - N u), u = 2^-24.
+
+    Equations 2.1 to 2.3 of the sliding window recurrences paper; Algorithm 4 (B2P) for ``Jagged(16)``.
+
+    Examples
+    --------
+    >>> import recfact as rf
+    >>> rf.solve([0.5, 0.5, 0.5], [1.0, 1.0, 1.0])
+    array([1.  , 1.5 , 1.75])
+    >>> rf.solve([0.5, 0.5, 0.5], [1.0, 1.0, 1.0], x0=2.0)
+    array([2.  , 2.  , 2.  ])
+    >>> rf.solve([0.5, 0.5, 0.5], [1.0, 1.0, 1.0], window=rf.Uniform(lags=2))
+    array([1. , 1.5, 1.5])
+    """
     window = check_window(window)
-    a, u = np.broadcast_arrays(np.asarray(a), np.asarray(u))
-    a, u = np.moveaxis(a, axis, 0), np.moveaxis(u, axis, 0)
-    if not isinstance(window, Full):
-        x = windowed(a, u, window, x0, reverse)
+    if algorithm != "auto":
+        choice(algorithm, "algorithm", ("auto", *algorithms.NAMES))
+    if threads is not None:
+        threads = positive_integer(threads, "threads")
+    tensors = "torch" in {library_of(a), library_of(u)}
+    a, u, dtype = as_operands(a, u)
+    shape = broadcast_shape(a, u)
+    axis = check_axis(axis, len(shape))
+    if reverse and x0 is not None:
+        raise OptionError(
+            "reverse=True takes no x0, because the last step has no coefficient behind it; add a_{n+1} x_{n+1} to the "
+            "last input instead"
+        )
+    state = None if x0 is None else initial_state(x0, shape[:axis] + shape[axis + 1 :], dtype)
+    if out is not None:
+        x = check_out(out, shape, dtype, tensors)
+        check_overlap(x, a, u)
     else:
-        x = backward(a, u) if reverse else forward(a, u, x0)
-    return np.moveaxis(x, 0, axis)
+        x = np.empty(shape, dtype)
+    solve_numpy(a, u, x, state, axis, bool(reverse), window, algorithm, threads)
+    if out is not None:
+        return out
+    return to_torch(x) if tensors else x
+
+
+def solve_numpy(
+    a: Array,
+    u: Array,
+    x: Array,
+    x0: Array | None,
+    axis: int,
+    reverse: bool,
+    window: Window,
+    algorithm: str,
+    threads: int | None,
+) -> None:
+    """Solve into `x` along an axis, on arrays of one number type that have been checked."""
+    if a.shape != x.shape:
+        a = np.broadcast_to(a, x.shape)
+    if u.shape != x.shape:
+        u = np.broadcast_to(u, x.shape)
+    if x.ndim > 1:
+        a, u, x = (np.moveaxis(array, axis, 0) for array in (a, u, x))
+    if algorithm == "auto" and x.dtype in COMPUTED:
+        from recfact.cpu.engine import solve_into
+
+        solve_into(a, u, x, x0, reverse=reverse, window=window, threads=threads)
+        return
+    x[...] = algorithms.run(
+        "sequential" if algorithm == "auto" else algorithm, a, u, x0, window=window, reverse=reverse
+    )

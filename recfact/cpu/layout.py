@@ -38,7 +38,7 @@ class Axis:
 
 def address(array: Array) -> int:
     """Return the address of an array's first number."""
-    return int(array.__array_interface__["data"][0])
+    return array.ctypes.data
 
 
 def merge_axes(shape: Sequence[int], *strides: Sequence[int]) -> tuple[list[Axis], tuple[int, ...]]:

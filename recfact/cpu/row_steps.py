@@ -49,7 +49,7 @@ def row_at(
 
 
 @helper
-def tile_position(tile: Any, index: int, steps: int) -> int:
+def tile_position(tile: Any, index: int, steps: int) -> Any:
     """Return where tile `index`, in the order of the steps, starts in a row."""
     if runs_in_reverse(tile):
         index = (steps + tile_steps(tile) - 1) // tile_steps(tile) - 1 - index
@@ -65,7 +65,7 @@ def copy(tile: Any, source: int, step: int, target: int, target_step: int, count
 
 
 @helper
-def side_by_side(tile: Any, base: int, step: int, position: int, end: int, scratch: int, padding: float) -> int:
+def side_by_side(tile: Any, base: int, step: int, position: int, end: int, scratch: int, padding: float) -> Any:
     """Return the address of a tile's numbers next to each other: in place, or copied to scratch and filled up."""
     one = single(tile)
     whole = tile_steps(tile)
@@ -79,20 +79,20 @@ def side_by_side(tile: Any, base: int, step: int, position: int, end: int, scrat
 
 
 @helper
-def tile_coefficients(tile: Any, row: Row, position: int, scratch: int) -> int:
+def tile_coefficients(tile: Any, row: Row, position: int, scratch: int) -> Any:
     """Return the address of a tile's coefficients; those that the row doesn't have are 1."""
     return side_by_side(tile, row.a, row.a_step, position, row.known, scratch, 1.0)
 
 
 @helper
-def tile_inputs(tile: Any, row: Row, position: int, scratch: int) -> int:
+def tile_inputs(tile: Any, row: Row, position: int, scratch: int) -> Any:
     """Return the address of a tile's inputs; those that the row doesn't have are 0."""
     scratch += tile_steps(tile) * size(single(tile))
     return side_by_side(tile, row.u, row.u_step, position, row.steps, scratch, 0.0)
 
 
 @helper
-def tile_target(tile: Any, row: Row, position: int, scratch: int) -> int:
+def tile_target(tile: Any, row: Row, position: int, scratch: int) -> Any:
     """Return where a tile may write its states: in place, or to scratch from where `put` takes them."""
     one = single(tile)
     if row.x_step == size(one) and position + tile_steps(tile) <= row.steps:
@@ -110,7 +110,7 @@ def put(tile: Any, row: Row, position: int, target: int) -> None:
 
 
 @helper
-def take_steps(tile: Any, row: Row, first: int, count: int, state: float, fresh: bool, write: bool) -> float:
+def take_steps(tile: Any, row: Row, first: int, count: int, state: float, fresh: bool, write: bool) -> Any:
     """Take `count` plain steps from position `first` on, in the tile's direction, and return the last state.
 
     If `fresh`, nothing enters the first step and it reads no coefficient.

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache, partial
+from itertools import pairwise
+from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from recfact.cpu.channels import WORTH_THREADS, Array
@@ -17,43 +20,43 @@ from recfact.cpu.tiles import CHUNK, Tile
 from recfact.cpu.time_split import split
 from recfact.windows import Full, Jagged, Uniform, Window
 
-STORAGES = ("float32", "float64", "float16", "bfloat16")
+STORAGES = {np.dtype(kind): np.dtype(kind).name for kind in (np.float32, np.float64, np.float16, ml_dtypes.bfloat16)}
 
 # Steps below which many rows are better solved side by side.
 SHORT = 64
 
 
 @cache
-def tile_for(storage: str, reverse: bool, window: Window) -> Tile | None:
+def tile_for(dtype: np.dtype[Any], reverse: bool, window: Window) -> Tile | None:
     """Return the tile that solves a window, or None if there is none."""
-    if storage not in STORAGES:
+    if dtype not in STORAGES:
         return None
-    whole = Tile(storage, reverse)
+    whole = Tile(STORAGES[dtype], reverse)
     match window:
         case Full():
             return whole
         case Uniform(block) | Jagged(block, 1):
             fits = CHUNK <= block <= whole.sub_tile and block & (block - 1) == 0
-            return Tile(storage, reverse, block) if fits else None
+            return Tile(whole.storage, reverse, block) if fits else None
     return None
 
 
-def suits(a: Array, u: Array, x: Array, window: Window) -> bool:
-    """Return whether this is the path for a window on arrays of these layouts, of one shape, time on axis 0."""
-    if tile_for(x.dtype.name, False, window) is None:
-        return False
-    if x.size == len(x):
-        return True
-    return len(x) >= SHORT and x.strides[0] == u.strides[0] == x.itemsize and a.strides[0] in (0, x.itemsize)
+def tile_of(a: Array, u: Array, x: Array, reverse: bool, window: Window) -> Tile | None:
+    """Return the tile for a window on arrays of these layouts, or None if this isn't their path."""
+    single = x.size == len(x)
+    side_by_side = x.strides[0] == u.strides[0] == x.itemsize and a.strides[0] in (0, x.itemsize)
+    if single or (side_by_side and len(x) >= SHORT):
+        return tile_for(x.dtype, reverse, window)
+    return None
 
 
 def solve_into(
+    tile: Tile,
     a: Array,
     u: Array,
     x: Array,
     x0: Array | None,
     *,
-    reverse: bool,
     window: Window,
     threads: int,
     states: Array | None = None,
@@ -63,28 +66,26 @@ def solve_into(
 
     Parameters
     ----------
-    a, u, x, x0, reverse, window, threads
-        As for `recfact.cpu.channels.solve_into`, but of one shape, not empty, and such that `suits` holds.
+    tile : Tile
+        From `tile_of`.
+    a, u, x, x0, window, threads
+        As for `recfact.cpu.channels.solve_into`, but of one shape and not empty.
     states : ndarray, shape (rows, 3), optional
-        What earlier steps left behind (at first, `row_job.initial_states`), instead of `x0`, for the whole recurrence.
-        They become what the last whole tile leaves.
+        What earlier steps left behind (at first, `row_job.initial_states`), for the whole recurrence. They become what
+        the last whole tile leaves. `x0` then only says whether there was an initial state.
     start : int, default 0
         The time of the first step, a multiple of a tile.
     """
-    tile = tile_for(x.dtype.name, reverse, window)
-    if tile is None:
-        raise ValueError(f"no tile solves {window}; ask `suits` first")
     job = Job(tile, window, a, u, x)
     threads = threads if x.size >= WORTH_THREADS else 1
-    single = x.size == len(x)
-    if single and threads > 1 and states is None and address(x) != address(u) and split(job, x0, threads):
+    if x.size == len(x) and states is None:
+        if threads > 1 and address(x) != address(u) and split(job, x0, threads):
+            return
+        job.run_short(x0 if x0 is None else x0.reshape(()))
         return
-    alone = x0 is None and states is None
+    alone = x0 is None and start == 0
     if states is None:
         states = initial_states(x, x0)
-    if single:
-        job.run(job.table(0), len(x), states, initial=x0 is not None, alone=alone, start=start)
-        return
     for table, order in tables(job):
         mine = states[order]
         parts = min(threads, len(mine))
@@ -100,7 +101,7 @@ def solve_into(
                     alone=alone,
                     start=start,
                 )
-                for i, j in zip(cuts, cuts[1:], strict=False)
+                for i, j in pairwise(cuts)
             ]
         )
         states[order] = mine

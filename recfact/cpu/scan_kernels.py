@@ -27,7 +27,7 @@ SEGMENT = 1 << 16  # steps whose totals are formed from zero, so that they don't
 
 
 @helper
-def true_state(kept: Any, entry: float, local: float, factor: float) -> float:
+def true_state(kept: Any, entry: float, local: float, factor: float) -> Any:
     """Return local + factor entry, and `local` alone once the product has underflowed to zero."""
     if factor == 0:
         return local
@@ -35,7 +35,7 @@ def true_state(kept: Any, entry: float, local: float, factor: float) -> float:
 
 
 @helper
-def ends_segment(tile: Any, position: int) -> bool:
+def ends_segment(tile: Any, position: int) -> Any:
     """Return whether a segment ends with the tile at a position."""
     return (position if runs_in_reverse(tile) else position + tile_steps(tile)) % SEGMENT == 0
 
@@ -80,9 +80,7 @@ def scan_rows(
             else:
                 first = position + length - 1 if runs_in_reverse(tile) else position
                 fresh = alone != 0 and number_of_tile == 0
-                entry = take_steps(
-                    tile, row, first, length, true_state(kept, entry, local, factor), fresh, True
-                )
+                entry = take_steps(tile, row, first, length, true_state(kept, entry, local, factor), fresh, True)
                 local, factor = number(kept, 0.0), number(kept, 1.0)
                 repeated += 1
             if ends_segment(tile, start + position):

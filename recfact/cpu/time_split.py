@@ -9,6 +9,7 @@ summed up is solved. If no product underflows, that is a second reading of the p
 from __future__ import annotations
 
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
@@ -51,7 +52,7 @@ def split_window(job: Job, x0: Array | None, threads: int) -> bool:
             job.table(low), high - low, states, initial=initial, alone=at_edge and not initial, skip=int(skip)
         )
 
-    run_all([partial(solve, first, last) for first, last in zip(cuts, cuts[1:], strict=False)])
+    run_all([partial(solve, first, last) for first, last in pairwise(cuts)])
     return True
 
 
@@ -73,7 +74,7 @@ class SegmentedRow:
         shares = np.full(threads, TWO_PASSES if probe[-1, 1] else ONE_PASS)
         shares[0] = ONE_PASS
         cuts = self.count * np.concatenate([[0], np.cumsum(shares)]) // shares.sum()
-        pieces = [(int(first), int(last)) for first, last in zip(cuts, cuts[1:], strict=False)]
+        pieces = [(int(first), int(last)) for first, last in pairwise(cuts)]
         states = [initial_states(self.job.x, self.x0 if index == 0 else None) for index in range(threads)]
 
         found = run_all([partial(self.solve_ahead, *piece, state) for piece, state in zip(pieces, states, strict=True)])

@@ -28,13 +28,13 @@ from recfact.cpu.tiles import CHUNK, block_steps, jagged_tile, number, runs_in_r
 
 
 @helper
-def spare(tile: Any, scratch: int) -> int:
+def spare(tile: Any, scratch: int) -> Any:
     """Return where a tile may write states that nobody wants; behind it follow a tile's length of accumulators."""
     return scratch + 3 * tile_steps(tile) * size(single(tile))
 
 
 @helper
-def reached_by_last_block(tile: Any, row: Row, position: int) -> float:
+def reached_by_last_block(tile: Any, row: Row, position: int) -> Any:
     """Return what the last block of a whole tile reaches from zero, in plain steps."""
     first = position + block_steps(tile) - 1
     if not runs_in_reverse(tile):
@@ -199,4 +199,3 @@ def uniform_rows(
                 else:
                     put(tile, row, position, target)
     return 0
-

@@ -1,0 +1,160 @@
+"""Named algorithms, run in the arithmetic of their inputs.
+
+Each solves the recurrence along axis 0 of arrays of any dtype, `object` arrays included, with one rounding an
+operation and in the order that gives the algorithm its name. They are for study: error analysis runs the very algorithm
+it speaks of. The schedules say which rows a stage changes, and the sparse factors of `recfact.factorizations` are built
+from the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from recfact.errors import OptionError
+from recfact.recurrence import backward, forward, windowed
+from recfact.windows import Full, Jagged, Uniform, Window
+
+Array = np.ndarray[Any, Any]
+
+NAMES = ("sequential", "kogge-stone", "brent-kung", "hierarchical")
+
+BLOCK = 16  # steps in a block of the hierarchical algorithm where no window says another
+
+
+def doubling(n: int) -> Iterator[tuple[range, int]]:
+    """Yield the rows that change and the lag, 1, 2, 4, ... < n, of every stage of Kogge and Stone."""
+    lag = 1
+    while lag < n:
+        yield range(lag, n), lag
+        lag *= 2
+
+
+def up_sweep(n: int) -> Iterator[tuple[range, int]]:
+    """Yield the rows that change, counted from 0, and the lag of every stage of Brent and Kung's up-sweep."""
+    lag = 1
+    while 2 * lag <= n:
+        yield range(2 * lag - 1, n, 2 * lag), lag
+        lag *= 2
+
+
+def down_sweep(n: int) -> Iterator[tuple[range, int]]:
+    """Yield the rows that change, counted from 0, and the lag of every stage of Brent and Kung's down-sweep."""
+    for _, lag in reversed(list(up_sweep(n))):
+        if 3 * lag <= n:
+            yield range(3 * lag - 1, n, 2 * lag), lag
+
+
+def _at(rows: range, lag: int = 0) -> slice:
+    """Return the slice of the rows `lag` above some rows."""
+    return slice(rows.start - lag, rows.stop - lag, rows.step)
+
+
+def kogge_stone(a: Array, u: Array, lags: int | None = None) -> Array:
+    """Solve by Kogge and Stone (1973): v <- v + f shift(v, s), f <- f shift(f, s), s = 1, 2, 4, ...
+
+    Parameters
+    ----------
+    a, u : ndarray, shape (n, ...)
+        Coefficients and inputs; ``a[0]`` is not read.
+    lags : int, optional
+        A power of two at which to stop: the uniform window of that many lags.
+    """
+    v, f = u.copy(), a.copy()
+    for _, lag in doubling(len(v) if lags is None else min(lags, len(v))):
+        v[lag:] = f[lag:] * v[:-lag] + v[lag:]
+        f[2 * lag :] = f[2 * lag :] * f[lag:-lag]
+    return v
+
+
+def brent_kung(a: Array, u: Array) -> Array:
+    """Solve by Brent and Kung (1982): an up-sweep over growing blocks and a down-sweep that completes them."""
+    v, f = u.copy(), a.copy()
+    for rows, lag in up_sweep(len(v)):
+        v[_at(rows)] = f[_at(rows)] * v[_at(rows, lag)] + v[_at(rows)]
+        f[_at(rows[1:])] = f[_at(rows[1:])] * f[_at(rows[1:], lag)]
+    for rows, lag in down_sweep(len(v)):
+        v[_at(rows)] = f[_at(rows)] * v[_at(rows, lag)] + v[_at(rows)]
+    return v
+
+
+def hierarchical(a: Array, u: Array, block: int, terms: int | None = None) -> Array:
+    """Solve by blocks: local solves, a recurrence of carriers, reconstruction (the paper's Algorithms 2 and 4).
+
+    Parameters
+    ----------
+    a, u : ndarray, shape (n, ...)
+        Coefficients and inputs.
+    block : int
+        Steps in a block; the last one may be shorter.
+    terms : int, optional
+        Terms of the carrier operator to keep: the jagged window; 1 is B2P. All of them by default.
+    """
+    n = len(u)
+    whole = -(-n // block) * block
+    padding = np.zeros((whole - n, *u.shape[1:]), u.dtype)
+    shape = (whole // block, block, *u.shape[1:])
+    coefficients = np.concatenate([a, padding + 1]).reshape(shape).swapaxes(0, 1)
+    inputs = np.concatenate([u, padding]).reshape(shape).swapaxes(0, 1)
+    w = forward(coefficients, inputs)
+    g = np.multiply.accumulate(coefficients, axis=0)
+    carriers = forward(g[-1], w[-1]) if terms is None else w[-1].copy()
+    for _ in range(1, terms or 0):
+        carriers[1:] = g[-1][1:] * carriers[:-1] + w[-1][1:]
+    if terms != 0:
+        w[:, 1:] = w[:, 1:] + g[:, 1:] * carriers[:-1]
+    return w.swapaxes(0, 1).reshape(whole, *u.shape[1:])[:n]
+
+
+def run(name: str, a: Array, u: Array, x0: Array | None = None, *, window: Window, reverse: bool = False) -> Array:
+    """Run a named algorithm along axis 0.
+
+    Parameters
+    ----------
+    name : str
+        One of `NAMES`.
+    a, u : ndarray, shape (n, ...)
+        Coefficients and inputs, of one shape and dtype.
+    x0 : ndarray, optional
+        Initial state, folded into the first input.
+    window : Window
+        What is kept.
+    reverse : bool
+        Whether to apply the transpose.
+
+    Raises
+    ------
+    OptionError
+        If the algorithm doesn't make that window.
+    """
+    if x0 is not None and len(u):
+        u = u.copy()
+        u[0] = (a[0] * x0 + u[0]).astype(u.dtype)
+    if name == "sequential":
+        if isinstance(window, Full):
+            return backward(a, u) if reverse else forward(a, u)
+        return windowed(a, u, window, reverse=reverse)
+    if reverse:
+        n = len(u)
+        if isinstance(window, Jagged):  # its blocks count from the start, so the end is filled up before it is turned
+            missing = np.zeros((-n % window.block, *u.shape[1:]), u.dtype)
+            a, u = np.concatenate([a, missing + 1]), np.concatenate([u, missing])
+        turned = np.concatenate([a[:1], a[:0:-1]])
+        return run(name, turned, u[::-1], window=window)[::-1][:n]
+    match name, window:
+        case "kogge-stone", Full():
+            return kogge_stone(a, u)
+        case "kogge-stone", Uniform(lags) if lags & (lags - 1) == 0:
+            return kogge_stone(a, u, lags)
+        case "brent-kung", Full():
+            return brent_kung(a, u)
+        case "hierarchical", Full():
+            return hierarchical(a, u, BLOCK)
+        case "hierarchical", Jagged(block, terms):
+            return hierarchical(a, u, block, terms)
+    raise OptionError(
+        f"algorithm {name!r} doesn't make the window {window}: 'kogge-stone' makes Full() and Uniform(a power of two), "
+        "'brent-kung' Full(), 'hierarchical' Full() and Jagged; 'sequential' and 'auto' make all"
+    )

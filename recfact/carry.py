@@ -1,0 +1,93 @@
+"""What is carried from one piece of a sequence to the next, so that the pieces give what the whole would.
+
+Arrays have time on axis 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from recfact.windows import Full, Jagged, Uniform, Window
+
+Array = np.ndarray[Any, Any]
+
+# Solves coefficients, inputs and an initial state or None.
+Run = Callable[[Array, Array, Array | None], Array]
+
+
+class Solver(Protocol):
+    """Solves pieces one after another."""
+
+    def solve(self, a: Array, u: Array) -> Array:
+        """Return the states of the next piece."""
+
+
+class LastState:
+    """Carries the last state: all that a plain loop needs.
+
+    Parameters
+    ----------
+    run : callable
+        The loop.
+    x0 : ndarray or None
+        The state before the first piece.
+    """
+
+    def __init__(self, run: Run, x0: Array | None) -> None:
+        self.run = run
+        self.state = x0
+
+    def solve(self, a: Array, u: Array) -> Array:
+        """Return the states of the next piece."""
+        x = self.run(a, u, self.state)
+        if len(x):
+            self.state = x[-1].copy()
+        return x
+
+
+class RecentSteps:
+    """Carries the last steps themselves, as many as a window needs, and solves them again with the next piece.
+
+    Parameters
+    ----------
+    run : callable
+        Solves the window.
+    x0 : ndarray or None
+        The state before the first piece.
+    period, lead : int
+        Every piece is solved from a multiple of `period` steps, `lead` periods before the one in which it starts: so
+        the order of the arithmetic, which depends on the position in a period, is that of the whole sequence.
+    """
+
+    def __init__(self, run: Run, x0: Array | None, period: int, lead: int) -> None:
+        self.run = run
+        self.x0 = x0
+        self.period, self.lead = period, lead
+        self.start = 0
+        self.recent: tuple[Array, Array] | None = None
+
+    def solve(self, a: Array, u: Array) -> Array:
+        """Return the states of the next piece."""
+        known = 0
+        if self.recent is not None:
+            known = len(self.recent[1])
+            a, u = (np.concatenate(pair) for pair in zip(self.recent, (a, u), strict=True))
+        x = self.run(a, u, self.x0 if self.start == 0 else None)[known:]
+        keep = max(0, ((self.start + len(u)) // self.period - self.lead) * self.period)
+        self.recent = (a[keep - self.start :].copy(), u[keep - self.start :].copy())
+        self.start = keep
+        return x
+
+
+def plain_solver(run: Run, window: Window, x0: Array | None) -> Solver:
+    """Return the solver for loops that depend on the blocks of a window alone."""
+    match window:
+        case Full():
+            return LastState(run, x0)
+        case Uniform(lags):
+            return RecentSteps(run, x0, lags, 1)
+        case Jagged(block, terms):
+            return RecentSteps(run, x0, block, terms)

@@ -1,0 +1,62 @@
+"""The CPU engine: one entry, two paths.
+
+Sequences whose steps follow each other in memory take the rows path; everything else takes the channels path, which is
+right for any layout and fast where channels lie next to each other.
+"""
+
+from __future__ import annotations
+
+import os
+
+from recfact.cpu import channels, rows
+from recfact.cpu.channels import Array
+from recfact.windows import Jagged, Uniform, Window
+
+
+def solve_into(
+    a: Array, u: Array, x: Array, x0: Array | None, *, reverse: bool, window: Window, threads: int | None
+) -> None:
+    """Solve the recurrence along axis 0 into `x`.
+
+    Parameters
+    ----------
+    a, u, x : ndarray, shape (n, ...)
+        Coefficients, inputs and states, of one shape and dtype (float32, float64, complex64, complex128, float16 or
+        bfloat16), with any strides. `x` may be `u` itself, and overlaps with neither otherwise.
+    x0 : ndarray, broadcastable to the shape of ``x[0]``, or None
+        The initial state, in the dtype that is computed in (float32 for the two halves). None with `reverse`.
+    reverse : bool
+        Whether to solve x[i] = a[i+1] x[i+1] + u[i] instead.
+    window : Window
+        What is kept.
+    threads : int or None
+        Threads to use at most; None for as many as the process may run on. The result doesn't depend on it.
+    """
+    if x.size == 0:
+        return
+    threads = thread_count(threads, x.size)
+    window = plainest(window)
+    tile = rows.tile_of(a, u, x, reverse, window)
+    if tile is None:
+        channels.solve_into(a, u, x, x0, reverse=reverse, window=window, threads=threads)
+    else:
+        rows.solve_into(tile, a, u, x, x0, window=window, threads=threads)
+
+
+def thread_count(threads: int | None, numbers: int) -> int:
+    """Return how many threads to use: if the caller doesn't say, all processors of the process where it is worth it."""
+    if threads is not None:
+        return threads
+    if numbers < channels.WORTH_THREADS:
+        return 1
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def plainest(window: Window) -> Window:
+    """Return the window of the simplest kind that keeps the same."""
+    match window:
+        case Jagged(1, terms):
+            return Uniform(terms + 1)
+    return window

@@ -1,0 +1,151 @@
+"""`solve_chunks`: a sequence that arrives in pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from recfact import algorithms
+from recfact.arrays import (
+    COMPUTED,
+    Array,
+    accumulator,
+    as_operands,
+    broadcast_shape,
+    check_axis,
+    initial_state,
+    library_of,
+    to_torch,
+)
+from recfact.carry import Solver, plain_solver
+from recfact.checks import positive_integer
+from recfact.errors import ShapeError
+from recfact.windows import Full, Window, check_window
+
+
+def solve_chunks(
+    chunks: Iterable[tuple[Any, Any]],
+    *,
+    x0: Any = None,
+    axis: int = -1,
+    window: Window = Full(),
+    threads: int | None = None,
+) -> Iterator[Any]:
+    """Solve a recurrence whose coefficients and inputs come in pieces, in constant memory.
+
+    Parameters
+    ----------
+    chunks : iterable of (a, u)
+        Pieces of any lengths, one after another in time, as for `solve`. They agree in everything but their length.
+    x0 : array_like, optional
+        State before the first piece, as for `solve`.
+    axis : int, default -1
+        The axis of time.
+    window : Full, Uniform or Jagged, default Full()
+        What is kept. Blocks of a jagged window count from the start of the first piece.
+    threads : int, optional
+        As for `solve`.
+
+    Yields
+    ------
+    array
+        The states of each piece. Short pieces of many sequences whose time is the last axis are held back until 64
+        steps have come.
+
+    Raises
+    ------
+    ShapeError, DTypeError, OptionError, ArrayTypeError
+        As `solve`; also if a piece doesn't fit to the first one.
+
+    Notes
+    -----
+    The result is bitwise that of one call of `solve` with all pieces joined (in C order), wherever they are cut, as
+    long as all states are finite; with infinities or NaN, the finite numbers are within the same bounds. What is kept
+    in memory is the last few hundred steps and the length of the window.
+
+    Examples
+    --------
+    >>> import recfact as rf
+    >>> pieces = [([0.5, 0.5], [1.0, 1.0]), ([0.5], [1.0])]
+    >>> list(rf.solve_chunks(pieces))
+    [array([1. , 1.5]), array([1.75])]
+    """
+    window = check_window(window)
+    if threads is not None:
+        threads = positive_integer(threads, "threads")
+    return _solve_chunks(iter(chunks), x0, axis, window, threads)
+
+
+def _solve_chunks(
+    chunks: Iterator[tuple[Any, Any]], x0: Any, axis: int, window: Window, threads: int | None
+) -> Iterator[Any]:
+    stream: Stream | None = None
+    for number, chunk in enumerate(chunks):
+        try:
+            given_a, given_u = chunk
+        except (TypeError, ValueError):
+            raise ShapeError(f"chunks must be pairs (a, u), got {type(chunk).__name__} as number {number}") from None
+        tensors = "torch" in {library_of(given_a), library_of(given_u)}
+        a, u, dtype = as_operands(given_a, given_u)
+        shape = broadcast_shape(a, u)
+        time = check_axis(axis, len(shape))
+        kind = (dtype, tensors, time, shape[:time] + shape[time + 1 :])
+        if stream is None:
+            state = None if x0 is None else initial_state(x0, kind[-1], dtype)
+            stream = Stream(kind, state, window, threads)
+        stream.check(kind, number)
+        yield from stream.push(*(np.moveaxis(np.broadcast_to(array, shape), time, 0) for array in (a, u)))
+    if stream is not None:
+        yield from stream.release()
+
+
+class Stream:
+    """The pieces of one recurrence: what they have in common, and the solver that remembers what came before."""
+
+    def __init__(self, kind: tuple[Any, ...], x0: Array | None, window: Window, threads: int | None) -> None:
+        self.kind = kind
+        self.x0 = x0
+        self.window = window
+        self.threads = threads
+        self.held: list[tuple[Array, Array]] = []
+        self.solver: Solver | None = None
+
+    def check(self, kind: tuple[Any, ...], number: int) -> None:
+        """Raise ShapeError if a piece isn't like the first one."""
+        if kind != self.kind:
+            raise ShapeError(
+                "all chunks must have the number type, library and shape (but for their length) of the first, "
+                f"{self.kind[0]} and {self.kind[3]} without time; chunk {number} has {kind[0]} and {kind[3]}"
+            )
+
+    def push(self, a: Array, u: Array) -> Iterator[Any]:
+        """Take a piece and yield the results that are ready."""
+        dtype, _, time, shape = self.kind
+        # The halves are computed in float32, so that what passes from piece to piece isn't rounded.
+        self.held.append((a.astype(accumulator(dtype)), u.astype(accumulator(dtype))))
+        # Until there are so many steps, `solve` may take another path for many sequences that lie in memory in time.
+        enough = np.prod(shape) == 1 or time < len(shape) or sum(len(u) for _, u in self.held) >= 64
+        if self.solver or enough:
+            yield from self.release()
+
+    def release(self) -> Iterator[Any]:
+        """Yield the results of all pieces that are held back."""
+        dtype, tensors, time, _ = self.kind
+        pieces, self.held = self.held, []
+        if self.solver is None:
+            self.solver = self.choose(sum(len(u) for _, u in pieces))
+        for a, u in pieces:
+            x = np.moveaxis(self.solver.solve(a, u).astype(dtype, copy=False), 0, time)
+            yield to_torch(x) if tensors else x
+
+    def choose(self, steps: int) -> Solver:
+        """Return the solver that follows the path of `solve` for so many steps."""
+        dtype, _, time, shape = self.kind
+        if accumulator(dtype) in COMPUTED:
+            from recfact.cpu.stream import solver
+
+            return solver(accumulator(dtype), self.window, self.threads, self.x0, shape, time == len(shape), steps)
+        return plain_solver(partial(algorithms.run, "sequential", window=self.window), self.window, self.x0)
