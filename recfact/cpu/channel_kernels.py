@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 from recfact.cpu.compilation import helper, kernel
 from recfact.cpu.numbers import (
     accumulator,
-    coefficient,
     fma,
     integer,
     load,
@@ -26,6 +25,7 @@ from recfact.cpu.numbers import (
     store,
     width,
 )
+
 
 class Strides(NamedTuple):
     """Bytes from one step, one group of channels and one channel to the next."""
@@ -101,10 +101,12 @@ def advance(
         for i in range(steps):
             common = load_shared(lanes, a, i * as_.time)
             last = load(lanes, u, place(us, i, 0, edge))
-            value = fma(lanes, coefficient(lanes, common, a, i * as_.time), value, load(lanes, u, i * us.time))
+            value = fma(
+                lanes, common if as_.lane == 0 else load(lanes, a, i * as_.time), value, load(lanes, u, i * us.time)
+            )
             store(lanes, x, i * xs.time, value)
             if count == 2:
-                other = fma(lanes, coefficient(lanes, common, a, place(as_, i, 0, edge)), other, last)
+                other = fma(lanes, common if as_.lane == 0 else load(lanes, a, place(as_, i, 0, edge)), other, last)
                 store(lanes, x, place(xs, i, 0, edge), other)
         store(kept, state, 0, value)
         if count == 2:
@@ -116,7 +118,7 @@ def advance(
             last = load(lanes, u, place(us, i, h, channels - width(lanes)))
             for v in range(count):
                 channel = min(v * width(lanes), channels - width(lanes))
-                factor = coefficient(lanes, common, a, place(as_, i, h, channel))
+                factor = common if as_.lane == 0 else load(lanes, a, place(as_, i, h, channel))
                 value = last if v == count - 1 else load(lanes, u, place(us, i, h, channel))
                 at = (h * count + v) * size(kept)
                 if states == 1 and fresh < 0:

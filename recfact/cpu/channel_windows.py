@@ -22,7 +22,6 @@ from recfact.cpu.numbers import (
     all_finite,
     all_nan,
     any_nan,
-    coefficient,
     enlarged,
     fma,
     grown,
@@ -74,7 +73,7 @@ def suffixes(
             common = load_shared(lanes, a, place(as_, i, h, 0))
             for v in range(count):
                 channel = min(v * width(lanes), channels - width(lanes))
-                factor = coefficient(lanes, common, a, place(as_, i, h, channel))
+                factor = common if as_.lane == 0 else load(lanes, a, place(as_, i, h, channel))
                 value = load(lanes, u, place(us, i, h, channel))
                 at = (h * count + v) * size(kept)
                 if i == steps - 1:
@@ -171,7 +170,7 @@ def combine(
                 factor = value
                 bound = enlarged(kept, nought(kept), value)
                 if i > 0 or edge > 0 or entered:
-                    factor = coefficient(lanes, common, a, place(as_, edge + i, h, channel))
+                    factor = common if as_.lane == 0 else load(lanes, a, place(as_, edge + i, h, channel))
                     if i > 0 or entered:
                         reached = fma(kept, factor, load(kept, sums, at), value)
                     if i == 0:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 from math import prod
 from threading import Lock
 from typing import Any
@@ -131,6 +132,9 @@ class Task:
 
 def run_all(tasks: Iterator[Task], threads: int) -> None:
     """Run tasks, made as they are needed, on several threads."""
+    head = list(islice(tasks, 2))
+    several = threads > 1 and len(head) > 1
+    tasks = chain(head, tasks)
     lock = Lock()
 
     def work() -> None:
@@ -144,7 +148,7 @@ def run_all(tasks: Iterator[Task], threads: int) -> None:
                 area = np.empty(task.scratch + CACHE_LINE, dtype=np.uint8)
             task.run(-(-address(area) // CACHE_LINE) * CACHE_LINE)
 
-    if threads == 1:
+    if not several:
         work()
         return
     with ThreadPoolExecutor(threads) as pool:
@@ -152,9 +156,7 @@ def run_all(tasks: Iterator[Task], threads: int) -> None:
             future.result()
 
 
-def solve_into(
-    a: Array, u: Array, x: Array, x0: Array | None, *, reverse: bool, window: Window, threads: int
-) -> None:
+def solve_into(a: Array, u: Array, x: Array, x0: Array | None, *, reverse: bool, window: Window, threads: int) -> None:
     """Solve the recurrence along axis 0 into `x`, for any strides.
 
     Parameters
@@ -214,7 +216,7 @@ def tasks(
         width = 1
         if lanes.strides[:2] == (x.itemsize,) * 2 and lanes.strides[2] in (0, x.itemsize):
             width = min(CACHE_LINE // number.itemsize, 1 << lanes.length.bit_length() - 1)
-        kind = Lanes(x.dtype.name, width, shared=width > 1 and lanes.strides[2] == 0)
+        kind = Lanes(x.dtype.name, width)
         arguments = (n, groups.length, lanes.length, *times, *groups.strides, *lanes.strides, int(x0 is not None))
         row = groups.length * -(-lanes.length // width) * width * number.itemsize
         if slides:

@@ -35,15 +35,12 @@ class Lanes(types.Type):  # type: ignore[misc]
         The name of their dtype: one of `BITS`.
     count : int
         How many.
-    shared : bool, default False
-        Whether one coefficient serves all of them.
     """
 
-    def __init__(self, storage: str, count: int, shared: bool = False) -> None:
+    def __init__(self, storage: str, count: int) -> None:
         self.storage = storage
         self.count = count
-        self.shared = shared
-        super().__init__(name=f"{storage}x{count}{'_shared' if shared else ''}")
+        super().__init__(name=f"{storage}x{count}")
 
     @property
     def is_complex(self) -> bool:
@@ -336,18 +333,6 @@ def load_shared(typingctx: Any, lanes: Any, address: Any, offset: Any) -> Any:
         return from_vector(builder, lanes, shuffle(builder, number, list(range(parts)) * lanes.count))
 
     return lanes.value(lanes, types.int64, types.int64), codegen
-
-
-@operation
-def coefficient(typingctx: Any, lanes: Any, common: Any, address: Any, offset: Any) -> Any:
-    """Return `common` if the lanes share their coefficients, and load their own otherwise."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        if lanes.shared:
-            return args[1]
-        return from_vector(builder, lanes, read(context, builder, lanes, lanes.vector.count, *args[2:]))
-
-    return lanes.value(lanes, lanes.value, types.int64, types.int64), codegen
 
 
 @operation
