@@ -77,7 +77,7 @@ class ShiftedDiagonals(Operator):
         return sum(map(len, self.diagonals.values()))
 
     def to_sparse(self) -> sparse.dia_array:
-        """Return the operator as a scipy.sparse array; small floats are widened to float32.
+        """Return the operator as a scipy.sparse array; float16 and bfloat16 are widened to float32.
 
         Raises
         ------

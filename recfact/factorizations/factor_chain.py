@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from recfact.factorizations.operator import Array, Operator, common_type, compute_type, conjugate_of, require_sparse
+from recfact.arrays import accumulator
+from recfact.factorizations.operator import Array, Operator, common_type, conjugate_of, require_sparse
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ class Factor(Operator):
         return len(self.rows)
 
     def to_sparse(self) -> sparse.csr_array:
-        """Return the factor as a scipy.sparse array, its unit diagonal stored; small floats are widened to float32.
+        """Return the factor as a scipy.sparse array, unit diagonal included; float16 and bfloat16 become float32.
 
         Raises
         ------
@@ -122,7 +123,7 @@ class FactorChain(Operator):
         The factors in the order in which they are applied: the operator is ``factors[-1] @ ... @ factors[0]``, the
         identity if there are none.
     dtype : dtype
-        Number type of the operator. Small floats are computed with float32 factors and rounded once, at the end.
+        Number type of the operator. For float16 and bfloat16 the factors are float32, and a product is rounded once.
     forming : int, default 0
         Multiplications that were spent on forming the factors.
 
@@ -198,4 +199,4 @@ class FactorChain(Operator):
 
 def working_copy(a: Array) -> Array:
     """Return a copy of coefficients in the dtype to compute in, for an algorithm to overwrite."""
-    return a.astype(compute_type(a.dtype), copy=True)
+    return a.astype(accumulator(a.dtype), copy=True)

@@ -7,11 +7,12 @@ from typing import Any, NamedTuple, overload
 
 import numpy as np
 
+from recfact.arrays import accumulator
 from recfact.checks import positive_integer
 from recfact.errors import OptionError
 from recfact.factorizations.block_operators import BlockColumns, BlockRows, BlockTransfer, RankOne, Shift
 from recfact.factorizations.blocks import Array, Blocks, align, check_solver, solve_blocks
-from recfact.factorizations.operator import Operator, as_coefficients, compute_type
+from recfact.factorizations.operator import Operator, as_coefficients
 from recfact.factorizations.transfer import TransferOperator
 from recfact.factorizations.transposable import TransposableOperator, as_columns
 
@@ -141,7 +142,7 @@ class Hierarchical(TransposableOperator):
 
     @cached_property
     def _wide(self) -> Array:
-        return self.a.astype(compute_type(self.dtype), copy=False)
+        return self.a.astype(accumulator(self.dtype), copy=False)
 
     @cached_property
     def _coefficients(self) -> Array:

@@ -1,8 +1,7 @@
 """The common ground of recfact's matrices: a scipy LinearOperator over any scalar.
 
-Number types, in one place: integers become float64; the 16 and 8 bit floats (float16 and those of ml_dtypes) compute
-in float32 and round once, at the end of a product; object arrays hold any scalar with ``+`` and ``*`` and are never
-converted.
+Number types are those of `recfact.solve`: integers become float64; float16 and bfloat16 compute in float32 and round
+once, at the end of a product; object arrays hold any scalar with ``+`` and ``*`` and are never converted.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.exceptions import DTypePromotionError
 from scipy.sparse.linalg import LinearOperator
 
+from recfact.arrays import COMPUTED, accumulator, native
 from recfact.errors import DTypeError, ShapeError
 from recfact.factorizations.drawing import draw_corner
 
@@ -27,15 +27,17 @@ def number_type(dtype: Any) -> DType:
     Raises
     ------
     DTypeError
-        If `dtype` doesn't hold numbers.
+        If recfact doesn't compute in numbers of `dtype`.
     """
     given: DType = np.dtype(dtype)
     if given.kind in "biu":
         return np.dtype(np.float64)
-    # ml_dtypes' floats are of kind V, as records are; unlike records they cast to float32 without loss.
-    if given.kind in "fcO" or ("float" in given.name and np.can_cast(given, np.float32)):
-        return given
-    raise DTypeError(f"expected real or complex numbers or an object array of scalars, got dtype {given}; convert it")
+    if native(given) in COMPUTED or given.kind == "O":
+        return native(given)
+    raise DTypeError(
+        f"expected real or complex numbers that recfact computes in, got dtype {given}; convert them to float32, float64, "
+        "complex64, complex128, float16 or bfloat16, or to object for exact scalars"
+    )
 
 
 def common_type(*dtypes: Any) -> DType:
@@ -43,15 +45,9 @@ def common_type(*dtypes: Any) -> DType:
     kept = [number_type(dtype) for dtype in dtypes]
     try:
         common: DType = np.result_type(*kept)
-    except DTypePromotionError:  # two different small floats, such as float16 and bfloat16
+    except DTypePromotionError:  # float16 and bfloat16
         common = np.dtype(np.float32)
     return common
-
-
-def compute_type(dtype: Any) -> DType:
-    """Return the dtype in which numbers of `dtype` are added and multiplied: float32 for the small floats."""
-    given: DType = np.dtype(dtype)
-    return np.dtype(np.float32) if given.kind in "fV" and given.itemsize <= 2 else given
 
 
 def as_coefficients(a: Any) -> Array:
@@ -95,7 +91,7 @@ class Operator(LinearOperator):
     def _apply(self, x: Array) -> Array:
         """Return the product with `x` as a new array of shape (rows, ...).
 
-        `x` has shape (columns, ...) and a dtype to compute in (`compute_type`), no narrower than the operator's.
+        `x` has shape (columns, ...) and a dtype to compute in (an `accumulator`), no narrower than the operator's.
         """
 
     @abstractmethod
@@ -113,7 +109,7 @@ class Operator(LinearOperator):
         if not isinstance(x, np.ndarray):
             raise TypeError(f"an operator multiplies dense arrays and operators, got {type(x).__name__}")
         dtype = common_type(self.dtype, x.dtype)
-        y = self._apply(np.asarray(x).astype(compute_type(dtype), copy=False))
+        y = self._apply(np.asarray(x).astype(accumulator(dtype), copy=False))
         return y.astype(dtype, copy=False)
 
     _matvec = _matmat
@@ -214,13 +210,13 @@ def is_scalar(x: Any) -> bool:
 
 
 def require_sparse(dtype: Any) -> DType:
-    """Return the dtype in which scipy.sparse stores numbers of `dtype`: float32 for the small floats.
+    """Return the dtype in which scipy.sparse stores numbers of `dtype`: float32 for the halves.
 
     Raises
     ------
     DTypeError
         If it stores none, as for object arrays.
     """
-    if np.dtype(dtype) == object:
+    if np.dtype(dtype).kind == "O":
         raise DTypeError("scipy.sparse holds floats and complex numbers, this operator holds objects; use to_dense()")
-    return compute_type(dtype)
+    return accumulator(dtype)

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from ml_dtypes import finfo
 
+from recfact.arrays import accumulator
 from recfact.checks import positive_integer
 from recfact.errors import GrowthWarning
 from recfact.factorizations.diagonals import ShiftedDiagonals, lag_products
@@ -32,7 +33,7 @@ from recfact.factorizations.norms import (
     transfer_norm,
     transposed_order,
 )
-from recfact.factorizations.operator import Array, Operator, as_coefficients, compute_type, conjugate_of
+from recfact.factorizations.operator import Array, Operator, as_coefficients, conjugate_of
 from recfact.recurrence import backward, forward
 from recfact.solve import solve
 from recfact.windows import Window
@@ -121,7 +122,7 @@ class TransferOperator(Operator):
             If an index is out of range.
         """
         i, j = entry_indices(key, self.shape)
-        products = np.array([int(i >= j)] * (max(i - j, 0) + 1)).astype(compute_type(self.dtype))
+        products = np.array([int(i >= j)] * (max(i - j, 0) + 1)).astype(accumulator(self.dtype))
         products[1:] = self.a[j + 1 : i + 1]
         return np.multiply.accumulate(products).astype(self.dtype)[-1]
 
@@ -134,7 +135,7 @@ class TransferOperator(Operator):
             Number of terms, at least 0; from `nilpotency_index` on the sum is L itself.
         """
         n = len(self.a)
-        a = self.a.astype(compute_type(self.dtype), copy=False)
+        a = self.a.astype(accumulator(self.dtype), copy=False)
         diagonals = {0: lag_products(a, 0)} if k else {}
         for lag in range(1, min(positive_integer(k, "k", least=0), n)):
             diagonals[lag] = a[lag:] * diagonals[lag - 1][:-1]
@@ -149,7 +150,7 @@ class TransferOperator(Operator):
             The exponent, at least 0.
         """
         n, k = len(self.a), positive_integer(k, "k", least=0)
-        a = self.a.astype(compute_type(self.dtype), copy=False)
+        a = self.a.astype(accumulator(self.dtype), copy=False)
         return ShiftedDiagonals(n, {k: lag_products(a, k)} if k < n else {}, a.dtype)
 
     @property

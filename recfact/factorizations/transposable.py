@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from recfact.arrays import accumulator
 from recfact.errors import ShapeError
-from recfact.factorizations.operator import Array, DType, Operator, common_type, compute_type
+from recfact.factorizations.operator import Array, DType, Operator, common_type
 
 
 class TransposableOperator(Operator):
@@ -67,7 +68,7 @@ def as_columns(u: Any, rows: int, dtype: DType) -> tuple[Array, DType]:
             f"u must have shape ({rows},) or ({rows}, m), got {columns.shape}; put the recurrence on the first axis"
         )
     result = common_type(dtype, columns.dtype)
-    return columns.astype(compute_type(result)), result
+    return columns.astype(accumulator(result)), result
 
 
 def as_state(x0: Array, columns: Array) -> Array:

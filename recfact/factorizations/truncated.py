@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from recfact.arrays import accumulator
 from recfact.factorizations.blocks import Blocks, align
 from recfact.factorizations.diagonals import lag_products
-from recfact.factorizations.operator import Array, Operator, as_coefficients, common_type, compute_type, require_sparse
+from recfact.factorizations.operator import Array, Operator, as_coefficients, common_type, require_sparse
 from recfact.factorizations.transfer import TransferOperator
 from recfact.factorizations.transposable import TransposableOperator, Transpose, as_columns, as_state
 from recfact.factorizations.truncation_error import ErrorOperator, RelativeErrorOperator
@@ -82,7 +83,7 @@ class TruncatedOperator(TransposableOperator):
 
     @property
     def _coefficients(self) -> Array:
-        return self.a.astype(compute_type(self.dtype), copy=False)
+        return self.a.astype(accumulator(self.dtype), copy=False)
 
     def _apply(self, x: Array) -> Array:
         return self._run(x, reverse=False)

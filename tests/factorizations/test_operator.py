@@ -24,10 +24,11 @@ from market import (
 )
 from scipy.sparse.linalg import LinearOperator, gmres, svds
 
+from recfact.arrays import accumulator
 from recfact.errors import DTypeError, ShapeError
 from recfact.factorizations import BrentKung, KoggeStone, TransferOperator
 from recfact.factorizations.drawing import APPLIED, DRAWN, draw, draw_corner
-from recfact.factorizations.operator import Conjugate, Operator, as_coefficients, common_type, compute_type
+from recfact.factorizations.operator import Conjugate, Operator, as_coefficients, common_type
 
 OPERATORS = (TransferOperator, KoggeStone, BrentKung, lambda a: TransferOperator(a).inv())
 
@@ -170,7 +171,6 @@ def test_repr(make, n):
     [
         (("float16",), "float16", "float32"),
         ((ml_dtypes.bfloat16,), ml_dtypes.bfloat16, "float32"),
-        ((ml_dtypes.float8_e4m3fn,), ml_dtypes.float8_e4m3fn, "float32"),
         (("float16", ml_dtypes.bfloat16), "float32", "float32"),
         (("float16", "float32"), "float32", "float32"),
         ((ml_dtypes.bfloat16, "complex64"), "complex64", "complex64"),
@@ -179,16 +179,17 @@ def test_repr(make, n):
         (("bool",), "float64", "float64"),
         (("object", "int64"), "object", "object"),
         (("complex64", "float64"), "complex128", "complex128"),
+        ((">f4",), "float32", "float32"),
     ],
 )
 def test_number_types(dtypes, common, computed):
     assert common_type(*dtypes) == np.dtype(common)
-    assert compute_type(common_type(*dtypes)) == np.dtype(computed)
+    assert accumulator(common_type(*dtypes)) == np.dtype(computed)
 
 
-@pytest.mark.parametrize("dtype", ["U3", "S3", "M8[s]", [("float", "f4")], ml_dtypes.int4])
+@pytest.mark.parametrize("dtype", ["U3", "S3", "M8[s]", [("float", "f4")], ml_dtypes.int4, ml_dtypes.float8_e4m3fn])
 def test_number_types_refuse_what_holds_no_numbers(dtype):
-    with pytest.raises(DTypeError, match="expected real or complex numbers"):
+    with pytest.raises(DTypeError, match="expected real or complex numbers that recfact computes in"):
         common_type(dtype)
 
 
