@@ -35,8 +35,8 @@ def number_type(dtype: Any) -> DType:
     if native(given) in COMPUTED or given.kind == "O":
         return native(given)
     raise DTypeError(
-        f"expected real or complex numbers that recfact computes in, got dtype {given}; convert them to float32, float64, "
-        "complex64, complex128, float16 or bfloat16, or to object for exact scalars"
+        f"expected real or complex numbers that recfact computes in, got dtype {given}; convert them to float32, "
+        "float64, complex64, complex128, float16 or bfloat16, or to object for exact scalars"
     )
 
 
