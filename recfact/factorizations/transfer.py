@@ -14,25 +14,16 @@ or, from 0 as in code, L[i, j] = a[i] a[i-1] ... a[j+1]. a[0] multiplies the ini
 from __future__ import annotations
 
 import copy
-import math
-import warnings
 from operator import index
 from typing import Any
 
 import numpy as np
-from ml_dtypes import finfo
 
 from recfact.arrays import accumulator
 from recfact.checks import positive_integer
-from recfact.errors import GrowthWarning
 from recfact.factorizations.diagonals import ShiftedDiagonals, lag_products
-from recfact.factorizations.norms import (
-    absolute_values,
-    bidiagonal_norm,
-    row_sums,
-    transfer_norm,
-    transposed_order,
-)
+from recfact.factorizations.growth import warn_of_growth
+from recfact.factorizations.norms import bidiagonal_norm, transfer_norm, transposed_order
 from recfact.factorizations.operator import Array, Operator, as_coefficients, conjugate_of
 from recfact.recurrence import backward, forward
 from recfact.solve import solve
@@ -306,23 +297,3 @@ def entry_indices(key: Any, shape: tuple[int, int]) -> tuple[int, int]:
         if not -size <= number < size:
             raise IndexError(f"{name} {number} is out of range for an operator of {size} {name}s")
     return i % shape[0], j % shape[1]
-
-
-def warn_of_growth(a: Array) -> None:
-    """Warn if the inf-norm of the transfer operator of `a` passes 1/eps of its dtype."""
-    if a.dtype == object or len(a) == 0:
-        return
-    limit = 1 / float(finfo(a.dtype).eps)  # type: ignore[no-untyped-call]
-    moduli = absolute_values(a[1:])
-    if len(a) <= limit and np.max(moduli, initial=0.0) <= 1:
-        return  # a row of n entries, none above 1
-    norm = float(np.max(row_sums(np.append(0.0, moduli))))
-    if norm > limit:
-        factor = "more than float64 holds" if math.isinf(norm) else f"{norm:.3g}"
-        warnings.warn(
-            f"the recurrence amplifies its inputs by up to {factor} (inf-norm of L), beyond the {limit:.3g} that "
-            f"{a.dtype} resolves: small inputs vanish beside large states. The largest |a[1:]| is "
-            f"{np.max(moduli):.6g}; use a wider number type, or coefficients of smaller magnitude",
-            GrowthWarning,
-            stacklevel=3,
-        )
