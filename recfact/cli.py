@@ -116,12 +116,14 @@ def report(
     Prints what it finds and writes one HTML page that needs nothing else.
     """
     from recfact.report.build import build_report, report_steps
-    from recfact.report.files import replacing
+    from recfact.report.files import check_destination, replacing
     from recfact.report.html import PAGE, page
     from recfact.report.tables import report_text, to_json
 
     problem = read_problem(a, u, dt, tau, pick)
     path = out if out is not None or as_json else Path("report.html")
+    if path:
+        check_destination(path)
     steps = report_steps(problem, block) + (len(PAGE) if path else 0)
     with progress(steps, as_json) as step:
         made = build_report(problem, block, step)
@@ -159,13 +161,13 @@ def solve_files(
     """Solve x_i = a_i x_(i-1) + u_i for the arrays in two files."""
     import numpy as np
 
-    from recfact.report.files import check_writable_kind, read_array, write_array
+    from recfact.report.files import SUFFIXES, check_destination, read_array, write_array
     from recfact.report.tables import to_json
     from recfact.report.words import number
     from recfact.solve import solve
 
     kept = parse_window(window)
-    check_writable_kind(out)
+    check_destination(out, SUFFIXES)
     with progress(4, as_json) as step:
         step("reading coefficients")
         coefficients = read_array(a, "a")
@@ -211,11 +213,12 @@ def plot(
 ) -> None:
     """Draw one picture of a report, of the bundled CO2 record or the recurrence in --a and --u."""
     from recfact.report.build import build_report, report_steps
+    from recfact.report.files import check_destination
     from recfact.report.gallery import PICTURES, draw
-    from recfact.report.style import check_picture_kind, save
+    from recfact.report.style import PICTURE_SUFFIXES, save
     from recfact.report.tables import to_json
 
-    check_picture_kind(out)
+    check_destination(out, PICTURE_SUFFIXES)
     problem = read_problem(a, u, dt, tau, pick)
     with progress(report_steps(problem, block) + 1, as_json) as step:
         made = build_report(problem, block, step)

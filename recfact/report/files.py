@@ -92,10 +92,22 @@ def read_table(source: str, name: str, other: str) -> tuple[CsvTable, str]:
     return table, _choose(values, part, name, f"{path} has several columns beside {other!r}")
 
 
-def check_writable_kind(path: Path) -> None:
-    """Raise OptionError unless `write_array` knows the kind of file that `path` names."""
-    if path.suffix.lower() not in SUFFIXES:
-        raise OptionError(f"{path} must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}")
+def check_destination(path: Path, suffixes: tuple[str, ...] = ()) -> None:
+    """Check, before work is spent on it, that a file can come to stand at `path`.
+
+    Raises
+    ------
+    OptionError
+        If `suffixes` are given and `path` ends in none of them.
+    DataFileError
+        If `path` is a directory, or in none.
+    """
+    if suffixes and path.suffix.lower() not in suffixes:
+        raise OptionError(f"{path} must end in {', '.join(suffixes[:-1])} or {suffixes[-1]}")
+    if path.is_dir():
+        raise DataFileError(f"{path} is a directory; name a file to write")
+    if not path.parent.is_dir():
+        raise DataFileError(f"{path} can't be written: there is no directory {path.parent}")
 
 
 def write_array(path: Path, x: Array) -> None:
@@ -103,7 +115,7 @@ def write_array(path: Path, x: Array) -> None:
 
     The file appears whole or not at all.
     """
-    check_writable_kind(path)
+    check_destination(path, SUFFIXES)
     with replacing(path) as stream:
         match path.suffix.lower():
             case ".npy":
@@ -125,9 +137,8 @@ def write_array(path: Path, x: Array) -> None:
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """Give a stream whose contents take the place of `path` at the end, and leave `path` alone if anything fails."""
+    check_destination(path)
     with _system_errors(path):
-        if path.is_dir():
-            raise DataFileError(f"{path} is a directory; name a file to write")
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
         try:
             with temporary.open("xb") as stream:

@@ -16,8 +16,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec
 
-from recfact.errors import GrowthWarning, OptionError, RecfactError
-from recfact.report.files import replacing
+from recfact.errors import GrowthWarning, RecfactError
+from recfact.report.files import check_destination, replacing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,6 +27,8 @@ P = ParamSpec("P")
 INK, PAPER = "#1b2330", "#fffffe"  # text and background; the page replaces both by its own colours
 BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY = "#0072b2", "#d55e00", "#009e73", "#e69f00", "#cc79a7", "#56b4e9"
 UNIT = "#7f8793"  # the ones of an identity, and what a window drops
+
+PICTURE_SUFFIXES = (".png", ".svg")
 
 _STYLE: dict[str, Any] = {
     "font.family": ["sans-serif"],
@@ -85,14 +87,6 @@ def styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
     return draw_in_style
 
 
-def check_picture_kind(path: Path) -> str:
-    """Return the ending of `path` if `save` can write such a picture; raise OptionError otherwise."""
-    kind = path.suffix.lower()
-    if kind not in (".png", ".svg"):
-        raise OptionError(f"a picture is written as .png or .svg, got {path}")
-    return kind
-
-
 def save(figure: Figure, path: Path) -> None:
     """Write `figure` to `path` as .png or .svg on white paper; the file appears whole or not at all.
 
@@ -103,7 +97,8 @@ def save(figure: Figure, path: Path) -> None:
     DataFileError
         If the file can't be written.
     """
-    kind = check_picture_kind(path)
+    check_destination(path, PICTURE_SUFFIXES)
+    kind = path.suffix.lower()
     with style(), replacing(path) as stream:
         metadata = {"Date": None} if kind == ".svg" else {}
         figure.savefig(stream, format=kind[1:], dpi=200, facecolor="white", metadata=metadata)

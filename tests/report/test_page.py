@@ -180,9 +180,9 @@ def test_pictures_are_saved(tmp_path, report, suffix):
 
 
 def test_pictures_that_cannot_be_saved(tmp_path, report):
-    with pytest.raises(OptionError, match=r"written as .png or .svg"):
+    with pytest.raises(OptionError, match=r"must end in .png or .svg"):
         save(draw("operator", report), Path("x.gif"))
-    with pytest.raises(DataFileError, match="No such file or directory"):
+    with pytest.raises(DataFileError, match="there is no directory"):
         save(draw("operator", report), tmp_path / "no" / "x.png")
     with pytest.raises(OptionError, match="a picture is one of operator"):
         draw("portrait", report)
