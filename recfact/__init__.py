@@ -8,7 +8,8 @@ from recfact.stream import solve_chunks
 from recfact.windows import Full, Jagged, Uniform
 
 if TYPE_CHECKING:
-    from recfact.factorizations import BrentKung, Hierarchical, KoggeStone, TransferOperator, cost_table, materialize
+    from recfact.factorizations import BrentKung, Hierarchical, KoggeStone, TransferOperator, cost_table
+    from recfact.factorizations.materialize import materialize
 
 __version__ = "0.1.0"
 
