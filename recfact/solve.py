@@ -80,8 +80,8 @@ def solve(
     Notes
     -----
     Results are the same bits from run to run and for every number of threads. Arrays of different number types, or of
-    foreign byte order, are converted first, which takes memory. With |a_i| <= 1 in float32 the error of state i is at
-    most sum_j |L_ij| |u_j| gamma_N with N below i - j + 2 log2(n) + 20, gamma_N = N u / (1 - N u), u = 2^-24.
+    foreign byte order, are converted first, which takes memory. With ``|a_i| <= 1`` in float32 the error of state i is
+    at most ``sum_j |L_ij| |u_j| gamma_N`` with N below i - j + 2 log2(n) + 20, gamma_N = N u / (1 - N u), u = 2^-24.
 
     Equations 2.1 to 2.3 of the sliding window recurrences paper; Algorithm 4 (B2P) for ``Jagged(16)``.
 

@@ -160,7 +160,7 @@ class TransferOperator(Operator):
         Parameters
         ----------
         ord : {1, 2, numpy.inf, "fro"}, default 2
-            1 and inf (largest column and row sum) and "fro" are closed recurrences in |a|, O(n), without
+            1 and inf (largest column and row sum) and "fro" are closed recurrences in ``|a|``, O(n), without
             cancellation. 2 is the largest singular value.
 
         Returns
