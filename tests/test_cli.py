@@ -248,7 +248,7 @@ def test_bench_shows_the_rows_of_the_benchmarks(monkeypatch):
 
 def test_in_a_process_json_is_alone_on_standard_output():
     done = run_process("report", "--json")
-    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.returncode == 0, done.stderr  # which may say that the engine compiles
     assert json.loads(done.stdout)["recurrence"]["horizon"] == 154
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from recfact import __version__
 from recfact.checks import positive_integer
 from recfact.factorizations.cost import CostTable, cost_table
-from recfact.report.costs import WindowCost, standard_windows, window_costs
+from recfact.report.costs import WindowCost, standard_windows, window_costs, window_error
 from recfact.report.problem import Problem
 from recfact.report.summary import Summary, summarize, transfer_operator
 from recfact.report.words import findings
@@ -33,8 +33,8 @@ class Report:
         Block length that the report looks at closely.
     x : ndarray, shape (n,)
         Exact states.
-    states : dict of window to ndarray, shape (n,)
-        Truncated states of the windows that are drawn.
+    errors : dict of window to ndarray, shape (n,)
+        What the windows that are drawn change: exact states minus truncated states.
     summary : Summary
         Its numbers.
     costs : list of WindowCost
@@ -46,7 +46,7 @@ class Report:
     problem: Problem
     block: int
     x: Array
-    states: dict[Window, Array]
+    errors: dict[Window, Array]
     summary: Summary
     costs: list[WindowCost]
     algorithms: CostTable
@@ -99,13 +99,13 @@ def _build(problem: Problem, block: int, step: Callable[[str], None]) -> Report:
     step("solving")
     x = np.asarray(solve(problem.a, problem.u))
     drawn: tuple[Window, ...] = (Jagged(block), Uniform(block), Jagged(block, 2))
-    states = {window: np.asarray(solve(problem.a, problem.u, window=window)) for window in drawn}
     step("measuring norms and horizon")
     transfer, warning = transfer_operator(problem.a)
+    errors = {window: window_error(transfer, window, problem.u) for window in drawn}
     summary = summarize(transfer, x, warning)
     windows = standard_windows(len(x), block)
     costs = window_costs(transfer, problem.u, x, windows, lambda: step("trying windows"))
-    return Report(problem, block, x, states, summary, costs, cost_table(len(x), block=block))
+    return Report(problem, block, x, errors, summary, costs, cost_table(len(x), block=block))
 
 
 def report_steps(problem: Problem, block: int) -> int:

@@ -92,7 +92,7 @@ def window_costs(
     costs = []
     for window in windows:
         truncated: Any = transfer.truncate(window)
-        error = float(np.abs(truncated.error(u)).max(initial=0.0))
+        error = float(np.abs(window_error(transfer, window, u)).max(initial=0.0))
         costs.append(
             WindowCost(
                 window=window,
@@ -106,6 +106,12 @@ def window_costs(
         )
         step()
     return costs
+
+
+def window_error(transfer: TransferOperator, window: Window, u: Array) -> Array:
+    """Return exact minus truncated states, shape (n,), from what `window` leaves out rather than by subtraction."""
+    truncated: Any = transfer.truncate(window)
+    return np.asarray(truncated.error(u))
 
 
 def window_reach(window: Uniform | Jagged) -> int:

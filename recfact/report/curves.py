@@ -75,7 +75,7 @@ def error_figure(costs: list[WindowCost], eps: float, typename: str) -> Figure:
 
 
 @styled
-def solution_figure(problem: Problem, x: Array, states: Mapping[Window, Array], block: int) -> Figure:
+def solution_figure(problem: Problem, x: Array, errors: Mapping[Window, Array], block: int) -> Figure:
     """Draw the states, a close look at what windows make of them, and the error of each window over time.
 
     Parameters
@@ -84,8 +84,8 @@ def solution_figure(problem: Problem, x: Array, states: Mapping[Window, Array], 
         The recurrence.
     x : ndarray, shape (n,)
         Its exact states.
-    states : mapping of window to ndarray, shape (n,)
-        Truncated states.
+    errors : mapping of window to ndarray, shape (n,)
+        Exact minus truncated states.
     block : int
         Block length whose borders the close look shows.
     """
@@ -109,18 +109,18 @@ def solution_figure(problem: Problem, x: Array, states: Mapping[Window, Array], 
         near.plot(steps[look], problem.value[look], ".", markersize=3.2, color=UNIT, label="measured")
     near.plot(steps[look], shown[look], color=BLUE, linewidth=2.2, label="states")
     far = board.axes(5.3, 3.2, 3.85, 1.95)
-    errors = np.zeros(0)
-    for (window, truncated), colour in zip(states.items(), (VERMILLION, GREEN, PURPLE), strict=True):
-        near.plot(steps[look], drawable(truncated.real[look]), color=colour, linewidth=1.1, label=window_name(window))
-        where, size = peaks(steps, drawable(np.abs(x - truncated)))
+    sizes = np.zeros(0)
+    for (window, error), colour in zip(errors.items(), (VERMILLION, GREEN, PURPLE), strict=True):
+        near.plot(steps[look], drawable((x - error).real[look]), color=colour, linewidth=1.1, label=window_name(window))
+        where, size = peaks(steps, drawable(np.abs(error)))
         far.plot(where, np.where(size > 0, size, np.nan), color=colour, linewidth=1.3, label=window_name(window))
-        errors = np.append(errors, size)
+        sizes = np.append(sizes, size)
     for border in steps[look][::block]:
         near.axvline(border, color=INK, linewidth=0.5, alpha=0.25)
     near.set_title(f"the last blocks of {block}", loc="left")
     near.set_ylabel(quantity)
     far.set_title("error of each window", loc="left")
-    visible = errors[np.isfinite(errors) & (errors > 0)]
+    visible = sizes[np.isfinite(sizes) & (sizes > 0)]
     if len(visible):
         _log_scale(far, max(visible.min() / 2, 1e-150), 2 * visible.max())
     else:

@@ -53,7 +53,7 @@ def draw(name: str, report: Report) -> Figure:
         case "errors":
             return curves.error_figure(report.costs, report.summary.eps, report.summary.dtype)
         case "solution":
-            return curves.solution_figure(report.problem, report.x, report.states, report.block)
+            return curves.solution_figure(report.problem, report.x, report.errors, report.block)
         case "overview":
             return plots.overview_figure(tiled, block, min(FLAT, len(tiled)))
     raise OptionError(f"a picture is one of {', '.join(PICTURES)}, got {name!r}")

@@ -16,6 +16,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec
 
+import numpy as np
+
 from recfact.errors import GrowthWarning, RecfactError
 from recfact.report.files import check_destination, replacing
 
@@ -71,7 +73,8 @@ def style() -> Iterator[None]:
         import matplotlib.style
     except ImportError:
         raise MissingExtraError("drawing needs matplotlib; install it with: pip install 'recfact[report]'") from None
-    with matplotlib.style.context(["default", _STYLE]), warnings.catch_warnings():
+    in_style = matplotlib.style.context(["default", _STYLE])
+    with in_style, np.errstate(over="ignore", invalid="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", GrowthWarning)
         yield
 

@@ -118,6 +118,8 @@ def summarize(transfer: TransferOperator, x: Array, warning: str = "") -> Summar
         magnitude = ordered = np.zeros(1)
     eps = float(ml_dtypes.finfo(a.dtype).eps)  # type: ignore[no-untyped-call]
     reach = horizons(a, eps)
+    inverse = transfer.inv()
+    norms = {order: float(transfer.norm(order)) for order in (1, 2, np.inf)}
     return Summary(
         n=len(a),
         dtype=str(a.dtype),
@@ -129,12 +131,12 @@ def summarize(transfer: TransferOperator, x: Array, warning: str = "") -> Summar
         negative=0 if a.dtype.kind == "c" else int((inner < 0).sum()),
         above_one=int((magnitude > 1).sum()),
         growth=float(row_growth(a).max()),
-        norm_1=float(transfer.norm(1)),
-        norm_inf=float(transfer.norm(np.inf)),
-        norm_2=float(transfer.norm(2)),
-        cond_1=float(transfer.cond(1)),
-        cond_inf=float(transfer.cond(np.inf)),
-        cond_2=float(transfer.cond(2)),
+        norm_1=norms[1],
+        norm_inf=norms[np.inf],
+        norm_2=norms[2],
+        cond_1=norms[1] * float(inverse.norm(1)),
+        cond_inf=norms[np.inf] * float(inverse.norm(np.inf)),
+        cond_2=norms[2] * float(inverse.norm(2)),
         nilpotency_index=transfer.nilpotency_index,
         horizon=int(reach.max()),
         median_horizon=int(np.median(reach)),

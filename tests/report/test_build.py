@@ -47,9 +47,9 @@ def test_windows_cost_what_the_matrices_say(dyadic):
 def test_truncated_states_are_those_of_the_windows(dyadic):
     report = build_report(dyadic, block=3)
     L = literal_matrix(dyadic.a)
-    for window, states in report.states.items():
+    for window, error in report.errors.items():
         kept = [[first_kept(i, window) <= j for j in range(20)] for i in range(20)]
-        assert np.array_equal(states, np.where(kept, L, 0.0) @ dyadic.u)
+        assert np.array_equal(report.x - error, np.where(kept, L, 0.0) @ dyadic.u)
 
 
 def test_summary_says_what_the_matrix_says(dyadic):
