@@ -9,12 +9,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from recfact.cpu.block_kernels import jagged_blocks, uniform_blocks
 from recfact.cpu.channels import accumulated
 from recfact.cpu.layout import address
 from recfact.cpu.scan_kernels import scan_rows
 from recfact.cpu.tiles import Tile
 from recfact.cpu.window_kernels import jagged_rows, uniform_rows
-from recfact.windows import Full, Jagged, Window
+from recfact.windows import Full, Jagged, Uniform, Window
 
 Array = np.ndarray[Any, Any]
 Result = TypeVar("Result")
@@ -41,6 +42,14 @@ def initial_states(x: Array, x0: Array | None) -> Array:
     if x0 is not None:
         states[:, 0] = np.broadcast_to(x0, x.shape[1:]).ravel()
     return states
+
+
+def window_block(window: Window, steps: int) -> int:
+    """Return the block length of a window of the engine: `steps` if it has none, and never more."""
+    match window:
+        case Jagged(block, _) | Uniform(block):
+            return min(block, steps)
+    return steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,22 +88,34 @@ class Job:
         """
         scratch = np.empty(SCRATCH, np.uint8)
         rows = (address(table), table.shape[1], steps, self.x.strides[0], self.u.strides[0], self.a.strides[0])
-        if isinstance(self.window, Full):
-            return int(scan_rows[self.tile](*rows, address(states), start, alone, address(scratch)))
-        kernel = jagged_rows if isinstance(self.window, Jagged) else uniform_rows
         x0 = np.ascontiguousarray(states[:, 0])
-        return int(kernel[self.tile](*rows, address(x0) if initial else 0, alone, skip, address(scratch)))
+        entering = (address(x0) if initial else 0, alone)
+        block = window_block(self.window, steps)
+        match self.window:
+            case Full():
+                return int(scan_rows[self.tile](*rows, address(states), start, alone, address(scratch)))
+            case Jagged(self.tile.block, 1):
+                jagged_rows[self.tile](*rows, *entering, skip, address(scratch))
+            case Uniform(self.tile.block):
+                uniform_rows[self.tile](*rows, *entering, skip, address(scratch))
+            case Jagged(_, terms):
+                terms = min(terms, -(-steps // block))
+                entries = np.empty(terms + 1, states.dtype)
+                jagged_blocks[self.tile](*rows, *entering, block, terms, address(scratch), address(entries))
+            case Uniform():
+                sums = np.empty(2 * -(-block // self.tile.steps) * self.tile.steps, states.dtype)
+                uniform_blocks[self.tile](*rows, *entering, block, address(scratch), address(sums))
+        return 0
 
-    def run_short(self, x0: Any) -> None:
-        """Solve a single row with as few calls around the kernel as possible: a short one takes microseconds."""
+    def run_short(self, x0: Array | None) -> None:
+        """Solve a single row of the whole recurrence with as few calls around the kernel as possible.
+
+        A short row takes microseconds, and so does each address that NumPy is asked for.
+        """
         area = np.empty(SCRATCH // 8 + 8, np.int64)
         at = address(area)
         area[0], area[1], area[2] = address(self.x), address(self.u), address(self.a)
         states = area[3:6].view(accumulated(self.x.dtype))
         states[0], states[1], states[2] = 0 if x0 is None else x0, 0, 1
         rows = (at, 1, len(self.x), self.x.strides[0], self.u.strides[0], self.a.strides[0])
-        if isinstance(self.window, Full):
-            scan_rows[self.tile](*rows, at + 24, 0, x0 is None, at + 64)
-            return
-        kernel = jagged_rows if isinstance(self.window, Jagged) else uniform_rows
-        kernel[self.tile](*rows, 0 if x0 is None else at + 24, x0 is None, 0, at + 64)
+        scan_rows[self.tile](*rows, at + 24, 0, x0 is None, at + 64)

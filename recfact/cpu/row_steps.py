@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from recfact.cpu.compilation import helper
 from recfact.cpu.numbers import accumulator, fma, integer, load, single, size, store
-from recfact.cpu.tiles import number, runs_in_reverse, tile_steps
+from recfact.cpu.tile_solvers import number, runs_in_reverse, tile_steps
 
 
 class Row(NamedTuple):

@@ -22,6 +22,9 @@ from recfact.windows import Full, Jagged, Uniform, Window
 
 STORAGES = {np.dtype(kind): np.dtype(kind).name for kind in (np.float32, np.float64, np.float16, ml_dtypes.bfloat16)}
 
+# Steps of a block below which plain loops are as fast.
+FEW = 8
+
 # Steps below which many rows are better solved side by side.
 SHORT = 64
 
@@ -31,14 +34,16 @@ def tile_for(dtype: np.dtype[Any], reverse: bool, window: Window) -> Tile | None
     """Return the tile that solves a window, or None if there is none."""
     if dtype not in STORAGES:
         return None
-    whole = Tile(STORAGES[dtype], reverse)
+    storage = STORAGES[dtype]
+    whole = Tile(storage, reverse)
     match window:
-        case Full():
-            return whole
-        case Uniform(block) | Jagged(block, 1):
-            fits = CHUNK <= block <= whole.sub_tile and block & (block - 1) == 0
-            return Tile(whole.storage, reverse, block) if fits else None
-    return None
+        case Uniform(block) | Jagged(block, 1) if CHUNK <= block <= whole.sub_tile and block & (block - 1) == 0:
+            return Tile(storage, reverse, block)
+        case Uniform(block) | Jagged(block, _) if block < FEW:
+            return None
+        case Uniform(block) | Jagged(block, _) if block % whole.steps:
+            return Tile(storage, reverse, sub_tiles=1)
+    return whole
 
 
 def tile_of(a: Array, u: Array, x: Array, reverse: bool, window: Window) -> Tile | None:
@@ -76,11 +81,14 @@ def solve_into(
     start : int, default 0
         The time of the first step, a multiple of a tile.
     """
-    job = Job(tile, window, a, u, x)
     threads = threads if x.size >= WORTH_THREADS else 1
-    if x.size == len(x) and states is None:
-        if threads > 1 and address(x) != address(u) and split(job, x0, threads):
-            return
+    single = x.size == len(x)
+    if isinstance(window, Uniform) and window.lags != tile.block and address(x) == address(u):
+        u = u.copy()
+    job = Job(tile, window, a, u, x)
+    if single and states is None and threads > 1 and address(x) != address(u) and split(job, x0, threads):
+        return
+    if single and states is None and isinstance(window, Full):
         job.run_short(x0 if x0 is None else x0.reshape(()))
         return
     alone = x0 is None and start == 0

@@ -21,7 +21,7 @@ from recfact.cpu.row_steps import (
     tile_position,
     tile_target,
 )
-from recfact.cpu.tiles import number, runs_in_reverse, scan_tile, scan_totals, tile_steps
+from recfact.cpu.tile_solvers import number, runs_in_reverse, scan_tile, scan_totals, tile_steps
 
 SEGMENT = 1 << 16  # steps whose totals are formed from zero, so that they don't wait for the state that enters them
 

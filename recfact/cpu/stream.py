@@ -14,7 +14,7 @@ from recfact.cpu.channels import Array
 from recfact.cpu.engine import plainest, thread_count
 from recfact.cpu.row_job import initial_states
 from recfact.cpu.tiles import Tile
-from recfact.windows import Full, Window
+from recfact.windows import Full, Jagged, Uniform, Window
 
 
 def in_time(array: Array) -> Array:
@@ -107,4 +107,8 @@ def solver(
         return plain_solver(partial(run_channels, window, threads), window, x0)
     if isinstance(window, Full):
         return Tiles(tile, threads, x0)
-    return RecentSteps(partial(run_rows, tile, window, threads), x0, tile.steps, 1)
+    run = partial(run_rows, tile, window, threads)
+    match window:
+        case Jagged(tile.block, 1) | Uniform(tile.block):
+            return RecentSteps(run, x0, tile.steps, 1)
+    return plain_solver(run, window, x0)

@@ -1,7 +1,7 @@
 """Tiles: pieces of the recurrence solved in registers.
 
-A tile is four sub-tiles, a sub-tile four vectors of consecutive numbers. An exchange of rows and lanes puts each run of
-four steps, a chunk, into one lane, so that all chunks of a sub-tile are solved at once by plain steps. Their totals
+A tile is a few sub-tiles, a sub-tile four vectors of consecutive numbers. An exchange of rows and lanes puts each run
+of four steps, a chunk, into one lane, so that all chunks of a sub-tile are solved at once by plain steps. Their totals
 (the product of the coefficients, the state reached from zero) are combined over the lanes by the stages of Kogge and
 Stone (1973), v <- v + f shift(v, s), f <- f shift(f, s) for s = 1, 2, 4, ..., and the state that enters each chunk
 follows with one multiplication and addition: the hierarchical decomposition with blocks of one chunk.
@@ -24,15 +24,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from llvmlite import ir
-from numba import types
 from numba.extending import register_model, unbox
 
-from recfact.cpu.numbers import Lanes, LanesModel, operation, unbox_lanes
-from recfact.cpu.vectors import VECTOR, Registers, vector_lanes
+from recfact.cpu.numbers import Lanes, LanesModel, unbox_lanes
+from recfact.cpu.vectors import Registers, vector_lanes
 
 CHUNK = 4  # steps in a lane
-SUB_TILES = 4  # memory answers best to bursts of about 1 KiB of one array after the other
+SUB_TILES = 4  # in a tile, because memory answers best to bursts of about 1 KiB of one array after the other
 
 
 class Tile(Lanes):
@@ -46,20 +44,28 @@ class Tile(Lanes):
         Whether the steps run from the last number in memory to the first.
     block : int, optional
         Steps in a block, a power of two from CHUNK to a sub-tile; one block is a sub-tile by default.
+    sub_tiles : int, default SUB_TILES
+        Sub-tiles in a tile.
     """
 
-    def __init__(self, storage: str, reverse: bool, block: int = 0) -> None:
+    def __init__(self, storage: str, reverse: bool, block: int = 0, sub_tiles: int = SUB_TILES) -> None:
         super().__init__(storage, vector_lanes(storage).count)
         self.reverse = reverse
         self.sub_tile = CHUNK * self.count
-        self.steps = SUB_TILES * self.sub_tile
+        self.sub_tiles = sub_tiles
+        self.steps = sub_tiles * self.sub_tile
         self.block = block or self.sub_tile
-        self.name = f"tile_{storage}_{'reverse' if reverse else 'forward'}_{self.block}"
+        self.name = f"tile_{storage}_{'reverse' if reverse else 'forward'}_{self.block}_{sub_tiles}"
 
     @property
     def order(self) -> Sequence[int]:
-        """Positions in a chunk, rows of a sub-tile or sub-tiles of a tile (4 each), first step first."""
-        return range(4)[:: -1 if self.reverse else 1]
+        """Positions in a chunk, or rows of a sub-tile (4 each), first step first."""
+        return range(CHUNK)[:: -1 if self.reverse else 1]
+
+    @property
+    def parts(self) -> Sequence[int]:
+        """The sub-tiles, first step first."""
+        return range(self.sub_tiles)[:: -1 if self.reverse else 1]
 
     def lane(self, chunk: int) -> int:
         """Return the lane of the chunk that is number `chunk` in the order of the steps."""
@@ -117,7 +123,7 @@ def read(r: Registers, tile: Tile, a: Any, u: Any) -> dict[int, SubTile]:
         return r.transpose([got[row] for row in range(CHUNK)])
 
     subs = {}
-    for part in tile.order:
+    for part in tile.parts:
         coefficients, inputs = rows(a, part), rows(u, part)
         states, products = list(inputs), list(coefficients)
         for before, k in zip(tile.order, tile.order[1:], strict=False):
@@ -171,154 +177,7 @@ def write(r: Registers, tile: Tile, x: Any, results: dict[int, list[Any]], check
     """Store the tile if every state is finite, and return whether it is."""
     finite = r.all_finite(checks)
     with r.b.if_then(finite, likely=True):
-        for part in tile.order:
+        for part in tile.parts:
             for row in tile.order:
                 r.store(results[part][row], r.at(x, (part * CHUNK + row) * tile.count * tile.itemsize))
     return finite
-
-
-@operation
-def scan_tile(typingctx: Any, tile: Any, a: Any, u: Any, x: Any, entry: Any, local: Any, factor: Any) -> Any:
-    """Solve a tile; return the new `local` and `factor` and whether every state is finite."""
-    number = Lanes(tile.storage, 1).value
-
-    def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
-        r = Registers(context, b, tile)
-        _, a, u, x, entry, local, factor = args
-        last, before = tile.lane(tile.count - 1), tile.earlier(1)
-        checks, results = r.zero, {}
-        for part, sub in read(r, tile, a, u).items():
-            combine(r, tile, sub)
-            nothing_left = b.fcmp_ordered("==", factor, ir.Constant(factor.type, 0.0))
-            state = r.splat(b.select(nothing_left, local, r.fma(factor, entry, local)))
-            entering = r.fma(r.shuffle(sub.total, r.one, before), state, r.shuffle(sub.reached, r.zero, before))
-            results[part], checks = finish(r, sub, [entering] * CHUNK, checks)
-            total = r.lane(sub.total, last)
-            local, factor = r.fma(total, local, r.lane(sub.reached, last)), b.fmul(factor, total)
-        finite = write(r, tile, x, results, checks)
-        return context.make_tuple(b, signature.return_type, (local, factor, finite))
-
-    address = types.int64
-    result = types.Tuple((number, number, types.boolean))
-    return result(tile, address, address, address, number, number, number), codegen
-
-
-@operation
-def scan_totals(typingctx: Any, tile: Any, a: Any, u: Any, local: Any, factor: Any) -> Any:
-    """Return what `scan_tile` would, without the states; finite speaks of the totals of the chunks."""
-    number = Lanes(tile.storage, 1).value
-
-    def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
-        r = Registers(context, b, tile)
-        _, a, u, local, factor = args
-        last, checks = tile.lane(tile.count - 1), r.zero
-        for sub in read(r, tile, a, u).values():
-            combine(r, tile, sub)
-            checks = r.fma(sub.total, r.zero, r.fma(sub.reached, r.zero, checks))
-            total = r.lane(sub.total, last)
-            local, factor = r.fma(total, local, r.lane(sub.reached, last)), b.fmul(factor, total)
-        return context.make_tuple(b, signature.return_type, (local, factor, r.all_finite(checks)))
-
-    address = types.int64
-    return types.Tuple((number, number, types.boolean))(tile, address, address, number, number), codegen
-
-
-@operation
-def jagged_tile(typingctx: Any, tile: Any, a: Any, u: Any, x: Any, before: Any) -> Any:
-    """Solve a tile of the jagged window with one carrier term; return the next `before` and whether all is finite.
-
-    ``before`` is the state that the block before the tile reached from zero.
-    """
-    number = Lanes(tile.storage, 1).value
-
-    def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
-        r = Registers(context, b, tile)
-        _, a, u, x, before = args
-        previous, checks, results = r.splat(before), r.zero, {}
-        chunk_before, carrier = tile.earlier(1), tile.block_before(last=True)
-        for part, sub in read(r, tile, a, u).items():
-            combine(r, tile, sub)
-            entering = r.fma(
-                r.shuffle(sub.total, r.one, chunk_before),
-                r.shuffle(sub.reached, previous, carrier),
-                r.shuffle(sub.reached, r.zero, chunk_before),
-            )
-            results[part], checks = finish(r, sub, [entering] * CHUNK, checks)
-            previous = sub.reached
-        finite = write(r, tile, x, results, checks)
-        reached = r.lane(previous, tile.lane(tile.count - 1))
-        return context.make_tuple(b, signature.return_type, (reached, finite))
-
-    address = types.int64
-    return types.Tuple((number, types.boolean))(tile, address, address, address, number), codegen
-
-
-@operation
-def uniform_tile(typingctx: Any, tile: Any, a: Any, u: Any, x: Any, sums: Any) -> Any:
-    """Solve a tile of the uniform window; return whether all is finite.
-
-    ``sums`` points at CHUNK vectors of accumulators with the suffix sums of the sub-tile before, which those of the
-    tile's last sub-tile replace.
-    """
-
-    def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
-        r = Registers(context, b, tile)
-        _, a, u, x, sums = args
-        places = [r.at(sums, k * VECTOR) for k in range(CHUNK)]
-        previous, checks, results = [r.load_accumulators(place) for place in places], r.zero, {}
-        chunk_before, block_before = tile.earlier(1), tile.block_before(last=False)
-        for part, sub in read(r, tile, a, u).items():
-            combine(r, tile, sub)
-            own = suffix_sums(r, tile, sub)
-            product = r.shuffle(sub.total, r.one, chunk_before)
-            local = r.shuffle(sub.reached, r.zero, chunk_before)
-            entering = [r.fma(product, r.shuffle(own[k], previous[k], block_before), local) for k in range(CHUNK)]
-            results[part], checks = finish(r, sub, entering, checks)
-            previous = own
-        for value, place in zip(previous, places, strict=True):
-            r.store_accumulators(value, place)
-        return write(r, tile, x, results, checks)
-
-    address = types.int64
-    return types.boolean(tile, address, address, address, address), codegen
-
-
-@operation
-def tile_steps(typingctx: Any, tile: Any) -> Any:
-    """Return the number of steps in a tile."""
-
-    def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
-        return ir.Constant(ir.IntType(64), tile.steps)
-
-    return types.int64(tile), codegen
-
-
-@operation
-def runs_in_reverse(typingctx: Any, tile: Any) -> Any:
-    """Return whether the steps run from the last number to the first."""
-
-    def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
-        return ir.Constant(ir.IntType(1), int(tile.reverse))
-
-    return types.boolean(tile), codegen
-
-
-@operation
-def number(typingctx: Any, lanes: Any, value: Any) -> Any:
-    """Return a float as an accumulator."""
-    kept = Lanes(lanes.storage, 1).value
-
-    def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
-        return context.cast(b, args[1], types.float64, kept)
-
-    return kept(lanes, types.float64), codegen
-
-
-@operation
-def block_steps(typingctx: Any, tile: Any) -> Any:
-    """Return the number of steps in a block."""
-
-    def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
-        return ir.Constant(ir.IntType(64), tile.block)
-
-    return types.int64(tile), codegen

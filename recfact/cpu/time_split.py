@@ -17,7 +17,7 @@ from recfact.cpu.channels import Array, accumulated
 from recfact.cpu.layout import address
 from recfact.cpu.row_job import SCRATCH, Job, initial_states, run_all
 from recfact.cpu.scan_kernels import SEGMENT, chain_segments, segment_totals
-from recfact.windows import Full
+from recfact.windows import Full, Jagged, Uniform
 
 # Memory traffic of a piece: the inverse of reading two arrays and writing one, with or without reading them before.
 ONE_PASS, TWO_PASSES = 3, 2
@@ -25,12 +25,16 @@ ONE_PASS, TWO_PASSES = 3, 2
 
 def split(job: Job, x0: Array | None, threads: int) -> bool:
     """Solve a single row on several threads; return False where one thread has to do it."""
-    if isinstance(job.window, Full):
-        return SegmentedRow(job, x0).solve(threads)
-    return split_window(job, x0, threads)
+    match job.window:
+        case Full():
+            return SegmentedRow(job, x0).solve(threads)
+        case Jagged(block, 1) | Uniform(block) if block == job.tile.block:
+            split_window(job, x0, threads)
+            return True
+    return False
 
 
-def split_window(job: Job, x0: Array | None, threads: int) -> bool:
+def split_window(job: Job, x0: Array | None, threads: int) -> None:
     """Solve a window on several threads, each from one tile before its piece."""
     n, whole = len(job.x), job.tile.steps
     tiles = -(-n // whole)
@@ -53,7 +57,6 @@ def split_window(job: Job, x0: Array | None, threads: int) -> bool:
         )
 
     run_all([partial(solve, first, last) for first, last in pairwise(cuts)])
-    return True
 
 
 class SegmentedRow:

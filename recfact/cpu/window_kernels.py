@@ -4,8 +4,8 @@ A jagged window with one carrier term passes from tile to tile the state that th
 uniform window the suffix sums of the last sub-tile. Both depend on that tile alone, so any tile can be solved once the
 tile before it was: `skip` tiles at the start of a row are solved for what they pass on, and not written.
 
-A tile whose states aren't all finite is repeated by the definition, step by step; and so is the first, where an initial
-state is folded into the first input.
+A tile whose states aren't all finite is repeated by the definition, step by step; and so is the first of a jagged
+window with an initial state, which the second block meets as well.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from recfact.cpu.row_steps import (
     tile_position,
     tile_target,
 )
-from recfact.cpu.tiles import CHUNK, block_steps, jagged_tile, number, runs_in_reverse, tile_steps, uniform_tile
+from recfact.cpu.tile_solvers import block_steps, jagged_tile, number, runs_in_reverse, tile_steps, uniform_tile
+from recfact.cpu.tiles import CHUNK
 
 
 @helper
@@ -178,24 +179,21 @@ def uniform_rows(
         if x0 != 0:
             state = load(kept, x0, index * size(kept))
         for i in range(CHUNK * width(tile)):
-            store(kept, sums, i * size(kept), number(tile, 0.0))
+            store(kept, sums, i * size(kept), state)  # the first block meets x0 where others meet the sums
         for turn in range((steps + tile_steps(tile) - 1) // tile_steps(tile)):
             position = tile_position(tile, turn, steps)
             coefficients = tile_coefficients(tile, row, position, scratch)
             inputs = tile_inputs(tile, row, position, scratch)
-            initial = turn == 0 and x0 != 0
             written = turn >= skip
             history = 0
             if row.u == row.x:
                 history = sums + (1 + turn % 2) * area
                 remember(tile, inputs, sums + (1 + (turn + 1) % 2) * area)
-            target = spare(tile, scratch)
-            if written and not initial:
-                target = tile_target(tile, row, position, scratch)
+            target = tile_target(tile, row, position, scratch) if written else spare(tile, scratch)
             finite = uniform_tile(tile, coefficients, inputs, target, sums)
             if written:
-                if initial or not finite:
-                    uniform_steps(tile, row, position, history, state, initial)
-                else:
+                if finite:
                     put(tile, row, position, target)
+                else:
+                    uniform_steps(tile, row, position, history, state, turn == 0 and x0 != 0)
     return 0
