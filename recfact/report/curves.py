@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recfact.report.costs import WindowCost, window_name
-from recfact.report.drawing import Board, drawable
+from recfact.report.drawing import WIDTH, Board, drawable
 from recfact.report.problem import Problem
 from recfact.report.style import BLUE, GREEN, INK, ORANGE, PURPLE, UNIT, VERMILLION, styled
 from recfact.report.words import power_of_ten
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Array = np.ndarray[Any, Any]
-
-WIDTH = 9.2
-"""Width of a figure in inches."""
 
 POINTS, PEAKS = 1500, 150
 """Buckets that a long line, and the peaks of an error, are drawn in: more can't be told apart on a page."""

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
+WIDTH = 9.2
+"""Width of a figure in inches."""
+
 DECADES = 4
 """Powers of ten between the full and the faintest opacity."""
 

@@ -13,7 +13,7 @@ import numpy as np
 from recfact.factorizations import BrentKung, KoggeStone, TransferOperator
 from recfact.factorizations.hierarchical import Hierarchical
 from recfact.report.costs import window_name
-from recfact.report.drawing import Board, drawable
+from recfact.report.drawing import WIDTH, Board, drawable
 from recfact.report.style import BLUE, GREEN, ORANGE, PURPLE, UNIT, styled
 from recfact.report.words import superscript
 from recfact.windows import Jagged, Uniform
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-WIDTH, MARGIN = 9.2, 0.05
-"""Width of a figure and the space beside its matrices, in inches."""
+MARGIN = 0.05
+"""Space beside the matrices of a figure, in inches."""
 
 TITLE, KEY = 0.3, 0.45
 """Height of the title above a matrix and of the key below, in inches."""
