@@ -208,7 +208,9 @@ def test_long_windows_within_the_bound_and_with_exact_special_values(problem, wi
         u, a = u.astype(np.float32), a.astype(np.float32)
     x, exact = solve(a, u, x0, reverse, window), defined(a, u, x0, reverse, window)
     special = ~np.isfinite(exact)
+    np.testing.assert_array_equal(np.isfinite(x), ~special)
     assert_same(np.where(special, x, 0), np.where(special, exact, 0))
     error = abs(parts(np.where(special, 0, x)).astype(np.float64) - parts(np.where(special, 0, exact)))
     error = error.max(axis=-1) if u.dtype.kind == "c" else error
-    assert (special | (error <= error_bound(a, u, x0, reverse, window))).all()
+    # The bound is NaN, and says nothing, where the sizes of finite numbers overflow.
+    assert not (error > error_bound(a, u, x0, reverse, window)).any()
