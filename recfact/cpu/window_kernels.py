@@ -36,11 +36,14 @@ def spare(tile: Any, scratch: int) -> Any:
 
 @helper
 def reached_by_last_block(tile: Any, row: Row, position: int) -> Any:
-    """Return what the last block of a whole tile reaches from zero, in plain steps."""
-    first = position + block_steps(tile) - 1
+    """Return what the last block of a tile, in the order of its steps, reaches from zero in plain steps."""
+    first = position
     if not runs_in_reverse(tile):
-        first = position + tile_steps(tile) - block_steps(tile)
-    return take_steps(tile, row, first, block_steps(tile), number(tile, 0.0), True, False)
+        first += tile_steps(tile) - block_steps(tile)
+    count = min(block_steps(tile), row.steps - first)
+    if runs_in_reverse(tile):
+        first += count - 1
+    return take_steps(tile, row, first, count, number(tile, 0.0), True, False)
 
 
 @helper
@@ -99,7 +102,7 @@ def jagged_rows(
             if written and not initial:
                 target = tile_target(tile, row, position, scratch)
             reached, finite = jagged_tile(tile, coefficients, inputs, target, before)
-            if reached - reached != 0 and position + tile_steps(tile) <= steps:
+            if reached - reached != 0:
                 reached = reached_by_last_block(tile, row, position)
             if written:
                 if initial or not finite:
