@@ -149,7 +149,7 @@ def broadcast_shape(a: Array, u: Array) -> tuple[int, ...]:
         If they don't broadcast, or have no axis.
     """
     if a.shape == u.shape and a.shape:
-        return a.shape
+        return tuple(a.shape)
     try:
         shape = np.broadcast_shapes(a.shape, u.shape)
     except ValueError:

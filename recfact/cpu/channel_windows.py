@@ -90,7 +90,7 @@ def suffixes(
 
 
 @helper
-def trusted(kept: Any, value: Any, bound: Any, before: Any) -> bool:
+def trusted(kept: Any, value: Any, bound: Any, before: Any) -> Any:
     """Return whether a result is finite, and no state of its window's plain loop came near overflow."""
     twice = enlarged(kept, bound, bound)
     return all_finite(kept, fma(kept, nought(kept), twice, fma(kept, nought(kept), before, value)))
@@ -151,7 +151,7 @@ def combine(
     terms: int,
     areas: tuple[int, int, int, int, int, int, int, int],
 ) -> None:
-    """Write the states of the group of blocks that starts at the step `edge`; `joined` of them follow a group before."""
+    """Write the states of the group of blocks that starts at step `edge`; `joined` of them follow a group before."""
     kept = accumulator(lanes)
     one = single(lanes)
     single_kept = accumulator(one)
