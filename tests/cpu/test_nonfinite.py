@@ -39,8 +39,8 @@ def same_kind(x, expected):
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_special_numbers_stay_in_their_place(rng, window, reverse, dtype):
-    for _ in range(40):
-        n = int(rng.integers(1, 900))
+    for _ in range(6):
+        n = int(rng.integers(1, 700))
         a, u = rng.uniform(-1, 1, n).astype(dtype), rng.standard_normal(n).astype(dtype)
         for array in (a, u):
             k = int(rng.integers(0, 4))
@@ -53,8 +53,8 @@ def test_special_numbers_stay_in_their_place(rng, window, reverse, dtype):
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
 @pytest.mark.parametrize("reverse", [False, True])
 def test_products_that_overflow_leave_finite_states_alone(window, reverse):
-    a, u = np.full(900, 1e30, np.float32), np.zeros(900, np.float32)
-    u[[100, 500, 501, 899]] = 1e-30
+    a, u = np.full(600, 1e30, np.float32), np.zeros(600, np.float32)
+    u[[100, 500, 501, 599]] = 1e-30
     expected = plain(a, u, window, reverse)
     assert (expected == 1).any()
     np.testing.assert_array_equal(rf.solve(a, u, window=window, reverse=reverse), expected)
