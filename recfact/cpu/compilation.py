@@ -23,11 +23,18 @@ from types import FunctionType
 from typing import Any
 
 import numba
+from numba.core import config
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 
 # Seconds: a call may stay silent for one, and importing numba has taken its part of that.
 PATIENCE = 0.6
+
+# Kernels divide without a check for zero, and C has no call for them.
+OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+
+# Messages that were written: one is enough.
+SAID: set[str] = set()
 
 # A fork while another thread compiles would leave the child with numba's lock held for ever.
 if hasattr(os, "register_at_fork"):
@@ -50,10 +57,11 @@ def source_stamp() -> str:
 
 @contextmanager
 def announced(message: str) -> Iterator[None]:
-    """Write `message` to stderr if the work inside takes longer than the patience of a caller."""
+    """Write `message` to stderr if the work inside takes longer than the patience of a caller, but not again."""
 
     def say() -> None:
-        if sys.stderr is not None:
+        if sys.stderr is not None and message not in SAID:
+            SAID.add(message)
             sys.stderr.write(f"recfact: {message}\n")
 
     timer = Timer(PATIENCE, say)
@@ -86,7 +94,7 @@ class Kernel:
 
     def _prepare(self, lanes: Any) -> Callable[..., Any]:
         """Load the machine code for `lanes` from disk, or compile it."""
-        if numba.config.DISABLE_JIT:
+        if config.DISABLE_JIT:
             raise RuntimeError(
                 "recfact's CPU engine consists of kernels that numba compiles, and NUMBA_DISABLE_JIT forbids that; "
                 "unset it"
@@ -96,28 +104,15 @@ class Kernel:
                 return self.compiled[lanes]
             name = f"{self.function.__name__}_{lanes.name}_{source_stamp()}"
             signature = (lanes, *[numba.int64] * (self.function.__code__.co_argcount - 1))
+            task = f"compiling a {lanes.storage} kernel for this CPU; this happens "
             try:
-                dispatcher = numba.njit(nogil=True, error_model="numpy", cache=True)(renamed(self.function, name))
-            except RuntimeError:  # numba found no folder for its cache that can be written
-                entry = self._compile_uncached(name, signature)
-            else:
-                try:
-                    with announced(f"compiling the {lanes.storage} kernel for this CPU; this happens once"):
-                        entry = dispatcher.compile(signature)
-                except Exception:  # of the disk or a damaged file of the cache; an error of the source comes again
-                    entry = self._compile_uncached(name, signature)
+                with announced(task + "once"):
+                    entry = numba.njit(cache=True, **OPTIONS)(renamed(self.function, name)).compile(signature)
+            except Exception:  # no folder to write, a full disk, a damaged file; an error of the source comes again
+                with announced(task + "in every process, because numba can't use its cache (see NUMBA_CACHE_DIR)"):
+                    entry = numba.njit(**OPTIONS)(renamed(self.function, name)).compile(signature)
             self.compiled[lanes] = partial(entry, None)
         return self.compiled[lanes]
-
-    def _compile_uncached(self, name: str, signature: tuple[Any, ...]) -> Callable[..., Any]:
-        dispatcher = numba.njit(nogil=True, error_model="numpy")(renamed(self.function, name))
-        message = (
-            f"compiling the {signature[0].storage} kernel for this CPU; this happens in every process, because numba "
-            "can't write its cache (NUMBA_CACHE_DIR names a folder for it)"
-        )
-        with announced(message):
-            entry: Callable[..., Any] = dispatcher.compile(signature)
-        return entry
 
 
 def renamed(function: FunctionType, name: str) -> FunctionType:
@@ -134,6 +129,6 @@ def kernel(function: Any) -> Kernel:
 
 
 def helper(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Make `function` callable from kernels, as a decorator; its code becomes part of theirs."""
-    compiled: Callable[..., Any] = numba.njit(nogil=True, error_model="numpy")(function)
+    """Make `function` callable from kernels alone, as a decorator; its code becomes part of theirs."""
+    compiled: Callable[..., Any] = numba.njit(no_cpython_wrapper=True, **OPTIONS)(function)
     return compiled

@@ -1,6 +1,11 @@
 """The channels path against the definition: bit for bit where it is a plain loop, within the proved bound elsewhere."""
 
 import os
+import platform
+import subprocess
+import sys
+import textwrap
+import tracemalloc
 from fractions import Fraction
 from math import isfinite
 
@@ -214,3 +219,213 @@ def test_long_windows_within_the_bound_and_with_exact_special_values(problem, wi
     error = error.max(axis=-1) if u.dtype.kind == "c" else error
     # The bound is NaN, and says nothing, where the sizes of finite numbers overflow.
     assert not (error > error_bound(a, u, x0, reverse, window)).any()
+
+
+# Layouts: the bits of the result depend on the numbers alone.
+
+
+def make_layout(rng, shape):
+    """Return the shape of a memory, and a view of it in another order of axes, with gaps and negative strides."""
+    order = rng.permutation(len(shape))
+    steps = rng.choice([-2, -1, 1, 1, 1, 3], len(shape))
+    pieces = [slice(0 if step > 0 else -2, None, step) for step in steps]
+
+    def view(memory):
+        return memory.transpose(np.argsort(order))[(*pieces, ...)][(*map(slice, shape), ...)]
+
+    return [shape[axis] * abs(steps[axis]) + 1 for axis in order], view
+
+
+def lay_out(rng, array):
+    """Return a copy of `array` in a layout of its own."""
+    size, view = make_layout(rng, array.shape)
+    copy = view(np.zeros(size, dtype=array.dtype))
+    copy[...] = array
+    return copy
+
+
+@settings(max_examples=100)
+@given(
+    problem=problems(),
+    window=st.sampled_from([Full(), Jagged(4), Uniform(3), Uniform(9)]),
+    seed=st.integers(0, 2**32),
+    in_place=st.booleans(),
+)
+def test_any_layout_gives_the_same_bits_and_touches_nothing_else(problem, window, seed, in_place):
+    a, u, x0, reverse = problem
+    rng = np.random.default_rng(seed)
+    a, u = np.broadcast_arrays(a, u)
+    expected = solve(a.copy(), u.copy(), x0, reverse, window)
+    size, view = make_layout(rng, u.shape)
+    memory, outside = np.full(size, 7, dtype=u.dtype), np.ones(size, dtype=bool)
+    x = view(memory)
+    view(outside)[...] = False
+    if in_place:
+        x[...] = u
+        u = x
+    a, u = lay_out(rng, a), u if in_place else lay_out(rng, u)
+    x0 = None if x0 is None else lay_out(rng, x0)
+    channels.solve_into(a, u, x, x0, reverse=reverse, window=window, threads=1)
+    assert_same(x, expected)
+    assert (memory[outside] == 7).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_unaligned_memory(rng, dtype):
+    """Arrays that start between two numbers, as fields of packed records do."""
+    shape = (6, 17)
+    a, u = make_numbers(rng, "decaying", shape, dtype), make_numbers(rng, "normal", shape, dtype)
+    unaligned = []
+    for array in (a, u, np.zeros_like(u)):
+        memory = np.zeros(array.nbytes + 1, dtype=np.uint8)
+        view = memory[1:].view(dtype).reshape(shape)
+        view[...] = array
+        unaligned.append(view)
+    channels.solve_into(*unaligned, None, reverse=False, window=Full(), threads=1)
+    assert_same(unaligned[2], solve(a, u))
+
+
+@pytest.mark.parametrize("window", [Full(), Jagged(4), Uniform(12)], ids=str)
+@pytest.mark.parametrize("shape", [(20, 100), (20, 7, 33), (1, 900), (2, 30, 3, 17), (20, 100, 17)], ids=str)
+@pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
+def test_threads_and_cuts_give_the_same_bits(rng, monkeypatch, window, shape, reverse):
+    """Rows cut for the cache and for threads, groups of channels, and tables of addresses in several pieces."""
+    a = make_numbers(rng, "decaying", (*shape[:-1], 1), np.dtype(np.float32))
+    u = make_numbers(rng, "normal", shape, np.dtype(np.float32))
+    expected = solve(a, u, None, reverse, window)
+    monkeypatch.setattr(channels, "WORTH_THREADS", 1)
+    monkeypatch.setattr(channels, "LEAST", 16)
+    for room, batch, threads in ((32, 3, 1), (1 << 15, 1 << 16, 2), (64, 1 << 16, 3), (16, 2, 2)):
+        monkeypatch.setattr(channels, "ROOM", room)
+        monkeypatch.setattr(channels, "BATCH", batch)
+        assert_same(solve(a, u, None, reverse, window, threads), expected)
+
+
+def test_an_error_in_a_thread_reaches_the_caller(monkeypatch):
+    def fail(*arguments):
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(channels, "WORTH_THREADS", 1)
+    monkeypatch.setattr(channels.Task, "run", fail)
+    u = np.ones((4, 3, 1 << 13), dtype=np.float32)
+    with pytest.raises(MemoryError, match="no room"):
+        solve(u, u, threads=2)
+
+
+@pytest.mark.parametrize("shape", [(1 << 10, 1 << 12), (1, 1 << 22), (1 << 22, 1), (1 << 20, 2, 2)], ids=str)
+@pytest.mark.parametrize("window", [Full(), Jagged(16)], ids=str)
+def test_little_extra_memory(shape, window):
+    a, u = np.full((shape[0], *[1] * (len(shape) - 1)), np.float32(0.5)), np.ones(shape, dtype=np.float32)
+    x = np.empty_like(u)
+    channels.solve_into(a[:2], u[:2], x[:2], None, reverse=False, window=window, threads=1)  # compiles
+    tracemalloc.start()
+    channels.solve_into(a, u, x, None, reverse=False, window=window, threads=1)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 4 << 20
+
+
+def test_many_small_problems_take_few_calls():
+    """Four million problems of one or two steps, in an order of axes that can't be joined."""
+    u = np.zeros((2, 1 << 11, 2, 1 << 10), dtype=np.float32)[:, :, 0]
+    calls = sum(1 for _ in channels.tasks(u[:1], u, u.copy(), None, False, Full(), 1))
+    assert calls <= u[0].size / channels.BATCH + 1
+
+
+# The halves, through x[0] = a[0] x0 + u[0].
+
+
+def round_trip(values, dtype):
+    """Round float32 to a half by the kernels: x0 enters as float32."""
+    one, none = np.ones((1, 1), dtype=dtype), np.full((1, 1), -0.0).astype(dtype)
+    x = np.empty((1, len(values)), dtype=dtype)
+    channels.solve_into(one, none, x, values, reverse=False, window=Full(), threads=1)
+    return x[0]
+
+
+@pytest.mark.parametrize("dtype", DTYPES[4:], ids=str)
+def test_halves_are_rounded_once_to_nearest_even(rng, dtype):
+    """All ties between neighbours, their neighbours in float32, and random bits, against NumPy and ml_dtypes."""
+    every = np.arange(1 << 16, dtype=np.uint16).view(dtype).astype(np.float32)
+    every = np.sort(every[np.isfinite(every)])
+    wide = every.astype(np.float64)
+    ties = np.concatenate([(wide[1:] + wide[:-1]) / 2, [1.5 * wide[-1] - 0.5 * wide[-2]]])  # the last one is infinity's
+    middle = ties.astype(np.float32)
+    random = rng.integers(0, 1 << 32, 1 << 16, dtype=np.uint32).view(np.float32)
+    values = [every, middle, np.nextafter(middle, np.float32(np.inf)), np.nextafter(middle, np.float32(-np.inf))]
+    values = np.concatenate([*values, random, np.array([np.inf, -np.inf, np.nan, 0.0, -0.0], dtype=np.float32)])
+    assert_same(round_trip(values, dtype), to_storage(values, dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES[4:], ids=str)
+def test_halves_are_read_exactly(dtype):
+    """Every number, times a power of two that lifts the smallest ones: an exact product, rounded as NumPy does."""
+    every = np.arange(1 << 16, dtype=np.uint16).view(dtype)
+    factor = np.float32(2.0**12)
+    x = np.empty((1, len(every)), dtype=dtype)
+    zero = np.full((1, 1), -0.0).astype(dtype)
+    channels.solve_into(every[None], zero, x, np.full(1, factor), reverse=False, window=Full(), threads=1)
+    with np.errstate(all="ignore"):
+        assert_same(x[0], to_storage(every.astype(np.float32) * factor, dtype))
+
+
+def run_in_child(code, **environment):
+    """Run Python code in a new process; return what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", textwrap.dedent(code)],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_processor_without_fused_multiply_add_and_float16_gives_the_same_bits(rng, tmp_path):
+    """The same numbers on a plain x86-64: the code for other machines must not differ in a bit."""
+    if platform.machine() not in ("x86_64", "AMD64"):
+        pytest.skip("names a processor of x86-64")
+    for dtype in (np.float16, np.float32):
+        np.save(tmp_path / f"a-{np.dtype(dtype)}.npy", rng.uniform(-1, 1, (40, 17)).astype(dtype))
+        np.save(tmp_path / f"u-{np.dtype(dtype)}.npy", (rng.standard_normal((40, 17)) * 0.001).astype(dtype))
+    code = f"""
+        import pathlib, sys
+        import numpy as np
+        from recfact.cpu import channels
+        from recfact.windows import Full
+
+        folder = pathlib.Path({str(tmp_path)!r})
+        for dtype in ("float16", "float32"):
+            a, u = (np.load(folder / f"{{name}}-{{dtype}}.npy") for name in "au")
+            x = np.empty_like(u)
+            channels.solve_into(a, u, x, None, reverse=False, window=Full(), threads=1)
+            print(x.tobytes().hex())
+    """
+    plain = run_in_child(code, NUMBA_CPU_NAME="x86-64", NUMBA_CPU_FEATURES="", NUMBA_CACHE_DIR=str(tmp_path))
+    assert plain == run_in_child(code)
+
+
+def test_fork_after_use(rng):
+    """A child made by fork solves, after its parent did with several threads."""
+    if not hasattr(os, "fork"):
+        pytest.skip("this system has no fork")
+    code = """
+        import os, warnings
+        import numpy as np
+        from recfact.cpu import channels
+        from recfact.windows import Full
+
+        a = np.full((4, 3, 1 << 14), 0.5); u = np.ones_like(a)
+        def solve():
+            x = np.empty_like(u)
+            channels.solve_into(a, u, x, None, reverse=False, window=Full(), threads=2)
+            return x
+        expected = solve()
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if np.array_equal(solve(), expected) else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    """
+    run_in_child(code)

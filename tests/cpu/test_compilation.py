@@ -1,0 +1,193 @@
+"""When kernels are compiled, what is kept of it, and what a user is told."""
+
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from threading import Barrier, Thread
+
+import numba
+import numpy as np
+import pytest
+
+from recfact.cpu import compilation
+from recfact.cpu.compilation import Kernel, announced, kernel, source_stamp
+from recfact.cpu.numbers import Lanes, load, multiply, size, store
+
+
+@kernel
+def cube(lanes, source, to, count):
+    for i in range(count):
+        x = load(lanes, source, i * size(lanes))
+        store(lanes, to, i * size(lanes), multiply(lanes, multiply(lanes, x, x), x))
+    return count
+
+
+# A process that solves once and prints what was compiled; PREPARE runs before.
+SOLVE = """
+import numpy as np
+from numba.core import event
+from recfact.cpu import channels, compilation
+from recfact.windows import Full
+compilation.source_stamp = lambda: "stamp"  # whoever edits a source meanwhile
+{prepare}
+a = np.full((9, 3), 0.5); u = np.ones((9, 3)); x = np.empty((9, 3))
+with event.install_recorder("numba:compile") as events:
+    channels.solve_into(a, u, x, None, reverse=False, window=Full(), threads=1)
+assert np.array_equal(x[:, 0], 2 - 2.0 ** -np.arange(9)), x
+names = [record.data["dispatcher"].py_func.__name__ for _, record in events.buffer if record.is_start]
+print(sum(name.startswith("follow") for name in names))
+"""
+
+
+def solve_in_child(cache, prepare=""):
+    """Solve in a new process with a cache folder; return how many kernels it compiled, and what it wrote to stderr."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", SOLVE.format(prepare=textwrap.dedent(prepare))],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(cache)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout), done.stderr
+
+
+def run_cube(values):
+    source, to = np.array(values, dtype=np.float64), np.zeros(len(values))
+    count = cube[Lanes("float64", 1)](source.ctypes.data, to.ctypes.data, len(source))
+    return count, to.tolist()
+
+
+def test_a_kernel_runs_on_addresses():
+    assert run_cube([1.0, -2.0, 3.0]) == (3, [1.0, -8.0, 27.0])
+
+
+def test_code_is_compiled_once_and_told_once(tmp_path):
+    """The first process compiles and says so, a later one does neither; a change of any source compiles anew."""
+    told = "recfact: compiling a float64 kernel for this CPU; this happens once\n"
+    impatient = "compilation.PATIENCE = 0.02"
+    assert solve_in_child(tmp_path, impatient) == (1, told)
+    assert solve_in_child(tmp_path) == (0, "")
+    assert solve_in_child(tmp_path, "compilation.source_stamp = lambda: 'another'")[0] == 1
+
+
+def test_damaged_cache_files_are_no_obstacle(tmp_path):
+    solve_in_child(tmp_path)
+    damaged = [path for path in tmp_path.rglob("*.nb?") if path.write_bytes(b"nonsense")]
+    assert damaged
+    assert solve_in_child(tmp_path)[0] == 1
+
+
+def test_a_folder_that_cannot_be_written_is_no_obstacle(tmp_path):
+    """Numba finds no folder for its cache at all: the kernel is compiled, and the message says in every process."""
+    prepare = """
+    from numba.core import caching
+    compilation.PATIENCE = 0.02
+    for name in ("CacheImpl", "_CacheImpl"):
+        if hasattr(caching, name):
+            getattr(caching, name)._locator_classes = []
+    """
+    compiled, told = solve_in_child(tmp_path, prepare)
+    assert compiled == 1
+    assert told.count("\n") == 1
+    assert "in every process" in told
+    assert "NUMBA_CACHE_DIR" in told
+
+
+def test_threads_that_come_at_once_compile_once():
+    """Several threads ask for the same new kernel; each runs the one that was compiled."""
+    fresh = Kernel(cube.function)
+    lanes = Lanes("float32", 4)
+    barrier = Barrier(4)
+    found = []
+
+    def ask():
+        barrier.wait()
+        found.append(fresh[lanes])
+
+    threads = [Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 4
+    assert all(entry is found[0] for entry in found)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_fork_while_another_thread_compiles(tmp_path):
+    """The child isn't left with a lock that nobody holds: it compiles and solves."""
+    prepare = """
+    import os, threading, time
+    thread = threading.Thread(
+        target=lambda: channels.solve_into(
+            *np.ones((3, 9, 17), dtype=np.float32), None, reverse=False, window=Full(), threads=1
+        )
+    )
+    thread.start()
+    time.sleep(0.2)
+    child = os.fork()
+    if child:
+        thread.join()
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    """
+    code = SOLVE.format(prepare=textwrap.dedent(prepare)) + "\nif not child: os._exit(0)\n"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_error_of_the_source_reaches_the_caller():
+    @kernel
+    def wrong(lanes, count):
+        return count.nothing
+
+    with pytest.raises(numba.TypingError, match="nothing"):
+        wrong[Lanes("float32", 1)]
+
+
+def test_disabled_compiler_is_named(monkeypatch):
+    monkeypatch.setattr(numba.core.config, "DISABLE_JIT", 1)
+    with pytest.raises(RuntimeError, match="NUMBA_DISABLE_JIT"):
+        Kernel(cube.function)[Lanes("float32", 2)]
+
+
+def test_only_long_work_is_announced_and_once(monkeypatch, capsys):
+    monkeypatch.setattr(compilation, "PATIENCE", 0.01)
+    monkeypatch.setattr(compilation, "SAID", set())
+    with announced("too quick to say"):
+        pass
+    for _ in range(2):
+        with announced("working"):
+            time.sleep(0.1)
+    time.sleep(0.05)
+    assert capsys.readouterr().err == "recfact: working\n"
+
+
+def test_the_stamp_follows_the_sources(monkeypatch, tmp_path):
+    """Another text in any file of the package is another stamp; files that aren't sources don't count."""
+    stamps = []
+    for text in ("a = 1\n", "a = 2\n"):
+        (tmp_path / "module.py").write_text(text)
+        for other in ("", "notes"):
+            (tmp_path / "notes.txt").write_text(other)
+            monkeypatch.setattr(compilation, "files", lambda package: tmp_path)
+            source_stamp.cache_clear()
+            stamps.append(source_stamp())
+    source_stamp.cache_clear()
+    assert stamps[0] == stamps[1] != stamps[2] == stamps[3]
+
+
+def test_nothing_imports_numba_before_it_is_needed():
+    code = "import sys, recfact, recfact.cpu.channels; print('numba' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
