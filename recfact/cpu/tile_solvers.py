@@ -18,7 +18,7 @@ from recfact.cpu.vectors import VECTOR, Registers
 
 @operation
 def scan_tile(typingctx: Any, tile: Any, a: Any, u: Any, x: Any, entry: Any, local: Any, factor: Any) -> Any:
-    """Solve a tile; return the new `local` and `factor` and whether every state is finite."""
+    """Solve a tile; return the new `local` and `factor` and whether they and every state are finite."""
     number = Lanes(tile.storage, 1).value
 
     def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
@@ -34,6 +34,8 @@ def scan_tile(typingctx: Any, tile: Any, a: Any, u: Any, x: Any, entry: Any, loc
             results[part], checks = finish(r, sub, [entering] * CHUNK, checks)
             total = r.lane(sub.total, last)
             local, factor = r.fma(total, local, r.lane(sub.reached, last)), b.fmul(factor, total)
+        # Both can overflow behind the last state that needs them, and would spoil the next tile.
+        checks = r.fma(r.splat(local), r.zero, r.fma(r.splat(factor), r.zero, checks))
         finite = write(r, tile, x, results, checks)
         return context.make_tuple(b, signature.return_type, (local, factor, finite))
 
@@ -44,7 +46,7 @@ def scan_tile(typingctx: Any, tile: Any, a: Any, u: Any, x: Any, entry: Any, loc
 
 @operation
 def scan_totals(typingctx: Any, tile: Any, a: Any, u: Any, local: Any, factor: Any) -> Any:
-    """Return what `scan_tile` would, without the states; finite speaks of the totals of the chunks."""
+    """Return what `scan_tile` would, without the states; finite speaks of the totals of the chunks and of the tile."""
     number = Lanes(tile.storage, 1).value
 
     def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
@@ -56,6 +58,7 @@ def scan_totals(typingctx: Any, tile: Any, a: Any, u: Any, local: Any, factor: A
             checks = r.fma(sub.total, r.zero, r.fma(sub.reached, r.zero, checks))
             total = r.lane(sub.total, last)
             local, factor = r.fma(total, local, r.lane(sub.reached, last)), b.fmul(factor, total)
+        checks = r.fma(r.splat(local), r.zero, r.fma(r.splat(factor), r.zero, checks))
         return context.make_tuple(b, signature.return_type, (local, factor, r.all_finite(checks)))
 
     address = types.int64
@@ -84,8 +87,8 @@ def jagged_tile(typingctx: Any, tile: Any, a: Any, u: Any, x: Any, before: Any) 
             )
             results[part], checks = finish(r, sub, [entering] * CHUNK, checks)
             previous = sub.reached
-        finite = write(r, tile, x, results, checks)
         reached = r.lane(previous, tile.lane(tile.count - 1))
+        finite = write(r, tile, x, results, r.fma(r.splat(reached), r.zero, checks))
         return context.make_tuple(b, signature.return_type, (reached, finite))
 
     address = types.int64
