@@ -15,26 +15,11 @@ is the page brent_kung of the documents.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
+from recfact.algorithms import down_sweep, up_sweep
 from recfact.factorizations.factor_chain import Factor, FactorChain, as_slice, working_copy
 from recfact.factorizations.operator import as_coefficients
-
-
-def up_sweep(n: int) -> Iterator[tuple[range, int]]:
-    """Yield the rows that change, counted from 0, and the lag of every stage of the up-sweep."""
-    lag = 1
-    while 2 * lag <= n:
-        yield range(2 * lag - 1, n, 2 * lag), lag
-        lag *= 2
-
-
-def down_sweep(n: int) -> Iterator[tuple[range, int]]:
-    """Yield the rows that change, counted from 0, and the lag of every stage of the down-sweep."""
-    for _, lag in reversed(list(up_sweep(n))):
-        if 3 * lag <= n:
-            yield range(3 * lag - 1, n, 2 * lag), lag
 
 
 class BrentKung(FactorChain):

@@ -20,9 +20,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 
+from recfact.algorithms import doubling, down_sweep, up_sweep
 from recfact.checks import positive_integer
-from recfact.factorizations.brent_kung import down_sweep, up_sweep
-from recfact.factorizations.kogge_stone import doubling
 
 
 @dataclass(frozen=True, slots=True)

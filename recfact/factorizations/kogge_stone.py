@@ -7,19 +7,11 @@ diagonal f, and squaring it is elementwise: f[i] <- f[i] f[i-s].
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
+from recfact.algorithms import doubling
 from recfact.factorizations.factor_chain import Factor, FactorChain, working_copy
 from recfact.factorizations.operator import as_coefficients
-
-
-def doubling(n: int) -> Iterator[tuple[range, int]]:
-    """Yield the rows that change and the lag, 1, 2, 4, ... < n, of every stage."""
-    lag = 1
-    while lag < n:
-        yield range(lag, n), lag
-        lag *= 2
 
 
 class KoggeStone(FactorChain):

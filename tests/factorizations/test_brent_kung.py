@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from market import coefficients, fractions, inputs, literal_matrix
 
+from recfact.algorithms import down_sweep, up_sweep
 from recfact.factorizations import BrentKung
-from recfact.factorizations.brent_kung import down_sweep, up_sweep
 from recfact.factorizations.factor_chain import Work
 
 
