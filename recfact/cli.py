@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -230,26 +229,38 @@ def plot(
     )
 
 
-@app.command(epilog="Example: recfact bench --markdown")
+@app.command(epilog="Example: recfact bench --plot growth.svg")
 def bench(
     smoke: Annotated[bool, typer.Option("--smoke", help="Small sizes: does everything run?")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
+    picture: Annotated[
+        Path | None, typer.Option("--plot", metavar="FILE", help="Draw how time grows with length: .png or .svg.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Measure the speed of recfact against the speed of memory and against its peers, on this machine."""
-    from recfact.report.tables import rows_markdown, rows_table, to_json
+    """Measure the speed of recfact against the speed of memory and against its peers, on this machine.
+
+    Takes about three minutes and 1 GiB of memory, and wants a machine with nothing else to do.
+    """
+    from recfact.bench import display, run
+    from recfact.report.files import check_destination
+    from recfact.report.style import PICTURE_SUFFIXES, save
+    from recfact.report.tables import to_json
 
     if markdown and as_json:
         raise typer.BadParameter("--markdown and --json exclude each other")
-    run: Callable[..., list[dict[str, Any]]] = import_module("recfact.bench").run
-    with progress(None, as_json) as step:
-        rows = run(smoke=smoke, step=step)
+    if picture:
+        check_destination(picture, PICTURE_SUFFIXES)
+    with progress(run.steps(), quiet=False) as step:
+        record = run.run(run.SMOKE if smoke else run.FULL, step)
     if as_json:
-        typer.echo(to_json(rows))
+        typer.echo(to_json(record.as_dict()))
     elif markdown:
-        typer.echo(rows_markdown(rows))
+        typer.echo(display.markdown(record))
     else:
-        show(rows_table(rows))
+        show(display.text(record))
+    if picture:
+        save(display.growth_figure(record), picture)
 
 
 def read_problem(a: str | None, u: str | None, dt: str | None, tau: float | None, pick: str | None) -> Problem:

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -225,25 +224,6 @@ def test_plot_as_json_and_its_refusals():
 
 def test_pictures_are_those_of_the_gallery():
     assert [picture.value for picture in Picture] == list(PICTURES)
-
-
-def test_bench_shows_the_rows_of_the_benchmarks(monkeypatch):
-    rows = [{"case": "float32 | n = 2^10", "ratio": 1.25}, {"case": "reversed", "ratio": float("nan")}]
-    asked = []
-
-    def fake(*, smoke, step):
-        asked.append(smoke)
-        step("float32")
-        return rows
-
-    module = ModuleType("recfact.bench")
-    module.run = fake
-    monkeypatch.setitem(sys.modules, "recfact.bench", module)
-    assert "1.25" in run("bench", "--smoke").stdout
-    assert r"| float32 \| n = 2^10 | 1.25 |" in run("bench", "--markdown").stdout
-    assert json.loads(run("bench", "--json").stdout) == [rows[0], {"case": "reversed", "ratio": None}]
-    assert asked == [True, False, False]
-    run("bench", "--json", "--markdown", code=2)
 
 
 def test_in_a_process_json_is_alone_on_standard_output():

@@ -1,0 +1,159 @@
+"""Run the benchmarks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from recfact import __version__
+from recfact.bench import machine
+from recfact.bench.cases import MULTIPLY, Array, Case, all_cases, inputs, short_call
+from recfact.bench.child import import_seconds
+from recfact.bench.growth import Growth, measure_growth
+from recfact.bench.memory import largest_extra
+from recfact.bench.peers import PEERS
+from recfact.bench.record import Record, Row
+from recfact.bench.timing import Effort, Quartiles, compare, interleave
+from recfact.solve import solve
+
+Step = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Sizes, and how long to measure.
+
+    Parameters
+    ----------
+    numbers : int
+        Numbers in each array.
+    lengths : tuple of int
+        Lengths of sequences at which growth is measured.
+    cases, growth, peers : Effort
+        For the cases, for each length, and for the peers, which are slow.
+    imports : int
+        Fresh processes that import recfact.
+    """
+
+    numbers: int
+    lengths: tuple[int, ...]
+    cases: Effort
+    growth: Effort
+    peers: Effort
+    imports: int
+
+
+FULL = Plan(
+    numbers=1 << 24,
+    lengths=tuple(1 << k for k in range(10, 27)),
+    cases=Effort(seconds=2.5, least=9, most=41, pause=0.01),
+    growth=Effort(seconds=0.8, least=5, most=21, pause=0.005),
+    peers=Effort(seconds=2.5, least=3, most=21, pause=0.01),
+    imports=9,
+)
+
+_ONCE = Effort(seconds=0, least=1, most=1, pause=0)
+
+SMOKE = Plan(1 << 16, tuple(1 << k for k in range(10, 15)), cases=_ONCE, growth=_ONCE, peers=_ONCE, imports=1)
+
+
+def steps() -> int:
+    """Return how often a run says what comes next."""
+    return len(list(all_cases())) + len(PEERS) + 4
+
+
+def run(plan: Plan, step: Step) -> Record:
+    """Run the benchmarks.
+
+    Parameters
+    ----------
+    plan : Plan
+        `FULL`, which takes about three minutes and 1 GiB, or `SMOKE`, which only shows that all runs.
+    step : callable
+        Is told what comes next.
+    """
+    skipped: dict[str, str] = {}
+    rows = [*measure_cases(plan, step, skipped), *measure_calls(plan, step, skipped)]
+    step("growth with the length")
+    growth = measure_growth(plan.lengths, plan.growth)
+    # Last, because libraries that are imported here leave threads behind.
+    rows += [growth_row(growth), *measure_peers(plan, step, skipped)]
+    today = datetime.now(UTC).date().isoformat()
+    return Record(__version__, today, plan is SMOKE, machine.describe(), tuple(rows), growth, skipped)
+
+
+def measure_cases(plan: Plan, step: Step, skipped: dict[str, str]) -> Iterator[Row]:
+    """Time the cases whose figures are ratios."""
+    available = machine.cores()
+    for case in all_cases():
+        step(case.name)
+        if case.cores > available:
+            skipped[case.name] = f"needs {case.cores} processors, and this process may use {available}"
+            continue
+        yield measure_case(case, plan)
+
+
+def measure_case(case: Case, plan: Plan) -> Row:
+    """Time one case; its arrays are gone afterwards."""
+    return Row.ratio(case.name, case.against, compare(*case.make(plan.numbers), plan.cases), case.at_most)
+
+
+def measure_calls(plan: Plan, step: Step, skipped: dict[str, str]) -> Iterator[Row]:
+    """Measure what a call costs beside its speed: time before it starts, and memory."""
+    step("a short call")
+    times = Quartiles.of([1e6 * seconds for (seconds,) in interleave((short_call(),), plan.cases)])
+    yield Row("one call with n = 1000, float32", "", "µs", times, 10)
+
+    step("import")
+    import_seconds("recfact")  # reads the files from disk
+    rounds = [(import_seconds("recfact"), import_seconds("numpy")) for _ in range(plan.imports)]
+    ours, numpys = (Quartiles.of(sample) for sample in zip(*rounds, strict=True))
+    yield Row("import recfact", f"of which import numpy takes {numpys.median:.2f} s", "s", ours, 0.35)
+
+    step("extra memory")
+    name = "memory beyond inputs and output"
+    if Path("/proc/self/clear_refs").exists():
+        worst, extra = largest_extra(plan.numbers)
+        yield Row.amount(name, f"the most of all cases above: {worst}", "MiB", extra, 4)
+    else:
+        skipped[name] = "only Linux tells a process the peak of its memory from now on"
+
+
+def growth_row(growth: Growth) -> Row:
+    """Make the line that says how time grows."""
+    solve, multiply = growth.exponents()
+    first, last = (n.bit_length() - 1 for n in (growth.fitted_from, growth.numbers[-1]))
+    case = f"growth of time from n = 2^{first} to 2^{last}, float32"
+    return Row.amount(case, f"np.multiply: n^{multiply:.2f}", "power", solve)
+
+
+def measure_peers(plan: Plan, step: Step, skipped: dict[str, str]) -> Iterator[Row]:
+    """Time the peers that are installed."""
+    a, u, x = inputs((plan.numbers,))
+    multiply = partial(np.multiply, a, u, out=x)
+    same = np.full_like(a, 0.9)
+    for peer in PEERS:
+        step(peer.name)
+        coefficients = same if peer.constant else a
+        try:
+            call = peer.make(coefficients, u)
+        except ImportError as error:
+            skipped[peer.name] = f"{error}"
+            continue
+        difference = largest_difference(call, coefficients, u)
+        found = compare(call, multiply, plan.peers)
+        yield Row.ratio(f"peer: {peer.name}, float32", MULTIPLY, found, difference=difference)
+
+
+def largest_difference(call: Callable[[], Any], a: Array, u: Array) -> float:
+    """Return the largest difference of a peer's states from recfact's, relative to the largest state."""
+    states = solve(a, u)
+    largest = float(np.abs(states).max())
+    states -= np.asarray(call()).reshape(-1)
+    return float(np.abs(states).max()) / largest
