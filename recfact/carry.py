@@ -90,4 +90,4 @@ def plain_solver(run: Run, window: Window, x0: Array | None) -> Solver:
         case Uniform(lags):
             return RecentSteps(run, x0, lags, 1)
         case Jagged(block, terms):
-            return RecentSteps(run, x0, block, terms)
+            return RecentSteps(run, x0, block * (terms + 1), min(terms, 1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -127,7 +128,8 @@ class Stream:
         # The halves are computed in float32, so that what passes from piece to piece isn't rounded.
         self.held.append((a.astype(accumulator(dtype)), u.astype(accumulator(dtype))))
         # Until there are so many steps, `solve` may take another path for many sequences that lie in memory in time.
-        enough = np.prod(shape) == 1 or time < len(shape) or sum(len(u) for _, u in self.held) >= 64
+        single, in_time = prod(shape) == 1, prod(shape[time:]) == 1
+        enough = single or not in_time or sum(len(u) for _, u in self.held) >= 64
         if self.solver or enough:
             yield from self.release()
 
@@ -147,5 +149,6 @@ class Stream:
         if accumulator(dtype) in COMPUTED:
             from recfact.cpu.stream import solver
 
-            return solver(accumulator(dtype), self.window, self.threads, self.x0, shape, time == len(shape), steps)
+            in_time = prod(shape[time:]) == 1
+            return solver(accumulator(dtype), self.window, self.threads, self.x0, shape, in_time, steps)
         return plain_solver(partial(algorithms.run, "sequential", window=self.window), self.window, self.x0)

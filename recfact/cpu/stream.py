@@ -97,7 +97,7 @@ def solver(
     channels_shape : tuple of int
         The shape without time.
     time_last : bool
-        Whether time is the last axis, so that its steps lie next to each other.
+        Whether time is the last axis longer than 1, so that its steps lie next to each other.
     steps : int
         How many steps there are at least.
     """
