@@ -131,7 +131,7 @@ def run(name: str, a: Array, u: Array, x0: Array | None = None, *, window: Windo
     """
     if x0 is not None and len(u):
         u = u.copy()
-        u[0] = (a[0] * x0 + u[0]).astype(u.dtype)
+        u[0] = a[0] * x0[()] + u[0]
     if name == "sequential":
         if isinstance(window, Full):
             return backward(a, u) if reverse else forward(a, u)

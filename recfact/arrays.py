@@ -185,8 +185,25 @@ def as_operands(a: Any, u: Any) -> tuple[Array, Array, np.dtype[Any]]:
     dtype = result_dtype(
         *(given if type(given) in scalars else array for given, array in zip((a, u), arrays, strict=True))
     )
-    a, u = (array if array.dtype == dtype else array.astype(dtype) for array in arrays)
+    a, u = (_converted(array, dtype, name) for array, name in zip(arrays, "au", strict=True))
+    if dtype.kind == "O" and a.size and u.size:
+        try:
+            a.flat[0] * u.flat[0] + u.flat[0]
+        except TypeError as error:
+            raise DTypeError(
+                f"a and u must be arrays of numbers that multiply and add, got {_short(a.flat[0])} and "
+                f"{_short(u.flat[0])} in them"
+            ) from error
     return a, u, dtype
+
+
+def _converted(array: Array, dtype: np.dtype[Any], name: str) -> Array:
+    if array.dtype == dtype:
+        return array
+    try:
+        return array.astype(dtype)
+    except OverflowError as error:
+        raise DTypeError(f"{name} must hold numbers that fit into {dtype}, got {_short(array.flat[0])}") from error
 
 
 def initial_state(x0: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
@@ -215,9 +232,21 @@ def check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], tensors: b
         raise ShapeError(f"out must have shape {shape} and dtype {dtype}, got shape {x.shape} and dtype {x.dtype}")
     if not x.flags.writeable:
         raise OptionError("out must be writable, got a read-only array; pass a copy")
-    if x.size and any(stride == 0 and length > 1 for stride, length in zip(x.strides, x.shape, strict=True)):
-        raise OptionError("out must have a place for each number, got a broadcast array; pass a copy")
+    if x.size and _overlaps_itself(x):
+        raise OptionError(
+            "out must have a place of its own for each number, got a broadcast or overlapping view; pass a copy"
+        )
     return x
+
+
+def _overlaps_itself(x: Array) -> bool:
+    """Return whether an axis of an array steps back into what the denser axes span."""
+    span = x.itemsize
+    for step, length in sorted((abs(stride), length) for stride, length in zip(x.strides, x.shape, strict=True)):
+        if length > 1 and step < span:
+            return True
+        span += step * (length - 1)
+    return False
 
 
 def check_overlap(x: Array, a: Array, u: Array) -> None:

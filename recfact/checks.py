@@ -3,6 +3,8 @@
 from operator import index
 from typing import Any
 
+import numpy as np
+
 from recfact.errors import OptionError
 
 
@@ -38,6 +40,19 @@ def positive_integer(value: Any, name: str, least: int = 1) -> int:
     if number < least:
         raise OptionError(f"{name} must be at least {least}, got {number}")
     return number
+
+
+def boolean(value: Any, name: str) -> bool:
+    """Return `value` as a Python bool.
+
+    Raises
+    ------
+    TypeError
+        If `value` is neither True nor False.
+    """
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    raise TypeError(f"{name} must be True or False, got {value!r} of type {type(value).__name__}")
 
 
 def choice(value: Any, name: str, choices: tuple[str, ...]) -> str:

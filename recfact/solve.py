@@ -19,7 +19,7 @@ from recfact.arrays import (
     library_of,
     to_torch,
 )
-from recfact.checks import choice, positive_integer
+from recfact.checks import boolean, choice, positive_integer
 from recfact.errors import OptionError
 from recfact.windows import Full, Window, check_window
 
@@ -100,6 +100,7 @@ def solve(
         choice(algorithm, "algorithm", ("auto", *algorithms.NAMES))
     if threads is not None:
         threads = positive_integer(threads, "threads")
+    reverse = boolean(reverse, "reverse")
     tensors = "torch" in {library_of(a), library_of(u)}
     a, u, dtype = as_operands(a, u)
     shape = broadcast_shape(a, u)
@@ -115,7 +116,7 @@ def solve(
         check_overlap(x, a, u)
     else:
         x = np.empty(shape, dtype)
-    solve_numpy(a, u, x, state, axis, bool(reverse), window, algorithm, threads)
+    solve_numpy(a, u, x, state, axis, reverse, window, algorithm, threads)
     if out is not None:
         return out
     return to_torch(x) if tensors else x

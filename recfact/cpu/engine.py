@@ -12,6 +12,9 @@ from recfact.cpu import channels, rows
 from recfact.cpu.channels import Array
 from recfact.windows import Jagged, Uniform, Window
 
+# No machine gains from more, and a slip of the caller mustn't start them.
+MOST_THREADS = 256
+
 
 def solve_into(
     a: Array, u: Array, x: Array, x0: Array | None, *, reverse: bool, window: Window, threads: int | None
@@ -46,7 +49,7 @@ def solve_into(
 def thread_count(threads: int | None, numbers: int) -> int:
     """Return how many threads to use: if the caller doesn't say, all processors of the process where it is worth it."""
     if threads is not None:
-        return threads
+        return min(threads, MOST_THREADS)
     if numbers < channels.WORTH_THREADS:
         return 1
     if hasattr(os, "sched_getaffinity"):
