@@ -66,7 +66,7 @@ def all_cases() -> Iterator[Case]:
     for dtype in ("float16", "bfloat16"):
         yield Case(f"one sequence, {dtype}", 1.0, "solve in float32", partial(halves, dtype))
     for name, decaying in {"decaying": True, "all |a| = 1": False}.items():
-        against = f"{MULTIPLY}, split over two threads"
+        against = "np.multiply split over two threads"
         yield Case(f"two threads, {name}, float32", 1.25, against, partial(two_threads, decaying), cores=2)
 
 

@@ -93,9 +93,9 @@ def associative_scan(a: Array, u: Array) -> Solver:
 
 
 PEERS = (
-    Peer("scipy.signal.lfilter, one constant a", lfilter, constant=True),
+    Peer("scipy lfilter, constant a", lfilter, constant=True),
     Peer("LAPACK tbtrs", tbtrs),
-    Peer("scipy.linalg.solve_banded", solve_banded),
-    Peer("torchlpc.sample_wise_lpc", torchlpc),
-    Peer("jax.lax.associative_scan", associative_scan),
+    Peer("scipy solve_banded", solve_banded),
+    Peer("torchlpc", torchlpc),
+    Peer("JAX associative_scan", associative_scan),
 )

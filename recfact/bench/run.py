@@ -114,13 +114,13 @@ def measure_calls(plan: Plan, step: Step, skipped: dict[str, str]) -> Iterator[R
     import_seconds("recfact")  # reads the files from disk
     rounds = [(import_seconds("recfact"), import_seconds("numpy")) for _ in range(plan.imports)]
     ours, numpys = (Quartiles.of(sample) for sample in zip(*rounds, strict=True))
-    yield Row("import recfact", f"of which import numpy takes {numpys.median:.2f} s", "s", ours, 0.35)
+    yield Row("import recfact", f"of which numpy takes {numpys.median:.2f} s", "s", ours, 0.35)
 
     step("extra memory")
     name = "memory beyond inputs and output"
     if Path("/proc/self/clear_refs").exists():
         worst, extra = largest_extra(plan.numbers)
-        yield Row.amount(name, f"the most of all cases above: {worst}", "MiB", extra, 4)
+        yield Row.amount(name, f"the most: {worst}", "MiB", extra, 4)
     else:
         skipped[name] = "only Linux tells a process the peak of its memory from now on"
 
@@ -129,7 +129,7 @@ def growth_row(growth: Growth) -> Row:
     """Make the line that says how time grows."""
     solve, multiply = growth.exponents()
     first, last = (n.bit_length() - 1 for n in (growth.fitted_from, growth.numbers[-1]))
-    case = f"growth of time from n = 2^{first} to 2^{last}, float32"
+    case = f"growth of time, n = 2^{first} to 2^{last}, float32"
     return Row.amount(case, f"np.multiply: n^{multiply:.2f}", "power", solve)
 
 
@@ -144,7 +144,7 @@ def measure_peers(plan: Plan, step: Step, skipped: dict[str, str]) -> Iterator[R
         try:
             call = peer.make(coefficients, u)
         except ImportError as error:
-            skipped[peer.name] = f"{error}"
+            skipped[peer.name] = f"{error}; pip install 'recfact[bench]' brings it"
             continue
         difference = largest_difference(call, coefficients, u)
         found = compare(call, multiply, plan.peers)

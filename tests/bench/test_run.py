@@ -1,0 +1,96 @@
+"""The command `recfact bench`."""
+
+import json
+import platform
+
+import pytest
+from records import sample_record
+from typer.testing import CliRunner
+
+from recfact.bench import machine, run
+from recfact.bench.cases import all_cases
+from recfact.bench.peers import PEERS
+from recfact.bench.record import Record
+from recfact.bench.timing import Comparison, Quartiles
+from recfact.cli import app
+
+STUBS = {
+    "measure_growth": lambda lengths, effort: sample_record().growth,
+    "measure_case": lambda case, plan: sample_record().rows[0],
+    "import_seconds": lambda module: 0.1,
+    "largest_extra": lambda numbers: ("one sequence", 0.1),
+    "interleave": lambda calls, effort: [(1e-6,)],
+    "compare": lambda ours, baseline, effort: Comparison(*[Quartiles(1.0, 2.0, 3.0)] * 3),
+    "largest_difference": lambda call, a, u: 0.0,
+}
+
+
+def command(*arguments, code=0):
+    result = CliRunner().invoke(app, ["bench", *map(str, arguments)])
+    assert result.exit_code == code, result.output
+    return result
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_smoke_run_measures_or_names_everything(tmp_path):
+    picture = tmp_path / "growth.svg"
+    made = command("--smoke", "--json", "--plot", picture)
+    record = Record.from_dict(json.loads(made.stdout))
+    assert record.smoke
+    measured = [row.case for row in record.rows]
+    for case in all_cases():
+        assert (case.name in measured) != (case.name in record.skipped)
+    for peer in PEERS:
+        assert (f"peer: {peer.name}, float32" in measured) != (peer.name in record.skipped)
+    rows = {row.case: row for row in record.rows}
+    assert rows["one call with n = 1000, float32"].at_most == 10
+    assert rows["import recfact"].at_most == 0.35
+    assert all(row.measured.median > 0 for row in record.rows if row.unit != "power")
+    # Both are backward stable, so nothing but rounding can be between them.
+    assert all(row.difference < 1e-5 for row in record.rows if row.difference is not None)
+    assert record.growth.numbers == run.SMOKE.lengths
+    assert picture.read_bytes().startswith(b"<?xml")
+
+
+def test_what_comes_next_is_said_as_often_as_announced(monkeypatch):
+    said = []
+    for name, stub in STUBS.items():
+        monkeypatch.setattr(run, name, stub)
+    record = run.run(run.SMOKE, said.append)
+    assert len(said) == run.steps()
+    assert len(record.rows) + len(record.skipped) == run.steps()
+
+
+def test_formats_show_the_record(monkeypatch, tmp_path):
+    asked = []
+    monkeypatch.setattr(run, "run", lambda plan, step: asked.append(plan) or sample_record())
+    assert "Abacus 9" in command().stdout
+    assert r"| one \| sequence | 1.25x |" in command("--markdown").stdout
+    assert Record.from_dict(json.loads(command("--json").stdout)) == sample_record()
+    command("--smoke", "--plot", tmp_path / "growth.png")
+    assert (tmp_path / "growth.png").read_bytes().startswith(b"\x89PNG")
+    assert asked == [run.FULL] * 3 + [run.SMOKE]
+
+
+def test_what_cannot_work_is_said_before_anything_is_measured(monkeypatch, tmp_path):
+    monkeypatch.setattr(run, "run", lambda plan, step: pytest.fail("measured"))
+    command("--json", "--markdown", code=2)
+    command("--plot", tmp_path / "growth.gif", code=2)
+    command("--plot", tmp_path / "nowhere" / "growth.svg", code=1)
+
+
+def test_two_threads_are_left_out_on_one_processor(monkeypatch):
+    monkeypatch.setattr(machine, "cores", lambda: 1)
+    monkeypatch.setattr(run, "measure_case", STUBS["measure_case"])
+    skipped = {}
+    list(run.measure_cases(run.SMOKE, lambda what: None, skipped))
+    assert skipped
+    assert all(name.startswith("two threads") for name in skipped)
+    assert set(skipped.values()) == {"needs 2 processors, and this process may use 1"}
+
+
+def test_the_machine_is_described_without_its_name():
+    found = machine.describe()
+    assert found["cores"] >= 1
+    assert found["packages"].keys() >= {"numpy", "scipy", "numba"}
+    assert not platform.node() or platform.node() not in json.dumps(found).split()
