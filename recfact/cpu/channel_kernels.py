@@ -42,17 +42,33 @@ def place(strides: Strides, step: int, group: int, channel: int) -> int:
 
 
 @helper
+def vectors(lanes: Any, channels: int) -> int:
+    """Return the number of vectors that cover the channels of a group; the last one may overlap the one before it."""
+    count: int = -(-channels // width(lanes))
+    return count
+
+
+@helper
+def overlapped(lanes: Any, u: int, u_at: int, u_lane: int, channels: int) -> Any:
+    """Return the inputs of the last vector if it overlaps another one, whose states may overwrite them, or anything."""
+    value = load_shared(lanes, u, u_at)
+    if channels % width(lanes):
+        value = load(lanes, u, u_at + (channels - width(lanes)) * u_lane)
+    return value
+
+
+@helper
 def begin(
     lanes: Any, u: int, x: int, us: Strides, xs: Strides, groups: int, channels: int, state: int, states: int
 ) -> None:
     """Take the first step, which no state enters: every state is the input."""
     kept = accumulator(lanes)
-    count = -(-channels // width(lanes))
+    count = vectors(lanes, channels)
     for h in range(groups):
-        last = load(lanes, u, place(us, 0, h, channels - width(lanes)))
+        last = overlapped(lanes, u, place(us, 0, h, 0), us.lane, channels)
         for v in range(count):
             channel = min(v * width(lanes), channels - width(lanes))
-            value = last if v == count - 1 else load(lanes, u, place(us, 0, h, channel))
+            value = last if channel < v * width(lanes) else load(lanes, u, place(us, 0, h, channel))
             store(lanes, x, place(xs, 0, h, channel), value)
             for j in range(states):
                 store(kept, state, ((j * groups + h) * count + v) * size(kept), value)
@@ -64,7 +80,7 @@ def enter(
 ) -> None:
     """Fill all states with the initial one."""
     one = accumulator(single(lanes))
-    count = -(-channels // width(lanes))
+    count = vectors(lanes, channels)
     for j in range(states):
         for h in range(groups):
             for v in range(count):
@@ -75,7 +91,79 @@ def enter(
 
 
 @helper
-def advance(
+def narrow(
+    lanes: Any,
+    a: int,
+    u: int,
+    x: int,
+    as_: Strides,
+    us: Strides,
+    xs: Strides,
+    steps: int,
+    channels: int,
+    state: int,
+) -> None:
+    """Take `steps` steps with one state of channels that fill one vector, or two; the state stays in registers."""
+    kept = accumulator(lanes)
+    edge = channels - width(lanes)
+    value, other = load(kept, state, 0), load(kept, state, size(kept) if edge else 0)
+    for i in range(steps):
+        common = load_shared(lanes, a, i * as_.time)
+        last = load(lanes, u, place(us, i, 0, edge))
+        factor = common if as_.lane == 0 else load(lanes, a, i * as_.time)
+        value = fma(lanes, factor, value, load(lanes, u, i * us.time))
+        store(lanes, x, i * xs.time, value)
+        if edge:
+            factor = common if as_.lane == 0 else load(lanes, a, place(as_, i, 0, edge))
+            other = fma(lanes, factor, other, last)
+            store(lanes, x, place(xs, i, 0, edge), other)
+    store(kept, state, 0, value)
+    if edge:
+        store(kept, state, size(kept), other)
+
+
+@helper
+def wide(
+    lanes: Any,
+    a: int,
+    u: int,
+    x: int,
+    as_: Strides,
+    us: Strides,
+    xs: Strides,
+    steps: int,
+    groups: int,
+    channels: int,
+    state: int,
+) -> None:
+    """Take `steps` steps with one state of each channel."""
+    kept = accumulator(lanes)
+    whole = channels // width(lanes)
+    edge = channels - width(lanes)
+    a_step, u_step, x_step = width(lanes) * as_.lane, width(lanes) * us.lane, width(lanes) * xs.lane
+    for i in range(steps):
+        at = state
+        for h in range(groups):
+            a_at, u_at, x_at = place(as_, i, h, 0), place(us, i, h, 0), place(xs, i, h, 0)
+            common = load_shared(lanes, a, a_at)
+            last = overlapped(lanes, u, u_at, us.lane, channels)
+            for v in range(whole):
+                factor = common if as_.lane == 0 else load(lanes, a, a_at + v * a_step)
+                value = load(lanes, u, u_at + v * u_step)
+                value = fma(lanes, factor, load(kept, at, v * size(kept)), value)
+                store(kept, at, v * size(kept), value)
+                store(lanes, x, x_at + v * x_step, value)
+            at += whole * size(kept)
+            if channels % width(lanes):
+                factor = common if as_.lane == 0 else load(lanes, a, a_at + edge * as_.lane)
+                value = fma(lanes, factor, load(kept, at, 0), last)
+                store(kept, at, 0, value)
+                store(lanes, x, x_at + edge * xs.lane, value)
+                at += size(kept)
+
+
+@helper
+def several(
     lanes: Any,
     a: int,
     u: int,
@@ -91,47 +179,24 @@ def advance(
     oldest: int,
     fresh: int,
 ) -> None:
-    """Take `steps` steps; the state number `fresh`, if it isn't negative, starts anew at the first of them."""
+    """Take `steps` steps with all states; the state number `fresh` starts anew at the first of them."""
     kept = accumulator(lanes)
-    count = -(-channels // width(lanes))
-    if states == 1 and groups == 1 and count <= 2 and fresh < 0:
-        edge = channels - width(lanes)
-        value = load(kept, state, 0)
-        other = load(kept, state, (count - 1) * size(kept))
-        for i in range(steps):
-            common = load_shared(lanes, a, i * as_.time)
-            last = load(lanes, u, place(us, i, 0, edge))
-            value = fma(
-                lanes, common if as_.lane == 0 else load(lanes, a, i * as_.time), value, load(lanes, u, i * us.time)
-            )
-            store(lanes, x, i * xs.time, value)
-            if count == 2:
-                other = fma(lanes, common if as_.lane == 0 else load(lanes, a, place(as_, i, 0, edge)), other, last)
-                store(lanes, x, place(xs, i, 0, edge), other)
-        store(kept, state, 0, value)
-        if count == 2:
-            store(kept, state, size(kept), other)
-        return
+    count = vectors(lanes, channels)
     for i in range(steps):
         for h in range(groups):
             common = load_shared(lanes, a, place(as_, i, h, 0))
-            last = load(lanes, u, place(us, i, h, channels - width(lanes)))
+            last = overlapped(lanes, u, place(us, i, h, 0), us.lane, channels)
             for v in range(count):
                 channel = min(v * width(lanes), channels - width(lanes))
                 factor = common if as_.lane == 0 else load(lanes, a, place(as_, i, h, channel))
-                value = last if v == count - 1 else load(lanes, u, place(us, i, h, channel))
+                value = last if channel < v * width(lanes) else load(lanes, u, place(us, i, h, channel))
                 at = (h * count + v) * size(kept)
-                if states == 1 and fresh < 0:
-                    value = fma(lanes, factor, load(kept, state, at), value)
-                    store(kept, state, at, value)
-                    store(lanes, x, place(xs, i, h, channel), value)
-                else:
-                    for j in range(states):
-                        reached = value if j == fresh else fma(lanes, factor, load(kept, state, at), value)
-                        store(kept, state, at, reached)
-                        if j == oldest:
-                            store(lanes, x, place(xs, i, h, channel), reached)
-                        at += groups * count * size(kept)
+                for j in range(states):
+                    reached = value if j == fresh else fma(lanes, factor, load(kept, state, at), value)
+                    store(kept, state, at, reached)
+                    if j == oldest:
+                        store(lanes, x, place(xs, i, h, channel), reached)
+                    at += groups * count * size(kept)
         fresh = -1
 
 
@@ -198,21 +263,16 @@ def follow(
                 fresh = turns % states
                 turns += 1
                 edge += block
-            taken = min(edge, steps) - done
-            advance(
-                lanes,
-                a + done * a_time,
-                u + done * u_time,
-                x + done * x_time,
-                as_,
-                us,
-                xs,
-                taken,
-                groups,
-                channels,
-                state,
-                states,
-                turns % states,
-                fresh,
-            )
+            stop = min(edge, steps)
+            a_at, u_at, x_at = a + done * a_time, u + done * u_time, x + done * x_time
+            if states > 1 or fresh >= 0:
+                taken = stop - done if states > 1 else 1
+                oldest = turns % states
+                several(lanes, a_at, u_at, x_at, as_, us, xs, taken, groups, channels, state, states, oldest, fresh)
+            else:
+                taken = stop - done
+                if groups == 1 and channels <= 2 * width(lanes):
+                    narrow(lanes, a_at, u_at, x_at, as_, us, xs, taken, channels, state)
+                else:
+                    wide(lanes, a_at, u_at, x_at, as_, us, xs, taken, groups, channels, state)
             done += taken

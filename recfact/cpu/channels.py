@@ -26,8 +26,10 @@ Array = np.ndarray[Any, Any]
 
 CACHE_LINE = 64
 
-# States of a problem, so that they stay in the second-level cache.
-ROOM = 1 << 15
+# Numbers in the scratch area of a problem: states that stay in the second-level cache, and what long windows keep, for
+# which rows of memory that aren't cut are worth more than a cache.
+ROOM = 1 << 16
+SLIDING_ROOM = 1 << 20
 
 # Channels to which rows are cut for threads at least: what memory fetches ahead in a shorter piece is lost.
 LEAST = 1 << 12
@@ -207,7 +209,7 @@ def tasks(
     slides = terms >= MOST_STATES
     overwrites = slides and starts[0] == starts[1]
     span = block * (terms + 1) if slides else terms + 1
-    room = max(WIDEST, ROOM // span // WIDEST * WIDEST)
+    room = max(WIDEST, (SLIDING_ROOM if slides else ROOM) // span // WIDEST * WIDEST)
     if threads > 1:
         room = min(room, max(LEAST, -(-x.size // n // (threads * WIDEST)) * WIDEST))
     number = accumulated(x.dtype)

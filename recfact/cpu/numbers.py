@@ -18,11 +18,12 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import NativeValue, intrinsic, models, register_model, unbox
 
+from recfact.cpu.halves import HALVES, I16, I32, narrow, splat, widen
+
 # The decorator of numba with a type that mypy can follow.
 operation: Callable[[Callable[..., Any]], Any] = intrinsic
 
-I8, I16, I32, I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
-HALVES = ("float16", "bfloat16")
+I8, I64 = ir.IntType(8), ir.IntType(64)
 BITS = {"float16": 16, "bfloat16": 16, "float32": 32, "complex64": 32, "float64": 64, "complex128": 64}
 
 
@@ -111,11 +112,6 @@ def call(builder: Any, name: str, *operands: Any) -> Any:
     return builder.call(function, operands)
 
 
-def splat(vector: ir.VectorType, number: Any) -> ir.Constant:
-    """Return the constant vector whose elements are all `number`."""
-    return ir.Constant(vector, [ir.Constant(vector.element, number)] * vector.count)
-
-
 def shuffle(builder: Any, vector: Any, indices: list[int]) -> Any:
     """Return the vector of the elements of `vector` at `indices`."""
     pattern = ir.Constant(ir.VectorType(I32, len(indices)), indices)
@@ -144,57 +140,6 @@ def from_vector(builder: Any, lanes: Lanes, vector: Any) -> Any:
     for i, part in enumerate(parts):
         pair = builder.insert_value(pair, part, i)
     return pair
-
-
-def widen(context: Any, builder: Any, storage: str, bits: Any) -> Any:
-    """Return a vector of halves, given as 16-bit integers, as float32; exact."""
-    floats = ir.VectorType(ir.FloatType(), bits.type.count)
-    wide = ir.VectorType(I32, bits.type.count)
-    if storage == "bfloat16":
-        return builder.bitcast(builder.shl(builder.zext(bits, wide), splat(wide, 16)), floats)
-    if has_float16(context):
-        return builder.fpext(builder.bitcast(bits, ir.VectorType(ir.HalfType(), bits.type.count)), floats)
-    word = builder.zext(bits, wide)
-    sign = builder.shl(builder.and_(word, splat(wide, 0x8000)), splat(wide, 16))
-    # The fields of float16 moved into those of float32 read 2^-112 of the number, but for inf and NaN.
-    moved = builder.shl(builder.and_(word, splat(wide, 0x7FFF)), splat(wide, 13))
-    number = builder.bitcast(builder.fmul(builder.bitcast(moved, floats), splat(floats, 2.0**112)), wide)
-    special = builder.icmp_unsigned(">=", moved, splat(wide, 0x0F800000))
-    number = builder.select(special, builder.or_(moved, splat(wide, 0x7F800000)), number)
-    return builder.bitcast(builder.or_(number, sign), floats)
-
-
-def narrow(context: Any, builder: Any, storage: str, floats: Any) -> Any:
-    """Return a vector of float32 rounded to halves, to nearest even, as 16-bit integers."""
-    halves = ir.VectorType(I16, floats.type.count)
-    wide = ir.VectorType(I32, floats.type.count)
-    word = builder.bitcast(floats, wide)
-    if storage == "bfloat16":
-        odd = builder.and_(builder.lshr(word, splat(wide, 16)), splat(wide, 1))
-        rounded = builder.add(word, builder.add(odd, splat(wide, 0x7FFF)))
-        quiet = builder.or_(word, splat(wide, 0x400000))
-        rounded = builder.select(builder.fcmp_unordered("uno", floats, floats), quiet, rounded)
-        return builder.trunc(builder.lshr(rounded, splat(wide, 16)), halves)
-    if has_float16(context):
-        return builder.bitcast(builder.fptrunc(floats, ir.VectorType(ir.HalfType(), floats.type.count)), halves)
-    sign = builder.lshr(builder.and_(word, splat(wide, 0x80000000)), splat(wide, 16))
-    size = builder.and_(word, splat(wide, 0x7FFFFFFF))
-    odd = builder.and_(builder.lshr(size, splat(wide, 13)), splat(wide, 1))
-    rebias = (15 - 127 << 23) + 0xFFF & 0xFFFFFFFF
-    normal = builder.lshr(builder.add(size, builder.add(odd, splat(wide, rebias))), splat(wide, 13))
-    # Adding 1/2 shifts a number below 2^-14 into the last bits of a float32, rounded to multiples of 2^-24.
-    tiny = builder.fadd(builder.bitcast(size, floats.type), splat(floats.type, 0.5))
-    tiny = builder.sub(builder.bitcast(tiny, wide), splat(wide, 0x3F000000))
-    nan = builder.icmp_unsigned(">", size, splat(wide, 0x7F800000))
-    special = builder.select(nan, splat(wide, 0x7E00), splat(wide, 0x7C00))
-    half = builder.select(builder.icmp_unsigned("<", size, splat(wide, 0x38800000)), tiny, normal)
-    half = builder.select(builder.icmp_unsigned(">=", size, splat(wide, 0x47800000)), special, half)
-    return builder.trunc(builder.or_(half, sign), halves)
-
-
-def has_float16(context: Any) -> bool:
-    """Return whether the processor that code is made for converts float16 itself."""
-    return "+f16c" in context.codegen().magic_tuple()[2]
 
 
 def pointer(builder: Any, kind: ir.Type, address: Any, offset: Any) -> Any:

@@ -14,7 +14,8 @@ from llvmlite import ir
 from numba.core import cgutils
 
 from recfact.cpu import numbers
-from recfact.cpu.numbers import HALVES, I16, I32, Lanes
+from recfact.cpu.halves import HALVES, I16, I32, narrow, splat, widen
+from recfact.cpu.numbers import Lanes
 
 VECTOR = 64  # bytes
 
@@ -40,8 +41,8 @@ class Registers:
         self.b = builder
         self.lanes = lanes
         self.count = lanes.count
-        self.zero = numbers.splat(lanes.vector, 0.0)
-        self.one = numbers.splat(lanes.vector, 1.0)
+        self.zero = splat(lanes.vector, 0.0)
+        self.one = splat(lanes.vector, 1.0)
 
     def splat(self, value: Any) -> Any:
         """Spread a scalar over a vector."""
@@ -118,13 +119,13 @@ class Registers:
         pointer = self.b.inttoptr(address, kind.as_pointer())
         got = self._call(name, kind, pointer, ir.Constant(I32, 1), mask, ir.Constant(kind, None))
         if self.lanes.storage in HALVES:
-            got = numbers.widen(self.context, self.b, self.lanes.storage, got)
+            got = widen(self.context, self.b, self.lanes.storage, got)
         return self.b.select(mask, got, fill)
 
     def store_masked(self, x: Any, address: Any, mask: Any) -> None:
         """Store the lanes of `mask` and leave the memory of the others untouched."""
         if self.lanes.storage in HALVES:
-            x = numbers.narrow(self.context, self.b, self.lanes.storage, x)
+            x = narrow(self.context, self.b, self.lanes.storage, x)
         name, kind = self._masked("store")
         pointer = self.b.inttoptr(address, kind.as_pointer())
         self._call(name, ir.VoidType(), x, pointer, ir.Constant(I32, 1), mask)

@@ -297,6 +297,7 @@ def test_threads_and_cuts_give_the_same_bits(rng, monkeypatch, window, shape, re
     monkeypatch.setattr(channels, "LEAST", 16)
     for room, batch, threads in ((32, 3, 1), (1 << 15, 1 << 16, 2), (64, 1 << 16, 3), (16, 2, 2)):
         monkeypatch.setattr(channels, "ROOM", room)
+        monkeypatch.setattr(channels, "SLIDING_ROOM", 12 * room)
         monkeypatch.setattr(channels, "BATCH", batch)
         assert_same(solve(a, u, None, reverse, window, threads), expected)
 
