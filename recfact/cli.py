@@ -240,7 +240,7 @@ def bench(
 ) -> None:
     """Measure the speed of recfact against the speed of memory and against its peers, on this machine.
 
-    Takes about three minutes and 1 GiB of memory, and wants a machine with nothing else to do.
+    Takes about two minutes and 1.5 GiB of memory, and wants a machine with nothing else to do.
     """
     from recfact.bench import display, run
     from recfact.report.files import check_destination

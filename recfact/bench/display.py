@@ -113,6 +113,7 @@ def growth_figure(record: Record) -> Figure:
         axes.plot(growth.numbers, nanoseconds, "o-", markersize=3, linewidth=1.2, color=colour, label=label)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:g}")
     axes.set_xlabel("n, steps of one float32 sequence")
     axes.set_ylabel("ns for each number")
     axes.set_title(f"one thread, {record.machine['processor']}")

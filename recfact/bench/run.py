@@ -52,7 +52,7 @@ class Plan:
 FULL = Plan(
     numbers=1 << 24,
     lengths=tuple(1 << k for k in range(10, 27)),
-    cases=Effort(seconds=2.5, least=9, most=41, pause=0.01),
+    cases=Effort(seconds=4, least=9, most=61, pause=0.01),
     growth=Effort(seconds=0.8, least=5, most=21, pause=0.005),
     peers=Effort(seconds=2.5, least=3, most=21, pause=0.01),
     imports=9,
@@ -74,7 +74,7 @@ def run(plan: Plan, step: Step) -> Record:
     Parameters
     ----------
     plan : Plan
-        `FULL`, which takes about three minutes and 1 GiB, or `SMOKE`, which only shows that all runs.
+        `FULL`, which takes about two minutes and 1.5 GiB, or `SMOKE`, which only shows that all runs.
     step : callable
         Is told what comes next.
     """

@@ -16,7 +16,7 @@ import numpy as np
 
 Call = Callable[[], Any]
 
-SHORTEST = 1e-3
+SHORTEST = 5e-3
 """Seconds that one run takes at least: shorter calls are repeated within it."""
 
 

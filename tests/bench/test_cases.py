@@ -10,11 +10,19 @@ from market import fractions, unit_roundoff
 
 from recfact.bench.cases import all_cases, short_call
 from recfact.recurrence import backward, forward, windowed
-from recfact.windows import Full
+from recfact.windows import Full, Jagged, Uniform
 
 CASES = {case.name: case for case in all_cases()}
 NUMBERS = 512
 each_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+
+
+OPTIONS = {
+    "reversed": {"reverse": True},
+    "with x0": {"x0": 1.0},
+    "Jagged(16)": {"window": Jagged(16)},
+    "Uniform(32)": {"window": Uniform(32)},
+}
 
 
 def exact(a, u, options):
@@ -60,6 +68,17 @@ def test_the_other_side_moves_the_same_arrays(case):
     x.fill(np.nan)
     baseline()
     np.testing.assert_array_equal(x, u if "copyto" in case.against else a * u)
+
+
+@each_case
+def test_options_and_figure_are_those_of_the_name(case):
+    named = [OPTIONS[part] for part in case.name.split(", ") if part in OPTIONS]
+    given = case.make(NUMBERS)[0].keywords
+    assert {key: given[key] for key in given if key not in ("out", "axis", "threads")} == (named[0] if named else {})
+    if "float16" in case.name or "bfloat16" in case.name:
+        assert case.at_most == 1.0
+    else:
+        assert case.at_most == (1.25 if named or "two threads" in case.name else 1.15)
 
 
 @each_case
