@@ -1,0 +1,139 @@
+"""The tiles and the kernels of rows, proved on symbols: what enters a state, and how often each term of it is rounded.
+
+The engine's own code runs on symbols (`interpreter`). A product of coefficients can only grow by its neighbour, and an
+input only enter a state once, so a result is right if it holds the terms of the window: that is a proof for all
+numbers, as far as nothing overflows or underflows. The roundings of each term are counted on the way, which proves the
+bound that the documentation states and other tests rely on:
+
+    |error of x_i| <= sum_j |L_ij| |u_j| gamma_N(i,j),  gamma_N = N u / (1 - N u),
+
+* N <= i - j + 7 for the whole recurrence in float32, i - j + 6 in float64. A product of m coefficients takes m - 1
+  roundings in any order, and the multiply-add that brings it to a state is the m-th. So all coefficients of a term
+  together account for i - j, and what comes on top are the sums in which it is the addend: entering its chunk (1),
+  the stages of Kogge and Stone that add nothing before it (4; 3 with 8 lanes), joining `local` (1), and forming the
+  true state, or the entry of the next segment (1). Afterwards only products reach it, however long the sequence is.
+* N <= i - j + 7 for jagged windows, whose states are such states of a shorter sequence.
+* N <= i - j + 7 for uniform windows up to a sub-tile. In longer ones the sums of a block are added up sub-tile by
+  sub-tile from its end, and each of those is one more addend: N <= i - j + 7 + lags / sub-tile.
+"""
+
+import numpy as np
+import pytest
+from interpreter import Floats, State, Symbols, interpreted
+
+import recfact as rf
+from recfact.cpu.rows import tile_for
+from recfact.recurrence import first_kept
+from recfact.windows import Full, Jagged, Uniform
+
+SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
+
+SHORT = [Uniform(4), Uniform(8), Uniform(16), Uniform(32), Uniform(64)]
+LONG = [Uniform(10), Uniform(100), Uniform(256), Uniform(300)]
+JAGGED = [Jagged(4), Jagged(16), Jagged(32), Jagged(64), Jagged(100), Jagged(256), Jagged(8, 0), Jagged(9, 3)]
+WINDOWS = [Full(), *SHORT, *LONG, *JAGGED]
+
+
+def solve_symbols(n, dtype=DOUBLE, window=Full(), reverse=False, initial=False, segment=256, threads=1, in_place=False):
+    """Return the states of n steps in the order of the steps, and of what they are terms."""
+    symbols = Symbols()
+    a, u = symbols.coefficients(n, dtype, reverse), symbols.inputs(n, dtype, reverse)
+    x0 = symbols.initial() if initial else None
+    with interpreted(symbols, segment):
+        x = rf.solve(a, u, x0=x0, reverse=reverse, window=window, threads=threads, out=u if in_place else None)
+    return [symbols.load(number) for number in x[:: -1 if reverse else 1]]
+
+
+def kept(i, n, window, reverse, initial):
+    """Return the inputs that a window lets into a state, by their steps."""
+    if not reverse:
+        first = first_kept(i, window)
+        return {*range(first, i + 1), *([-1] if initial and first == 0 else [])}
+    place = n - 1 - i
+    return {n - 1 - j for j in range(place, n) if first_kept(j, window) <= place}
+
+
+def extra_roundings(states):
+    """Return the most that the roundings of a term exceed the steps it passed."""
+    return max(count - (state.stop - j) for state in states for j, count in state.terms.items())
+
+
+@pytest.mark.parametrize("dtype", [SINGLE, DOUBLE], ids=str)
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+@pytest.mark.parametrize("direction", ["forward", "initial", "reverse", "in place", "reverse in place"])
+def test_states_hold_the_terms_of_the_window_and_no_more(dtype, window, direction):
+    reverse, initial = "reverse" in direction, direction == "initial"
+    for n in (1, 65, 321):
+        states = solve_symbols(n, dtype, window, reverse, initial, in_place="place" in direction)
+        assert [state.stop for state in states] == list(range(n))
+        assert [set(state.terms) for state in states] == [kept(i, n, window, reverse, initial) for i in range(n)]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(("dtype", "extra"), [(SINGLE, 7), (DOUBLE, 6)], ids=str)
+@pytest.mark.parametrize("segment", [256, 512])
+def test_terms_of_the_whole_recurrence_are_rounded_a_constant_more_than_their_steps(dtype, extra, segment, reverse):
+    assert extra_roundings(solve_symbols(2 * segment + 100, dtype, reverse=reverse, segment=segment)) == extra
+
+
+def test_an_initial_state_is_rounded_once_a_step():
+    states = solve_symbols(700, SINGLE, initial=True)
+    assert all(state.terms[-1] <= state.stop + 1 for state in states)
+
+
+@pytest.mark.parametrize("dtype", [SINGLE, DOUBLE], ids=str)
+@pytest.mark.parametrize("window", [*SHORT, *LONG, *JAGGED], ids=str)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_terms_of_windows_are_rounded_as_often_as_stated(dtype, window, reverse):
+    tile = tile_for(dtype, reverse, window)
+    long = isinstance(window, Uniform) and window.lags != tile.block
+    extra = 7 + (window.lags / tile.sub_tile if long else 0)
+    assert extra_roundings(solve_symbols(650, dtype, window, reverse)) <= extra
+
+
+@pytest.mark.parametrize("direction", ["forward", "initial", "reverse"])
+@pytest.mark.parametrize("window", [Full(), Jagged(16), Uniform(32)], ids=str)
+def test_threads_change_no_rounding(window, direction):
+    reverse, initial = direction == "reverse", direction == "initial"
+    alone = solve_symbols(1700, SINGLE, window, reverse, initial)
+    for threads in (2, 3):
+        assert solve_symbols(1700, SINGLE, window, reverse, initial, threads=threads) == alone
+
+
+def test_the_algebra_of_symbols_refuses_what_is_no_term():
+    symbols = Symbols()
+    a, u = map(symbols.load, symbols.coefficients(4)), [*map(symbols.load, symbols.inputs(4))]
+    a = list(a)
+    assert symbols.fma(a[1], u[0], u[1]) == State(1, {0: 1, 1: 1})
+    for wrong in ((a[2], u[0], u[2]), (a[1], u[0], u[2])):
+        with pytest.raises(AssertionError):
+            symbols.fma(*wrong)
+    with pytest.raises(AssertionError, match="follow"):
+        symbols.multiply(a[0], a[2])
+    with pytest.raises(AssertionError, match="twice"):
+        symbols.fma(symbols.one, u[1], u[1])
+
+
+def make_numbers(kind, n, rng):
+    match kind:
+        case "decaying":
+            return rng.uniform(-1, 1, n), rng.standard_normal(n)
+        case "growing":  # products overflow where states don't, and some states do
+            return rng.uniform(1, 8, n), rng.standard_normal(n) * 2.0 ** -rng.integers(0, 126, n)
+        case "special":
+            a, u = rng.uniform(-1.2, 1.2, n), rng.standard_normal(n)
+            a[rng.integers(0, n, 4)] = [0, -0.0, np.inf, 1e30]
+            u[rng.integers(0, n, 2)] = [np.nan, -np.inf]
+            return a, u
+
+
+@pytest.mark.parametrize("dtype", [SINGLE, DOUBLE], ids=str)
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("window", [Full(), Jagged(16), Uniform(32), Jagged(100, 2), Uniform(100)], ids=str)
+@pytest.mark.parametrize("kind", ["decaying", "growing", "special"])
+def test_compiled_kernels_round_where_their_source_does(kind, window, reverse, dtype, rng):
+    """Bit for bit: so what is proved on symbols holds for the machine code, fused multiply-adds and all."""
+    a, u = (values.astype(dtype) for values in make_numbers(kind, 333, rng))
+    with interpreted(Floats(dtype)):
+        expected = rf.solve(a, u, reverse=reverse, window=window)
+    np.testing.assert_array_equal(rf.solve(a, u, reverse=reverse, window=window), expected)

@@ -1,0 +1,335 @@
+"""An interpreter of the engine's kernels of rows: their own code, run by Python on scalars of a test's choice.
+
+A kernel is Python for numba. Here its source runs as it stands, with its helpers, and so do the generators of the
+tiles' machine code, for which `Machine` stands in for the registers. So what a test finds out about the scalars speaks
+of the engine's own order of arithmetic, on every window, in either direction, and on several threads.
+
+    with interpreted(symbols := Symbols()):
+        x = solve(symbols.coefficients(n), symbols.inputs(n))
+    symbols.states(x)
+
+An algebra says what the numbers in memory stand for and how to multiply and add them: `Symbols` or `Floats`.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from ctypes import c_double, c_float, c_int64
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache, partial
+from math import frexp, inf, isfinite
+from threading import Lock
+from types import FunctionType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from numba.core.dispatcher import Dispatcher
+from numba.core.extending import _Intrinsic
+
+from recfact.cpu.compilation import Kernel
+from recfact.cpu.numbers import Lanes
+from recfact.cpu.vectors import Registers
+
+CELLS = {"float32": c_float, "float64": c_double}
+
+
+@dataclass(frozen=True)
+class Product:
+    """The product of the coefficients of the steps ``start + 1 .. stop``, and how many roundings went into it."""
+
+    start: int | None
+    stop: int | None
+    rounded: int = 0
+    type = None  # generators ask for it to make constants
+
+
+@dataclass(frozen=True)
+class State:
+    """A state at the step `stop`: by the step of each input that is in it, how often that term was rounded.
+
+    The term of input j is its product with the coefficients of the steps ``j + 1 .. stop``. The initial state is the
+    input of step -1.
+    """
+
+    stop: int | None
+    terms: dict[int, int]
+
+    def __sub__(self, other: "State") -> int:
+        assert other is self, "states are subtracted only to see whether they are finite"
+        return 0
+
+
+class Symbols:
+    """Products and states as symbols; nothing but terms of the recurrence can be formed of them.
+
+    Memory holds their numbers in `known`. The first two are nothing and one.
+    """
+
+    zero = State(None, {})
+    one = Product(None, None)
+
+    def __init__(self) -> None:
+        self.known: list[Any] = [self.zero, self.one]
+        self.lock = Lock()
+
+    def load(self, number: float) -> Any:
+        return self.known[int(number)]
+
+    def store(self, symbol: Any) -> float:
+        if symbol is self.zero or symbol is self.one:
+            return float(symbol is self.one)
+        with self.lock:
+            self.known.append(symbol)
+            return float(len(self.known) - 1)
+
+    def coefficients(self, n: int, dtype: Any = np.float64, reverse: bool = False) -> Any:
+        """Return n coefficients as they lie in memory; in reverse, that of step t stands at n - t."""
+        steps = range(n) if not reverse else range(n, 0, -1)
+        return np.array([self.store(Product(t - 1, t)) for t in steps], dtype)
+
+    def inputs(self, n: int, dtype: Any = np.float64, reverse: bool = False) -> Any:
+        """Return n inputs as they lie in memory."""
+        return np.array([self.store(State(t, {t: 0})) for t in range(n)], dtype)[:: -1 if reverse else 1].copy()
+
+    def initial(self) -> float:
+        """Return an initial state."""
+        return self.store(State(-1, {-1: 0}))
+
+    def multiply(self, x: Product, y: Product) -> Product:
+        if x is self.one or y is self.one:
+            return y if x is self.one else x
+        if y.stop == x.start:
+            x, y = y, x
+        assert x.stop == y.start, f"{x} and {y} don't follow each other"
+        return Product(x.start, y.stop, x.rounded + y.rounded + 1)
+
+    def fma(self, x: Product, y: State, z: State) -> State:
+        if not y.terms:
+            return z
+        if x is self.one and not z.terms:
+            return y
+        start, stop, rounded = (y.stop, y.stop, 0) if x is self.one else (x.start, x.stop, x.rounded)
+        assert start == y.stop, f"{x} can't follow {y}"
+        assert not z.terms or z.stop == stop, f"{z} is no state of step {stop}"
+        assert not y.terms.keys() & z.terms.keys(), "an input enters twice"
+        terms = {j: count + rounded + 1 for j, count in y.terms.items()}
+        return State(stop, terms | {j: count + 1 for j, count in z.terms.items()})
+
+    def number(self, value: float) -> Any:
+        return {0.0: self.zero, 1.0: self.one}[value]
+
+
+@dataclass(frozen=True)
+class Float:
+    """A float that keeps its type."""
+
+    value: Any
+    type = None
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self.value == getattr(other, "value", other))
+
+    def __sub__(self, other: "Float") -> Any:
+        return self.value - other.value
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+
+class Floats:
+    """float32 or float64 with a fused multiply-add, rounded from exact Fractions."""
+
+    def __init__(self, dtype: Any) -> None:
+        self.kind = np.dtype(dtype).type
+        self.zero, self.one = Float(self.kind(0)), Float(self.kind(1))
+        self.digits, self.smallest = (24, -149) if self.kind is np.float32 else (53, -1074)
+
+    def load(self, number: float) -> Float:
+        return Float(self.kind(number))
+
+    def store(self, number: Float) -> float:
+        return float(number.value)
+
+    def nearest(self, exact: Fraction) -> Any:
+        """Return the number nearest to a Fraction other than zero, ties to even."""
+        try:
+            unit = Fraction(2) ** max(frexp(float(exact))[1] - self.digits, self.smallest)
+            return self.kind(float(round(exact / unit) * unit))
+        except OverflowError:
+            return self.kind(inf if exact > 0 else -inf)
+
+    def fma(self, x: Float, y: Float, z: Float) -> Float:
+        x, y, z = x.value, y.value, z.value
+        if not (isfinite(x) and isfinite(y)):
+            return Float(x * y + z)
+        if not isfinite(z):
+            return Float(z)
+        exact = Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z))
+        return Float(self.nearest(exact) if exact else x * y + z)
+
+    def multiply(self, x: Float, y: Float) -> Float:
+        return Float(x.value * y.value)
+
+    def number(self, value: float) -> Float:
+        return Float(self.kind(value))
+
+
+class Machine(Registers):
+    """The registers of a tile, and the builder of their code: a vector is a list of an algebra's scalars."""
+
+    def __init__(self, lanes: Lanes, algebra: Any) -> None:
+        self.lanes = lanes
+        self.count = lanes.count
+        self.algebra = algebra
+        self.zero, self.one = [algebra.zero] * self.count, [algebra.one] * self.count
+        self.b = self
+        self.writes = True
+
+    def splat(self, value: Any) -> Any:
+        return [value] * self.count
+
+    def lane(self, x: Any, index: int) -> Any:
+        return x[index]
+
+    def fma(self, x: Any, y: Any, z: Any) -> Any:
+        return [*map(self.algebra.fma, x, y, z)] if isinstance(x, list) else self.algebra.fma(x, y, z)
+
+    def fmul(self, x: Any, y: Any) -> Any:
+        return [*map(self.algebra.multiply, x, y)] if isinstance(x, list) else self.algebra.multiply(x, y)
+
+    def shuffle(self, x: Any, y: Any, indices: Any) -> Any:
+        return [(x + y)[index] for index in indices]
+
+    def all_finite(self, checks: Any) -> bool:
+        return all(check == self.algebra.zero for check in checks)
+
+    def at(self, base: int, offset: Any) -> int:
+        return base + offset
+
+    def load(self, address: int) -> Any:
+        return read(self.algebra, self.lanes, address)
+
+    def store(self, x: Any, address: int) -> None:
+        if self.writes:
+            write(self.algebra, self.lanes, address, x)
+
+    def load_accumulators(self, address: int) -> Any:
+        return read(self.algebra, self.lanes.state, address)
+
+    def store_accumulators(self, x: Any, address: int) -> None:
+        write(self.algebra, self.lanes.state, address, x)
+
+    def fcmp_ordered(self, relation: str, x: Any, y: Any) -> bool:
+        return x == y
+
+    def select(self, condition: bool, x: Any, y: Any) -> Any:
+        return x if condition else y
+
+    @contextmanager
+    def if_then(self, condition: bool, likely: bool) -> Iterator[None]:
+        self.writes = condition
+        yield
+        self.writes = True
+
+    def make_tuple(self, builder: Any, kind: Any, values: Any) -> Any:
+        return values
+
+
+def read(algebra: Any, lanes: Lanes, address: int) -> Any:
+    """Return the scalars that numbers in memory stand for; a list if the lanes are many."""
+    cell = CELLS[lanes.storage]
+    if lanes.count == 1:
+        return algebra.load(cell.from_address(address).value)
+    return [algebra.load(number) for number in (cell * lanes.count).from_address(address)]
+
+
+def write(algebra: Any, lanes: Lanes, address: int, value: Any) -> None:
+    """Put the numbers that stand for scalars into memory."""
+    cells = (CELLS[lanes.storage] * lanes.count).from_address(address)
+    cells[:] = [algebra.store(scalar) for scalar in (value if lanes.count > 1 else [value])]
+
+
+def operations(algebra: Any) -> dict[str, Any]:
+    """Return what the operations of kernels do, by name, but for those of tiles."""
+    return {
+        "accumulator": lambda lanes: lanes.state,
+        "single": lambda lanes: Lanes(lanes.storage, 1),
+        "size": lambda lanes: lanes.count * lanes.itemsize,
+        "width": lambda lanes: lanes.count,
+        "integer": lambda address, index: c_int64.from_address(address + 8 * index).value,
+        "load": lambda lanes, address, offset: read(algebra, lanes, address + offset),
+        "store": lambda lanes, address, offset, value: write(algebra, lanes, address + offset, value),
+        "fma": lambda lanes, x, y, z: algebra.fma(x, y, z),
+        "number": lambda lanes, value: algebra.number(value),
+        "tile_steps": lambda tile: tile.steps,
+        "block_steps": lambda tile: tile.block,
+        "runs_in_reverse": lambda tile: tile.reverse,
+    }
+
+
+def run_generator(operation: Any, algebra: Any, tile: Any, *args: Any) -> Any:
+    """Run the code generator of an operation of a tile on a machine."""
+    signature, codegen = operation._defn(None, tile, *args)
+    machine = Machine(tile, algebra)
+    generator = with_globals(
+        codegen,
+        Registers=lambda *_: machine,
+        ir=SimpleNamespace(Constant=lambda kind, value: algebra.number(value)),
+    )
+    return generator(machine, machine, signature, (tile, *args))
+
+
+def with_globals(function: FunctionType, **replaced: Any) -> FunctionType:
+    """Return a function with some of its global names bound to something else."""
+    names = function.__globals__ | replaced
+    return FunctionType(function.__code__, names, closure=function.__closure__)
+
+
+class Interpreter:
+    """Runs kernels with the scalars of an algebra.
+
+    Parameters
+    ----------
+    algebra
+        `Symbols` or `Floats`.
+    segment : int, optional
+        Steps in a segment of the whole recurrence, instead of the engine's own many.
+    """
+
+    def __init__(self, algebra: Any, segment: int | None = None) -> None:
+        self.algebra = algebra
+        self.operations = operations(algebra)
+        self.names = {} if segment is None else {"SEGMENT": segment}
+        self.translated = cache(self.translated)
+
+    def translated(self, function: FunctionType) -> FunctionType:
+        """Return a function whose helpers and operations are those of the interpreter."""
+        names = {
+            name: function.__globals__[name] for name in function.__code__.co_names if name in function.__globals__
+        }
+        return with_globals(function, **{name: self.callable(value) for name, value in names.items()} | self.names)
+
+    def callable(self, value: Any) -> Any:
+        """Return what stands for a global name's value."""
+        if isinstance(value, Dispatcher):
+            return self.translated(value.py_func)
+        if isinstance(value, _Intrinsic):
+            return self.operations.get(value._name) or partial(run_generator, value, self.algebra)
+        return value
+
+    def compiled(self, kernel: Kernel, lanes: Lanes) -> Any:
+        """Return what stands for a compiled kernel."""
+        return partial(self.translated(kernel.function), lanes)
+
+
+@contextmanager
+def interpreted(algebra: Any, segment: int | None = None) -> Iterator[None]:
+    """Let the CPU engine run its kernels by the interpreter."""
+    interpreter = Interpreter(algebra, segment)
+    with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
+        patch.setattr(Kernel, "__getitem__", lambda kernel, lanes: interpreter.compiled(kernel, lanes))
+        if segment is not None:
+            patch.setattr("recfact.cpu.time_split.SEGMENT", segment)
+            patch.setattr("recfact.cpu.rows.WORTH_THREADS", 1)
+        yield
