@@ -24,7 +24,8 @@ from recfact.windows import Full, Jagged, Uniform, Window
 
 Array = np.ndarray[Any, Any]
 
-CACHE_LINE = 64
+# Bytes of a line of the cache, and of the widest vector.
+LINE = 64
 
 # Numbers in the scratch area of a problem: states that stay in the second-level cache, and what long windows keep, for
 # which rows of memory that aren't cut are worth more than a cache.
@@ -146,9 +147,9 @@ def run_all(tasks: Iterator[Task], threads: int) -> None:
                 task = next(tasks, None)
             if task is None:
                 return
-            if len(area) < task.scratch + CACHE_LINE:
-                area = np.empty(task.scratch + CACHE_LINE, dtype=np.uint8)
-            task.run(-(-address(area) // CACHE_LINE) * CACHE_LINE)
+            if len(area) < task.scratch + LINE:
+                area = np.empty(task.scratch + LINE, dtype=np.uint8)
+            task.run(-(-address(area) // LINE) * LINE)
 
     if not several:
         work()
@@ -217,13 +218,13 @@ def tasks(
         lanes, groups = part.lanes, part.groups
         width = 1
         if lanes.strides[:2] == (x.itemsize,) * 2 and lanes.strides[2] in (0, x.itemsize):
-            width = min(CACHE_LINE // number.itemsize, 1 << lanes.length.bit_length() - 1)
+            width = min(LINE // number.itemsize, 1 << lanes.length.bit_length() - 1)
         kind = Lanes(x.dtype.name, width)
         arguments = (n, groups.length, lanes.length, *times, *groups.strides, *lanes.strides, int(x0 is not None))
         row = groups.length * -(-lanes.length // width) * width * number.itemsize
         if slides:
             copies = 2 * span * groups.length * lanes.length * x.itemsize if overwrites else 0
-            kernel, scratch = slide[kind], (terms + 6) * row + row // number.itemsize * 16 + copies
+            kernel, scratch = slide[kind], (terms + 5) * row + LINE + row // number.itemsize * 16 + copies
             arguments = (*arguments, first, block, terms, int(overwrites))
         else:
             kernel, scratch = follow[kind], (terms + 1) * row

@@ -1,6 +1,6 @@
 """float16 and bfloat16 in registers: widened to float32 exactly, and rounded once, to nearest even, from it.
 
-All of this is integer arithmetic that every processor has, but for float16 on those that convert it themselves; the
+All of this is arithmetic that every processor has, but for float16 on those that convert it themselves; the
 results are the same, subnormal numbers, infinities and NaN included.
 """
 

@@ -186,12 +186,6 @@ def swapped(builder: Any, x: Any) -> Any:
     return shuffle(builder, x, [i ^ 1 for i in range(x.type.count)])
 
 
-def absolute(builder: Any, lanes: Lanes, vector: Any) -> Any:
-    """Return |x|, and |re x| + |im x| in both parts if complex: no part of a product exceeds the product of these."""
-    parts = call(builder, "fabs", vector)
-    return builder.fadd(parts, swapped(builder, parts)) if lanes.is_complex else parts
-
-
 def every(builder: Any, mask: Any) -> Any:
     """Return, as numba's boolean, whether all elements of a vector of bits are set."""
     bit = ir.IntType(1)
@@ -325,29 +319,6 @@ def nought(typingctx: Any, lanes: Any) -> Any:
         return from_vector(builder, lanes, splat(lanes.vector, 0.0))
 
     return lanes.value(lanes), codegen
-
-
-@operation
-def grown(typingctx: Any, lanes: Any, bound: Any, a: Any, u: Any) -> Any:
-    """Return |a| bound + |u|: a bound of a x + u for all |x| <= bound."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        bound, a, u = (to_vector(builder, lanes, value) for value in args[1:])
-        sizes = call(builder, "fma", absolute(builder, lanes, a), bound, absolute(builder, lanes, u))
-        return from_vector(builder, lanes, sizes)
-
-    return lanes.value(lanes, lanes.value, lanes.value, lanes.value), codegen
-
-
-@operation
-def enlarged(typingctx: Any, lanes: Any, bound: Any, u: Any) -> Any:
-    """Return bound + |u|."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        bound, u = (to_vector(builder, lanes, value) for value in args[1:])
-        return from_vector(builder, lanes, builder.fadd(bound, absolute(builder, lanes, u)))
-
-    return lanes.value(lanes, lanes.value, lanes.value), codegen
 
 
 @operation
