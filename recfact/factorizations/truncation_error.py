@@ -135,7 +135,7 @@ class ErrorOperator(TransposableOperator):
         Parameters
         ----------
         ord : {1, 2, numpy.inf, "fro"}, default 2
-            1, inf and "fro" are recurrences in |a|, O(n). 2 takes some ten passes over the cut-off states, see
+            1, inf and "fro" are recurrences in |a|, O(n). 2 takes some tens of passes over the cut-off states, see
             `carrier_norm`; its relative error is a few units of rounding a step.
 
         Returns
