@@ -8,6 +8,7 @@ leads: its strides say which order is that of memory. It should be the one that 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from ctypes import addressof, c_char
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -38,7 +39,10 @@ class Axis:
 
 def address(array: Array) -> int:
     """Return the address of an array's first number."""
-    return array.ctypes.data
+    try:
+        return addressof(c_char.from_buffer(array))  # a quarter of the time of the other way
+    except (TypeError, ValueError, BufferError):  # read-only, with gaps, empty, or a dtype that buffers don't know
+        return int(array.ctypes.data)
 
 
 def merge_axes(shape: Sequence[int], *strides: Sequence[int]) -> tuple[list[Axis], tuple[int, ...]]:

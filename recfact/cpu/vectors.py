@@ -1,4 +1,4 @@
-"""Vectors of numbers in registers: what the tiles and columns of the CPU engine are built from.
+"""Vectors of numbers in registers: what the tiles of the CPU engine are built from.
 
 A vector is 64 bytes of accumulators, 16 in float32 and 8 in float64. LLVM fits it to the machine: one register with
 AVX-512, two with AVX2, four with NEON or SSE. The lanes, and so the order of the arithmetic and every bit of a result,
@@ -7,14 +7,14 @@ are the same everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils
 
 from recfact.cpu import numbers
-from recfact.cpu.halves import HALVES, I16, I32, narrow, splat, widen
+from recfact.cpu.halves import I32, splat
 from recfact.cpu.numbers import Lanes
 
 VECTOR = 64  # bytes
@@ -60,6 +60,10 @@ class Registers:
         wide = isinstance(kind, ir.VectorType)
         number = {"float": "f32", "double": "f64"}[str(kind.element if wide else kind)]
         return self._call(f"llvm.fma.{f'v{kind.count}' if wide else ''}{number}", kind, x, y, z)
+
+    def absolute(self, x: Any) -> Any:
+        """Return the magnitude of a scalar."""
+        return self._call(f"llvm.fabs.{'f32' if x.type == ir.FloatType() else 'f64'}", x.type, x)
 
     def shuffle(self, x: Any, y: Any, indices: Sequence[int]) -> Any:
         """Pick lanes from x (0 .. count-1) and y (count ..)."""
@@ -108,45 +112,9 @@ class Registers:
         """Store a vector in scratch memory."""
         self._scratch.store(x, address)
 
-    def first(self, count: Any) -> Any:
-        """Return the mask of the first `count` lanes, none if it is negative."""
-        wide = ir.VectorType(count.type, self.count)
-        return self.b.icmp_signed("<", ir.Constant(wide, list(range(self.count))), self.splat(count))
-
-    def load_masked(self, address: Any, mask: Any, fill: Any) -> Any:
-        """Load the lanes of `mask`; the others take those of `fill`, and their memory isn't touched."""
-        name, kind = self._masked("load")
-        pointer = self.b.inttoptr(address, kind.as_pointer())
-        got = self._call(name, kind, pointer, ir.Constant(I32, 1), mask, ir.Constant(kind, None))
-        if self.lanes.storage in HALVES:
-            got = widen(self.context, self.b, self.lanes.storage, got)
-        return self.b.select(mask, got, fill)
-
-    def store_masked(self, x: Any, address: Any, mask: Any) -> None:
-        """Store the lanes of `mask` and leave the memory of the others untouched."""
-        if self.lanes.storage in HALVES:
-            x = narrow(self.context, self.b, self.lanes.storage, x)
-        name, kind = self._masked("store")
-        pointer = self.b.inttoptr(address, kind.as_pointer())
-        self._call(name, ir.VoidType(), x, pointer, ir.Constant(I32, 1), mask)
-
-    def loop(self, steps: Any, carried: list[Any], body: Callable[[Any, list[Any]], list[Any]]) -> list[Any]:
-        """Run `body(index, carried) -> carried` for index 0 .. steps-1 and return what it carried last."""
-        slots = [cgutils.alloca_once_value(self.b, value) for value in carried]
-        with cgutils.for_range(self.b, steps) as loop:
-            for slot, value in zip(slots, body(loop.index, [self.b.load(slot) for slot in slots]), strict=True):
-                self.b.store(value, slot)
-        return [self.b.load(slot) for slot in slots]
-
     @property
     def _scratch(self) -> Registers:
         return Registers(self.context, self.b, self.lanes.state)
-
-    def _masked(self, verb: str) -> tuple[str, Any]:
-        """Return the name of LLVM's masked load or store and the type of the vector in memory."""
-        kind = ir.VectorType(I16, self.count) if self.lanes.storage in HALVES else self.lanes.vector
-        suffix = {"i16": "i16", "float": "f32", "double": "f64"}[str(kind.element)]
-        return f"llvm.masked.{verb}.v{self.count}{suffix}.p0", kind
 
     def _call(self, name: str, result: Any, *args: Any) -> Any:
         signature = ir.FunctionType(result, [arg.type for arg in args])
