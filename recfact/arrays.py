@@ -113,12 +113,16 @@ def result_dtype(a: Any, u: Any) -> np.dtype[Any]:
     """
     if isinstance(a, np.ndarray) and isinstance(u, np.ndarray) and a.dtype == u.dtype and a.dtype in COMPUTED:
         return native(a.dtype)
+    for scalar, other in ((a, u), (u, a)):
+        if isinstance(scalar, int | float) and isinstance(other, np.ndarray) and other.dtype in COMPUTED:
+            return native(other.dtype)
     types: list[Any] = [value if isinstance(value, int | float | complex) else value.dtype for value in (a, u)]
     dtype: np.dtype[Any] | None
     try:
         dtype = np.result_type(*types)
-    except TypeError:
-        dtype = np.dtype(np.float32) if set(types) == set(HALVES) else None
+    except TypeError:  # NumPy promotes bfloat16 with few others
+        kinds = {np.dtype(np.float64) if np.dtype(kind).kind in "biu" else kind for kind in types}
+        dtype = np.dtype(np.float32) if kinds == set(HALVES) else np.dtype(np.float64) if kinds <= COMPUTED else None
     if dtype is not None:
         dtype = np.dtype(np.float64) if dtype.kind in "biu" else native(dtype)
         if dtype in COMPUTED or dtype.kind == "O":
@@ -180,6 +184,8 @@ def check_axis(axis: Any, ndim: int) -> int:
 
 def as_operands(a: Any, u: Any) -> tuple[Array, Array, np.dtype[Any]]:
     """Return coefficients and inputs as arrays of one number type, and that type."""
+    if type(a) is type(u) is np.ndarray and a.dtype is u.dtype and a.dtype in COMPUTED and a.dtype.isnative:
+        return a, u, a.dtype  # what a short call spends its time on otherwise
     arrays = as_numpy(a, "a"), as_numpy(u, "u")
     scalars = (int, float, complex)
     dtype = result_dtype(
