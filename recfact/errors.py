@@ -1,12 +1,12 @@
 """Exceptions and warnings of recfact.
 
-Every exception is also the built-in that a NumPy user expects (``ValueError`` or ``TypeError``), so code that catches
-the built-in keeps working.
+Every exception is also the built-in that a NumPy user expects (``ValueError``, ``TypeError``, ``ImportError``), so code
+that catches the built-in keeps working.
 """
 
 
 class RecfactError(Exception):
-    """Base of the exceptions that recfact raises for what a caller passed."""
+    """Base of the exceptions that recfact raises for what a caller passed or lacks."""
 
 
 class ShapeError(RecfactError, ValueError):
@@ -27,6 +27,10 @@ class OptionError(RecfactError, ValueError):
 
 class DataFileError(RecfactError, ValueError):
     """A file that can't be read as coefficients or inputs; names the file and the place in it."""
+
+
+class MissingExtraError(RecfactError, ImportError):
+    """An optional package isn't installed; the message says which of recfact's extras brings it."""
 
 
 class GrowthWarning(RuntimeWarning):

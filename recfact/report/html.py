@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable
 
 from recfact import __version__
+from recfact.errors import MissingExtraError
 from recfact.report.build import Report
 from recfact.report.gallery import FLAT, PICTURES, draw, drawn_block
 from recfact.report.problem import duration
-from recfact.report.style import MissingExtraError, inline_svg
+from recfact.report.style import inline_svg
 from recfact.report.words import coefficient, lowered, number, percent
 from recfact.windows import Jagged, Uniform
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 
 import numpy as np
 
-from recfact.errors import GrowthWarning, RecfactError
+from recfact.errors import GrowthWarning, MissingExtraError
 from recfact.report.files import check_destination, replacing
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 
 INK, PAPER = "#1b2330", "#fffffe"  # text and background; the page replaces both by its own colours
-BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY = "#0072b2", "#d55e00", "#009e73", "#e69f00", "#cc79a7", "#56b4e9"
+BLUE, VERMILLION, GREEN, ORANGE, PURPLE = "#0072b2", "#d55e00", "#009e73", "#e69f00", "#cc79a7"
 UNIT = "#7f8793"  # the ones of an identity, and what a window drops
 
 PICTURE_SUFFIXES = (".png", ".svg")
@@ -57,10 +57,6 @@ _STYLE: dict[str, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "recfact",
 }
-
-
-class MissingExtraError(RecfactError, ImportError):
-    """A package that draws isn't installed."""
 
 
 @contextmanager

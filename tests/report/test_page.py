@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from recfact.errors import DataFileError, OptionError
+from recfact.errors import DataFileError, MissingExtraError, OptionError
 from recfact.report.build import build_report
 from recfact.report.drawing import DECADES, cell_colours, sign_hues
 from recfact.report.gallery import PICTURES, draw
 from recfact.report.html import PAGE, page
 from recfact.report.problem import Problem, bundled_problem
-from recfact.report.style import BLUE, UNIT, VERMILLION, MissingExtraError, save
+from recfact.report.style import BLUE, UNIT, VERMILLION, save
 
 VOID = {"meta", "link", "br", "img", "input", "hr", "path", "use", "image", "rect"}
 
