@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from recfact.errors import OptionError
+from recfact.algorithms import kogge_stone
 from recfact.factorizations.materialize import materialize
 from recfact.recurrence import forward
 
@@ -63,14 +63,8 @@ def _gemm(a: Array, u: Array) -> Array:
 
 
 def _scan(a: Array, u: Array) -> Array:
-    factors = a.copy()
-    states = u.astype(np.result_type(a, u))
-    lag = 1
-    while lag < a.shape[1]:
-        states[:, lag:] = align(factors[:, lag:], states) * states[:, :-lag] + states[:, lag:]
-        factors[:, lag:] = factors[:, lag:] * factors[:, :-lag]
-        lag *= 2
-    return states
+    steps_first = np.swapaxes(u, 0, 1)
+    return np.swapaxes(kogge_stone(align(a.T, steps_first), steps_first), 0, 1)
 
 
 def _sequential(a: Array, u: Array) -> Array:
@@ -79,13 +73,6 @@ def _sequential(a: Array, u: Array) -> Array:
 
 
 SOLVERS: dict[str, Callable[[Array, Array], Array]] = {"gemm": _gemm, "scan": _scan, "sequential": _sequential}
-
-
-def check_solver(name: Any, argument: str) -> str:
-    """Return `name` if it is a way to solve; raise OptionError with the choices otherwise."""
-    if isinstance(name, str) and name in SOLVERS:
-        return name
-    raise OptionError(f"{argument} must be one of {', '.join(map(repr, SOLVERS))}, got {name!r}")
 
 
 def solve_blocks(a: Array, u: Array, solver: str, reverse: bool = False) -> Array:

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 
 from recfact.arrays import accumulator
-from recfact.checks import positive_integer
+from recfact.checks import choice, positive_integer
 from recfact.errors import OptionError
 from recfact.factorizations.block_operators import BlockColumns, BlockRows, BlockTransfer, RankOne, Shift
-from recfact.factorizations.blocks import Array, Blocks, align, check_solver, solve_blocks
+from recfact.factorizations.blocks import SOLVERS, Array, Blocks, align, solve_blocks
 from recfact.factorizations.operator import Operator, as_coefficients
 from recfact.factorizations.transfer import TransferOperator
 from recfact.factorizations.transposable import TransposableOperator, as_columns
@@ -130,8 +130,8 @@ class Hierarchical(TransposableOperator):
     ) -> None:
         self.a = as_coefficients(a)
         self.block = _check_block(block)
-        self.local_solve = check_solver(local_solve, "local_solve")
-        self.carrier_solve = check_solver(carrier_solve, "carrier_solve")
+        self.local_solve = choice(local_solve, "local_solve", tuple(SOLVERS))
+        self.carrier_solve = choice(carrier_solve, "carrier_solve", tuple(SOLVERS))
         self._blocks = Blocks.of(len(self.a), self.block[0])
         super().__init__(self.a.dtype, (len(self.a), len(self.a)))
 

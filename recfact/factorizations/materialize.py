@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from recfact.checks import choice
 from recfact.errors import DTypeError, OptionError, ShapeError
 from recfact.factorizations.operator import Array, number_type
 
@@ -66,8 +67,7 @@ def materialize(a: Any, method: str = "cumprod") -> Array:
     >>> materialize(np.ones((3, 2, 16))).shape
     (3, 2, 16, 16)
     """
-    if method not in list(_METHODS):  # a list compares, where a dict would hash
-        raise OptionError(f"method must be one of {', '.join(map(repr, _METHODS))}, got {method!r}")
+    construct = _METHODS[choice(method, "method", tuple(_METHODS))]
     try:
         coefficients = np.asarray(a)
     except ValueError as error:
@@ -76,7 +76,7 @@ def materialize(a: Any, method: str = "cumprod") -> Array:
     if coefficients.ndim == 0:
         raise ShapeError(f"a must have at least one axis (the steps of a block), got the scalar {a!r}; pass a sequence")
     with np.errstate(all="ignore"):
-        matrices = _METHODS[method](coefficients)
+        matrices = construct(coefficients)
     np.copyto(matrices, 0, where=~np.tri(coefficients.shape[-1], dtype=bool))
     return matrices
 
