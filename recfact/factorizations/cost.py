@@ -17,11 +17,13 @@ The hierarchical algorithms solve their b carriers sequentially; their name says
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 
 from recfact.algorithms import doubling, down_sweep, up_sweep
 from recfact.checks import positive_integer
+from recfact.errors import OptionError
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,7 @@ def cost_table(n: int, *, block: int = 16, channels: int = 1) -> CostTable:
     Raises
     ------
     TypeError, OptionError
-        If an argument isn't an integer of at least 1.
+        If an argument isn't an integer of at least 1, or `n` is longer than a sequence can be.
 
     Notes
     -----
@@ -133,6 +135,8 @@ def cost_table(n: int, *, block: int = 16, channels: int = 1) -> CostTable:
     n, block, channels = (
         positive_integer(value, name) for value, name in ((n, "n"), (block, "block"), (channels, "channels"))
     )
+    if n > sys.maxsize:
+        raise OptionError(f"n must be at most {sys.maxsize}, the longest sequence there can be, got {n}")
     steps = channels * (n - 1)
     rows = (
         Cost("sequential", n - 1, steps, steps, one_pass(n, channels), n - 1),

@@ -193,7 +193,7 @@ class TransferOperator(Operator):
         return self.norm(ord) * self.inv().norm(ord)
 
     def truncate(self, window: Window) -> Operator:
-        """Return what `window` keeps of L, as an operator that knows its error: `recfact.factorizations.truncated`.
+        """Return what `window` keeps of L: an operator that knows its error, or L itself where all is kept.
 
         Parameters
         ----------

@@ -12,7 +12,7 @@ from scipy import sparse
 from recfact.arrays import accumulator
 from recfact.factorizations.blocks import Blocks, align
 from recfact.factorizations.diagonals import lag_products
-from recfact.factorizations.operator import Array, Operator, as_coefficients, common_type, require_sparse
+from recfact.factorizations.operator import Array, Operator, as_coefficients, common_type, conjugate_of, require_sparse
 from recfact.factorizations.transfer import TransferOperator
 from recfact.factorizations.transposable import TransposableOperator, Transpose, as_columns, as_state
 from recfact.factorizations.truncation_error import ErrorOperator, RelativeErrorOperator
@@ -102,7 +102,7 @@ class TruncatedOperator(TransposableOperator):
         """Return the truncation of the conjugate coefficients."""
         conjugate = copy.copy(self)
         conjugate.__dict__.pop("_relative_error", None)
-        conjugate.a = np.asarray(np.conj(self.a))
+        conjugate.a = conjugate_of(self.a)
         return conjugate
 
     @property
@@ -269,7 +269,7 @@ class BandedOperator(TruncatedOperator):
         self.lags = window.lags
 
     def _kept_lags(self) -> Array:
-        return np.minimum(np.arange(1, len(self.a) + 1), self.lags)
+        return np.minimum(np.arange(1, len(self.a) + 1), min(self.lags, len(self.a)))
 
     def _lost_states(self) -> tuple[Array, Array]:
         weights = lag_products(self._coefficients, self.lags)
@@ -319,8 +319,11 @@ class JaggedOperator(TruncatedOperator):
         self.block, self.terms = window.block, window.terms
 
     def _kept_lags(self) -> Array:
-        steps = np.arange(len(self.a))
-        return np.asarray(np.minimum(steps, self.terms * self.block + steps % self.block) + 1)
+        n = len(self.a)
+        steps = np.arange(n)
+        # Cut to n, because a window may be longer than any integer of NumPy's.
+        before, within = min(self.terms * self.block, n), steps % max(1, min(self.block, n))
+        return np.asarray(np.minimum(steps, before + within) + 1)
 
     def _lost_states(self) -> tuple[Array, Array]:
         a, blocks = self._coefficients, Blocks.of(len(self.a), self.block)

@@ -233,6 +233,7 @@ def test_table_prints_aligned():
     ("arguments", "error"),
     [
         ({"n": 0}, OptionError),
+        ({"n": 2**70}, OptionError),
         ({"n": 8.0}, TypeError),
         ({"n": 8, "block": 0}, OptionError),
         ({"n": 8, "block": True}, TypeError),

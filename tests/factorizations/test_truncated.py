@@ -622,3 +622,13 @@ def test_inputs_are_left_alone(rng):
     forward(a, u)
     assert np.array_equal(a, kept_a)
     assert np.array_equal(u, kept_u)
+
+
+@pytest.mark.parametrize("window", [Uniform(2**70), Jagged(2**70), Jagged(3, 2**70), Jagged(2**70, 2**70)], ids=str)
+@pytest.mark.parametrize("n", [0, 1, 7])
+def test_windows_longer_than_any_integer_of_numpy_keep_everything(window, n):
+    a = np.arange(1.0, n + 1)
+    operator = truncate(a, window)
+    assert operator.nnz == n * (n + 1) // 2
+    assert np.array_equal(operator.to_dense(), literal_matrix(a))
+    assert np.array_equal(operator.error(np.ones(n)), np.zeros(n))
