@@ -59,7 +59,7 @@ def solve(
         "auto" is the fast engine. The others run the algorithm of that name in the arithmetic of the inputs, for study.
     out : array, optional
         Where to put the result: of its shape and number type, writable. It may be `u` itself, and mustn't overlap with
-        `a`, `x0` or a part of `u`.
+        `a` or a part of `u`.
     threads : int, optional
         Threads to use at most; by default as many as there are processors. The result doesn't depend on it.
 
@@ -80,8 +80,9 @@ def solve(
     Notes
     -----
     Results are the same bits from run to run and for every number of threads. Arrays of different number types, or of
-    foreign byte order, are converted first, which takes memory. With ``|a_i| <= 1`` in float32 the error of state i is
-    at most ``sum_j |L_ij| |u_j| gamma_N`` with N below i - j + 2 log2(n) + 20, gamma_N = N u / (1 - N u), u = 2^-24.
+    foreign byte order, are converted first, which takes memory. Where no product of coefficients underflows, the error
+    of a real state is at most ``sum_j |L_ij| |u_j| gamma_N`` with N = i - j + 7, in windows plus at most the lags they
+    keep; gamma_N = N u / (1 - N u) with the unit roundoff u of the type computed in. The page on the engine says more.
 
     Equations 2.1 to 2.3 of the sliding window recurrences paper; Algorithm 4 (B2P) for ``Jagged(16)``.
 
