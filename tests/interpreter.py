@@ -223,6 +223,9 @@ class Machine(Registers):
     def fcmp_ordered(self, relation: str, x: Any, y: Any) -> bool:
         return x == y
 
+    def decaying_product(self, factor: Any, total: Any) -> Any:
+        return self.fmul(factor, total)  # which never becomes so small here that it sticks
+
     def select(self, condition: bool, x: Any, y: Any) -> Any:
         return x if condition else y
 

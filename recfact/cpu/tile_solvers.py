@@ -16,17 +16,6 @@ from recfact.cpu.tiles import CHUNK, combine, finish, read, suffix_sums, write
 from recfact.cpu.vectors import VECTOR, Registers
 
 
-def decayed(r: Registers, factor: Any, total: Any) -> Any:
-    """Return factor times total, and 0 if it decays but is too small to become smaller.
-
-    A product that is rounded to nearest never underflows to zero if each factor is above 1/2: it sticks at a subnormal.
-    """
-    product = r.b.fmul(factor, total)
-    decays = r.b.fcmp_ordered("<", r.absolute(total), ir.Constant(total.type, 1.0))
-    stuck = r.b.fcmp_ordered("==", product, factor)
-    return r.b.select(r.b.and_(decays, stuck), ir.Constant(factor.type, 0.0), product)
-
-
 @operation
 def scan_tile(typingctx: Any, tile: Any, a: Any, u: Any, x: Any, entry: Any, local: Any, factor: Any) -> Any:
     """Solve a tile; return the new `local` and `factor` and whether they and every state are finite."""
@@ -44,7 +33,7 @@ def scan_tile(typingctx: Any, tile: Any, a: Any, u: Any, x: Any, entry: Any, loc
             entering = r.fma(r.shuffle(sub.total, r.one, before), state, r.shuffle(sub.reached, r.zero, before))
             results[part], checks = finish(r, sub, [entering] * CHUNK, checks)
             total = r.lane(sub.total, last)
-            local, factor = r.fma(total, local, r.lane(sub.reached, last)), decayed(r, factor, total)
+            local, factor = r.fma(total, local, r.lane(sub.reached, last)), r.decaying_product(factor, total)
         # Both can overflow behind the last state that needs them, and would spoil the next tile.
         checks = r.fma(r.splat(local), r.zero, r.fma(r.splat(factor), r.zero, checks))
         finite = write(r, tile, x, results, checks)
@@ -68,7 +57,7 @@ def scan_totals(typingctx: Any, tile: Any, a: Any, u: Any, local: Any, factor: A
             combine(r, tile, sub)
             checks = r.fma(sub.total, r.zero, r.fma(sub.reached, r.zero, checks))
             total = r.lane(sub.total, last)
-            local, factor = r.fma(total, local, r.lane(sub.reached, last)), decayed(r, factor, total)
+            local, factor = r.fma(total, local, r.lane(sub.reached, last)), r.decaying_product(factor, total)
         checks = r.fma(r.splat(local), r.zero, r.fma(r.splat(factor), r.zero, checks))
         return context.make_tuple(b, signature.return_type, (local, factor, r.all_finite(checks)))
 
@@ -185,7 +174,7 @@ def window_tile(typingctx: Any, tile: Any, a: Any, u: Any, x: Any, sums: Any, lo
             entering = [r.fma(product, value, state) for value in entering_block]
             results[part], checks = finish(r, sub, entering, checks)
             total = r.lane(sub.total, last)
-            local, factor = r.fma(total, local, r.lane(sub.reached, last)), decayed(r, factor, total)
+            local, factor = r.fma(total, local, r.lane(sub.reached, last)), r.decaying_product(factor, total)
         finite = write(r, tile, x, results, checks)
         return context.make_tuple(b, signature.return_type, (local, factor, finite))
 

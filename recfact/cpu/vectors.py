@@ -61,9 +61,17 @@ class Registers:
         number = {"float": "f32", "double": "f64"}[str(kind.element if wide else kind)]
         return self._call(f"llvm.fma.{f'v{kind.count}' if wide else ''}{number}", kind, x, y, z)
 
-    def absolute(self, x: Any) -> Any:
-        """Return the magnitude of a scalar."""
-        return self._call(f"llvm.fabs.{'f32' if x.type == ir.FloatType() else 'f64'}", x.type, x)
+    def decaying_product(self, factor: Any, total: Any) -> Any:
+        """Return the product of two scalars, and 0 if it should have decayed but is too small to become smaller.
+
+        A product that is rounded to nearest never underflows to zero if each factor is above 1/2 in magnitude: it
+        sticks at a subnormal number.
+        """
+        product = self.b.fmul(factor, total)
+        size = self._call(f"llvm.fabs.{'f32' if total.type == ir.FloatType() else 'f64'}", total.type, total)
+        decays = self.b.fcmp_ordered("<", size, ir.Constant(total.type, 1.0))
+        stuck = self.b.fcmp_ordered("==", product, factor)
+        return self.b.select(self.b.and_(decays, stuck), ir.Constant(factor.type, 0.0), product)
 
     def shuffle(self, x: Any, y: Any, indices: Sequence[int]) -> Any:
         """Pick lanes from x (0 .. count-1) and y (count ..)."""
