@@ -9,15 +9,13 @@ from the same ones.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
+from recfact.arrays import Array
 from recfact.errors import OptionError
 from recfact.recurrence import backward, forward, windowed
 from recfact.windows import Full, Jagged, Uniform, Window
-
-Array = np.ndarray[Any, Any]
 
 NAMES = ("sequential", "kogge-stone", "brent-kung", "hierarchical")
 

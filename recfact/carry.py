@@ -6,13 +6,12 @@ Arrays have time on axis 0.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
+from recfact.arrays import Array
 from recfact.windows import Full, Jagged, Uniform, Window
-
-Array = np.ndarray[Any, Any]
 
 # Solves coefficients, inputs and an initial state or None.
 Run = Callable[[Array, Array, Array | None], Array]

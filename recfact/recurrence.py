@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from recfact.arrays import Array
 from recfact.windows import Full, Jagged, Uniform, Window
-
-Array = np.ndarray[Any, Any]
 
 
 def forward(a: Array, u: Array, x0: Any = None) -> Array:

@@ -11,11 +11,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from recfact.arrays import Array
 from recfact.bench.timing import Call
 from recfact.solve import solve
 from recfact.windows import Jagged, Uniform
-
-Array = np.ndarray[Any, Any]
 
 MULTIPLY = "np.multiply(a, u, out=x)"
 

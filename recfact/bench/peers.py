@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from recfact.arrays import Array
+
 Solver = Callable[[], Any]
 
 

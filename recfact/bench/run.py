@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from recfact import __version__
+from recfact.arrays import Array
 from recfact.bench import machine
-from recfact.bench.cases import MULTIPLY, Array, Case, all_cases, inputs, short_call
+from recfact.bench.cases import MULTIPLY, Case, all_cases, inputs, short_call
 from recfact.bench.child import import_seconds
 from recfact.bench.growth import Growth, measure_growth
 from recfact.bench.memory import largest_extra

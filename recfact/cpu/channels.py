@@ -19,10 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from recfact.arrays import Array, accumulator
 from recfact.cpu.layout import BATCH, Axis, address, addresses, merge_axes
 from recfact.windows import Full, Jagged, Uniform, Window
-
-Array = np.ndarray[Any, Any]
 
 # Bytes of a line of the cache, and of the widest vector.
 LINE = 64
@@ -46,11 +45,6 @@ WORTH_THREADS = 1 << 18
 
 # One axis of one number, for arrays (x, u, a, x0).
 POINT = Axis(1, (0, 0, 0, 0))
-
-
-def accumulated(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype in which numbers of `dtype` are added: float32 for the halves."""
-    return np.dtype(np.float32) if dtype.itemsize == 2 else dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +207,7 @@ def tasks(
     room = max(WIDEST, (SLIDING_ROOM if slides else ROOM) // span // WIDEST * WIDEST)
     if threads > 1:
         room = min(room, max(LEAST, -(-x.size // n // (threads * WIDEST)) * WIDEST))
-    number = accumulated(x.dtype)
+    number = accumulator(x.dtype)
     for part in arrange(axes, tuple(starts), abs(times[0]) if n > 1 else sys.maxsize, room):
         lanes, groups = part.lanes, part.groups
         width = 1

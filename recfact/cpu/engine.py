@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 
+from recfact.arrays import Array
 from recfact.cpu import channels, rows
-from recfact.cpu.channels import Array
 from recfact.windows import Jagged, Uniform, Window
 
 # No machine gains from more, and a slip of the caller mustn't start them.

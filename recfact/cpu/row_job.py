@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
+from recfact.arrays import Array, accumulator
 from recfact.cpu.block_kernels import jagged_blocks, uniform_blocks
-from recfact.cpu.channels import accumulated
 from recfact.cpu.layout import address
 from recfact.cpu.scan_kernels import scan_rows
 from recfact.cpu.tiles import Tile
 from recfact.cpu.window_kernels import jagged_rows, uniform_rows
 from recfact.windows import Full, Jagged, Uniform, Window
 
-Array = np.ndarray[Any, Any]
 Result = TypeVar("Result")
 
 SCRATCH = 1 << 14  # bytes; the kernels use six tiles of 8-byte numbers
@@ -37,7 +36,7 @@ def initial_states(x: Array, x0: Array | None) -> Array:
     The three columns are the state that enters the segment, the state reached in it from zero, and the product of its
     coefficients so far.
     """
-    states = np.zeros((x.size // len(x), 3), accumulated(x.dtype))
+    states = np.zeros((x.size // len(x), 3), accumulator(x.dtype))
     states[:, 2] = 1
     if x0 is not None:
         states[:, 0] = np.broadcast_to(x0, x.shape[1:]).ravel()
@@ -115,7 +114,7 @@ class Job:
         area = np.empty(SCRATCH // 8 + 8, np.int64)
         at = address(area)
         area[0], area[1], area[2] = address(self.x), address(self.u), address(self.a)
-        states = area[3:6].view(accumulated(self.x.dtype))
+        states = area[3:6].view(accumulator(self.x.dtype))
         states[0], states[1], states[2] = 0 if x0 is None else x0, 0, 1
         rows = (at, 1, len(self.x), self.x.strides[0], self.u.strides[0], self.a.strides[0])
         scan_rows[self.tile](*rows, at + 24, 0, x0 is None, at + 64)

@@ -13,7 +13,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from recfact.cpu.channels import WORTH_THREADS, Array
+from recfact.arrays import Array
+from recfact.cpu.channels import WORTH_THREADS
 from recfact.cpu.layout import address, addresses, merge_axes
 from recfact.cpu.row_job import Job, initial_states, run_all
 from recfact.cpu.tiles import CHUNK, Tile

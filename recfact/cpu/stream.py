@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from recfact.arrays import Array
 from recfact.carry import RecentSteps, Solver, plain_solver
 from recfact.cpu import channels, rows
-from recfact.cpu.channels import Array
 from recfact.cpu.engine import plainest, thread_count
 from recfact.cpu.row_job import initial_states
 from recfact.cpu.tiles import Tile

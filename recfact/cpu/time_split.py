@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from recfact.cpu.channels import Array, accumulated
+from recfact.arrays import Array, accumulator
 from recfact.cpu.layout import address
 from recfact.cpu.row_job import SCRATCH, Job, initial_states, run_all
 from recfact.cpu.scan_kernels import SEGMENT, chain_segments, segment_totals
@@ -121,7 +121,7 @@ class SegmentedRow:
     def totals(self, first: int, last: int) -> Array | None:
         """Return the totals of the segments up to the first whose product is zero, or None if they aren't finite."""
         table, steps = self._place(first, last)
-        found = np.empty((last - first, 2), accumulated(self.job.x.dtype))
+        found = np.empty((last - first, 2), accumulator(self.job.x.dtype))
         scratch = np.empty(SCRATCH, np.uint8)
         strides = (array.strides[0] for array in (self.job.x, self.job.u, self.job.a))
         count = segment_totals[self.job.tile](address(table), steps, *strides, address(found), address(scratch))

@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from recfact.factorizations.blocks import Array, Blocks, align, solve_blocks
+from recfact.arrays import Array
+from recfact.factorizations.blocks import Blocks, align, solve_blocks
 from recfact.factorizations.operator import Operator
 
 

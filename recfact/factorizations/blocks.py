@@ -3,15 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 import numpy as np
 
 from recfact.algorithms import kogge_stone
+from recfact.arrays import Array
 from recfact.factorizations.materialize import materialize
 from recfact.recurrence import forward
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from recfact.factorizations.operator import Array, Operator, conjugate_of, require_sparse
+from recfact.arrays import Array
+from recfact.factorizations.operator import Operator, conjugate_of, require_sparse
 
 
 def lag_products(a: Array, lag: int) -> Array:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
-Array = np.ndarray[Any, Any]
+from recfact.arrays import Array
 
 DRAWN = 32
 """Rows and columns drawn at most."""

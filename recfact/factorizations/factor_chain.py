@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from recfact.arrays import accumulator
-from recfact.factorizations.operator import Array, Operator, common_type, conjugate_of, require_sparse
+from recfact.arrays import Array, accumulator
+from recfact.factorizations.operator import Operator, common_type, conjugate_of, require_sparse
 
 
 @dataclass(frozen=True, slots=True)

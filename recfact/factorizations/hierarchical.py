@@ -7,11 +7,11 @@ from typing import Any, NamedTuple, overload
 
 import numpy as np
 
-from recfact.arrays import accumulator
+from recfact.arrays import Array, accumulator
 from recfact.checks import choice, positive_integer
 from recfact.errors import OptionError
 from recfact.factorizations.block_operators import BlockColumns, BlockRows, BlockTransfer, RankOne, Shift
-from recfact.factorizations.blocks import SOLVERS, Array, Blocks, align, solve_blocks
+from recfact.factorizations.blocks import SOLVERS, Blocks, align, solve_blocks
 from recfact.factorizations.operator import Operator, as_coefficients
 from recfact.factorizations.transfer import TransferOperator
 from recfact.factorizations.transposable import TransposableOperator, as_columns

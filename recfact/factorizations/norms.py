@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigvalsh_tridiagonal
 
+from recfact.arrays import Array
 from recfact.errors import OptionError
-from recfact.factorizations.operator import Array
 from recfact.recurrence import backward, forward
 from recfact.solve import solve
 

@@ -13,11 +13,10 @@ import numpy as np
 from numpy.exceptions import DTypePromotionError
 from scipy.sparse.linalg import LinearOperator
 
-from recfact.arrays import COMPUTED, accumulator, native
+from recfact.arrays import COMPUTED, Array, accumulator, native
 from recfact.errors import DTypeError, ShapeError
 from recfact.factorizations.drawing import draw_corner
 
-Array = np.ndarray[Any, Any]
 DType = np.dtype[Any]
 
 

@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from recfact.arrays import accumulator
+from recfact.arrays import Array, accumulator
 from recfact.checks import positive_integer
 from recfact.factorizations.diagonals import ShiftedDiagonals, lag_products
 from recfact.factorizations.growth import warn_of_growth
 from recfact.factorizations.norms import bidiagonal_norm, transfer_norm, transposed_order
-from recfact.factorizations.operator import Array, Operator, as_coefficients, conjugate_of
+from recfact.factorizations.operator import Operator, as_coefficients, conjugate_of
 from recfact.recurrence import backward, forward
 from recfact.solve import solve
 from recfact.windows import Window

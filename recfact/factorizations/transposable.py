@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from recfact.arrays import accumulator
+from recfact.arrays import Array, accumulator
 from recfact.errors import ShapeError
-from recfact.factorizations.operator import Array, DType, Operator, common_type
+from recfact.factorizations.operator import DType, Operator, common_type
 
 
 class TransposableOperator(Operator):

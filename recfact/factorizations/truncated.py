@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from recfact.arrays import accumulator
+from recfact.arrays import Array, accumulator
 from recfact.factorizations.blocks import Blocks, align
 from recfact.factorizations.diagonals import lag_products
-from recfact.factorizations.operator import Array, Operator, as_coefficients, common_type, conjugate_of, require_sparse
+from recfact.factorizations.operator import Operator, as_coefficients, common_type, conjugate_of, require_sparse
 from recfact.factorizations.transfer import TransferOperator
 from recfact.factorizations.transposable import TransposableOperator, Transpose, as_columns, as_state
 from recfact.factorizations.truncation_error import ErrorOperator, RelativeErrorOperator

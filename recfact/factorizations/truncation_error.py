@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from recfact.arrays import Array
 from recfact.factorizations.blocks import align
 from recfact.factorizations.carrier_norm import carrier_norm
 from recfact.factorizations.norms import (
@@ -15,7 +16,7 @@ from recfact.factorizations.norms import (
     row_sums,
     square_root,
 )
-from recfact.factorizations.operator import Array, DType
+from recfact.factorizations.operator import DType
 from recfact.factorizations.transposable import TransposableOperator
 from recfact.recurrence import backward, forward
 from recfact.solve import solve

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from recfact import __version__
+from recfact.arrays import Array
 from recfact.checks import positive_integer
 from recfact.factorizations.cost import CostTable, cost_table
 from recfact.report.costs import WindowCost, standard_windows, window_costs, window_error
@@ -17,8 +18,6 @@ from recfact.report.summary import Summary, summarize, transfer_operator
 from recfact.report.words import findings
 from recfact.solve import solve
 from recfact.windows import Jagged, Uniform, Window
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)

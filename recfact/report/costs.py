@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from recfact.arrays import Array
 from recfact.factorizations import TransferOperator
 from recfact.windows import Full, Jagged, Uniform, Window
-
-Array = np.ndarray[Any, Any]
 
 BLOCKS = (8, 16, 32, 64, 128, 256)
 TERMS = (1, 2, 3)

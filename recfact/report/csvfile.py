@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from recfact.arrays import Array
 from recfact.errors import DataFileError
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)

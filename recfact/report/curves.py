@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from recfact.arrays import Array
 from recfact.report.costs import WindowCost, window_name
 from recfact.report.drawing import WIDTH, Board, drawable
 from recfact.report.problem import Problem
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Array = np.ndarray[Any, Any]
 
 POINTS, PEAKS = 1500, 150
 """Buckets that a long line, and the peaks of an error, are drawn in: more can't be told apart on a page."""

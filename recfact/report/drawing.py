@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from recfact.arrays import Array
 from recfact.report.style import BLUE, INK, PAPER, UNIT, VERMILLION
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Array = np.ndarray[Any, Any]
 
 WIDTH = 9.2
 """Width of a figure in inches."""

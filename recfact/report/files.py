@@ -12,10 +12,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from recfact.arrays import Array
 from recfact.errors import DataFileError, OptionError
 from recfact.report.csvfile import CsvTable, read_csv
-
-Array = np.ndarray[Any, Any]
 
 SUFFIXES = (".npy", ".npz", ".csv")
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from recfact.arrays import Array
 
 
 def row_growth(a: Array) -> Array:

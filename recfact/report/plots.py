@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from recfact.arrays import Array
 from recfact.factorizations import BrentKung, KoggeStone, TransferOperator
 from recfact.factorizations.hierarchical import Hierarchical
 from recfact.report.costs import window_name
@@ -21,7 +22,6 @@ from recfact.windows import Jagged, Uniform
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Array = np.ndarray[Any, Any]
 
 MARGIN = 0.05
 """Space beside the matrices of a figure, in inches."""

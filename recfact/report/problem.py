@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from recfact.arrays import Array
 from recfact.data import DEFAULT_TAU, exponential_average, load_co2
 from recfact.errors import DataFileError, OptionError
 from recfact.report.files import read_array, read_table
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)

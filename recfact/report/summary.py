@@ -9,11 +9,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from recfact.arrays import Array
 from recfact.errors import GrowthWarning
 from recfact.factorizations import TransferOperator
 from recfact.report.horizon import horizons, row_growth
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
