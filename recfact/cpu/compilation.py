@@ -14,10 +14,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache, partial
 from hashlib import sha256
 from importlib.resources import files
+from pathlib import Path
 from threading import Timer
 from types import FunctionType
 from typing import Any
@@ -106,13 +107,20 @@ class Kernel:
             signature = (lanes, *[numba.int64] * (self.function.__code__.co_argcount - 1))
             task = f"compiling a {lanes.storage} kernel for this CPU; this happens "
             try:
-                with announced(task + "once"):
-                    entry = numba.njit(cache=True, **OPTIONS)(renamed(self.function, name)).compile(signature)
+                dispatcher = numba.njit(cache=True, **OPTIONS)(renamed(self.function, name))
+                with nullcontext() if is_cached(dispatcher, name) else announced(task + "once"):
+                    entry = dispatcher.compile(signature)
             except Exception:  # no folder to write, a full disk, a damaged file; an error of the source comes again
                 with announced(task + "in every process, because numba can't use its cache (see NUMBA_CACHE_DIR)"):
                     entry = numba.njit(**OPTIONS)(renamed(self.function, name)).compile(signature)
             self.compiled[lanes] = partial(entry, None)
         return self.compiled[lanes]
+
+
+def is_cached(dispatcher: Any, name: str) -> bool:
+    """Return whether numba's cache has an entry for a dispatcher whose function is called `name`."""
+    folder = dispatcher.stats.cache_path
+    return folder is not None and any(Path(folder).glob(f"*.{name}-*.nbi"))
 
 
 def renamed(function: FunctionType, name: str) -> FunctionType:

@@ -70,7 +70,7 @@ def test_code_is_compiled_once_and_told_once(tmp_path):
     told = "recfact: compiling a float64 kernel for this CPU; this happens once\n"
     impatient = "compilation.PATIENCE = 0.02"
     assert solve_in_child(tmp_path, impatient) == (1, told)
-    assert solve_in_child(tmp_path) == (0, "")
+    assert solve_in_child(tmp_path, impatient) == (0, "")
     assert solve_in_child(tmp_path, "compilation.source_stamp = lambda: 'another'")[0] == 1
 
 
@@ -162,10 +162,11 @@ def test_disabled_compiler_is_named(monkeypatch):
 
 
 def test_only_long_work_is_announced_and_once(monkeypatch, capsys):
-    monkeypatch.setattr(compilation, "PATIENCE", 0.01)
     monkeypatch.setattr(compilation, "SAID", set())
+    monkeypatch.setattr(compilation, "PATIENCE", 60)
     with announced("too quick to say"):
         pass
+    monkeypatch.setattr(compilation, "PATIENCE", 0.01)
     for _ in range(2):
         with announced("working"):
             time.sleep(0.1)
