@@ -195,7 +195,7 @@ def as_operands(a: Any, u: Any) -> tuple[Array, Array, np.dtype[Any]]:
     if dtype.kind == "O" and a.size and u.size:
         try:
             a.flat[0] * u.flat[0] + u.flat[0]
-        except TypeError as error:
+        except (TypeError, OverflowError) as error:
             raise DTypeError(
                 f"a and u must be arrays of numbers that multiply and add, got {_short(a.flat[0])} and "
                 f"{_short(u.flat[0])} in them"
