@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from math import isfinite
 
@@ -268,6 +269,53 @@ def test_any_layout_gives_the_same_bits_and_touches_nothing_else(problem, window
     channels.solve_into(a, u, x, x0, reverse=reverse, window=window, threads=1)
     assert_same(x, expected)
     assert (memory[outside] == 7).all()
+
+
+@pytest.mark.parametrize("window", [Full(), Jagged(4), Uniform(12)], ids=str)
+@pytest.mark.parametrize("shape", [(30, 17), (30, 37), (30, 2, 37), (30, 32)], ids=str)
+@pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
+def test_states_may_overwrite_the_inputs(rng, window, shape, reverse):
+    """The last vector of a row overlaps the one before it, which has been written by then."""
+    a = make_numbers(rng, "decaying", shape, np.dtype(np.float32))
+    u = make_numbers(rng, "normal", shape, np.dtype(np.float32))
+    expected = solve(a, u, None, reverse, window)
+    channels.solve_into(a, u, u, None, reverse=reverse, window=window, threads=1)
+    assert_same(u, expected)
+
+
+@pytest.mark.parametrize("dtype", DTYPES[:4], ids=str)
+@pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
+def test_states_that_overflow_on_the_way_stay_infinite(dtype, reverse):
+    """Also where the product of all coefficients brings the input back, wherever the way crosses an edge.
+
+    In each channel one input is large and two coefficients take it beyond the largest number and back.
+    """
+    n, window = 40, Uniform(12)
+    pairs = [(j, i) for j in range(1, 28) for i in range(j + 1, j + 10)]
+    a, u = np.ones((n, len(pairs)), dtype=dtype), np.zeros((n, len(pairs)), dtype=dtype)
+    for channel, (j, i) in enumerate(pairs):
+        u[j, channel] = 2.0 ** (np.finfo(dtype).maxexp - 3)
+        a[i, channel], a[i + 1, channel] = 16, 1 / 16
+    if reverse:
+        a[1:], u = a[:0:-1].copy(), u[::-1].copy()
+    if dtype.kind == "c":
+        expected = defined(a[:, ::5], u[:, ::5], None, reverse, window)
+        assert_same(solve(a, u, None, reverse, window)[:, ::5], expected)
+        return
+    with np.errstate(all="ignore"):
+        expected = windowed(a, u, window, None, reverse)  # powers of two: nothing is rounded
+    assert np.isinf(expected).any()
+    assert_same(solve(a, u, None, reverse, window), expected)
+
+
+def test_threads_that_call_at_once(rng):
+    """Calls don't share anything that they change."""
+    a = make_numbers(rng, "decaying", (50, 40), np.dtype(np.float32))
+    inputs = [make_numbers(rng, "normal", (50, 40), np.dtype(np.float32)) for _ in range(8)]
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda u: solve(a, u, window=Uniform(12)), inputs * 4))
+    for u, x in zip(inputs * 4, results, strict=True):
+        assert_same(x, solve(a, u, window=Uniform(12)))
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
