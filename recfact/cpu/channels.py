@@ -187,7 +187,7 @@ def tasks(
     from recfact.cpu.numbers import Lanes
 
     n = len(x)
-    arrays = [x, np.broadcast_to(u, x.shape), np.broadcast_to(a, x.shape)]
+    arrays = [x, *[array if array.shape == x.shape else np.broadcast_to(array, x.shape) for array in (u, a)]]
     starts = [address(array) for array in arrays]
     times = [array.strides[0] for array in arrays]
     if reverse:
@@ -195,9 +195,12 @@ def tasks(
         starts = [start + step * (n - 1) for start, step in zip(starts, times, strict=True)]
         starts[2] += times[2]
         times = [-step for step in times]
-    initial = np.broadcast_to(np.zeros((), x.dtype) if x0 is None else x0, x.shape[1:])
-    axes, offsets = merge_axes(x.shape[1:], *[array.strides[1:] for array in arrays], initial.strides)
-    starts = [start + offset for start, offset in zip([*starts, address(initial)], offsets, strict=True)]
+    entry, entry_strides = 0, (0,) * (x.ndim - 1)
+    if x0 is not None:
+        x0 = np.broadcast_to(x0, x.shape[1:])
+        entry, entry_strides = address(x0), x0.strides
+    axes, offsets = merge_axes(x.shape[1:], *[array.strides[1:] for array in arrays], entry_strides)
+    starts = [start + offset for start, offset in zip([*starts, entry], offsets, strict=True)]
 
     block, terms = blocks_and_terms(window, n)
     first = block if not reverse else n - (-(-n // block) - 1) * block
