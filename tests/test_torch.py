@@ -1,0 +1,94 @@
+"""PyTorch's CPU tensors go in and come out without a copy, and are solved as NumPy's arrays are."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import recfact as rf
+from recfact.errors import ArrayTypeError
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
+
+DTYPES = ("float16", "bfloat16", "float32", "float64", "complex64", "complex128", "int64")
+
+
+def bits(array):
+    """Return the bytes of a tensor or an array, which no float comparison can blur."""
+    if isinstance(array, torch.Tensor):
+        array = array.contiguous().view(torch.uint8).numpy()
+    return np.ascontiguousarray(array).tobytes()
+
+
+def pair(shape, dtype, rng):
+    """Return the same small dyadic numbers as an array and as a tensor."""
+    numbers = rng.integers(-3, 4, shape) / (1 if dtype == "int64" else 4)
+    array = numbers.astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+    return array, torch.tensor(numbers).to(getattr(torch, dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("window", [rf.Full(), rf.Uniform(5), rf.Jagged(4)], ids=repr)
+def test_every_number_type_gives_a_tensor_with_the_bits_of_the_array(dtype, window, rng):
+    (a, ta), (u, tu) = pair(37, dtype, rng), pair(37, dtype, rng)
+    x = rf.solve(ta, tu, window=window)
+    assert isinstance(x, torch.Tensor)
+    assert x.dtype == (torch.float64 if dtype == "int64" else tu.dtype)
+    assert bits(x) == bits(rf.solve(a, u, window=window))
+
+
+def test_layouts_axes_and_the_initial_state(rng):
+    (a, ta), (u, tu), (x0, tx0) = (pair(shape, "float32", rng) for shape in ((1, 12), (6, 24), 3))
+    wide, twide = u[::-2, ::2][:, None], tu.flip(0)[::2, ::2][:, None]
+    x = rf.solve(ta[:, None], twide, x0=tx0[:, None], axis=-1)
+    assert bits(x) == bits(rf.solve(a[:, None], wide, x0=x0[:, None], axis=-1))
+    assert bits(rf.solve(ta.T, tu.T[:12], axis=0, reverse=True)) == bits(rf.solve(a.T, u.T[:12], axis=0, reverse=True))
+
+
+def test_a_conjugate_view_is_read_as_what_it_stands_for(rng):
+    (a, ta), (u, tu) = pair(9, "complex64", rng), pair(9, "complex64", rng)
+    assert bits(rf.solve(ta.conj() * 1j, (tu * 1j).conj())) == bits(rf.solve(a.conj() * 1j, (u * 1j).conj()))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_out_is_written_and_returned(dtype, rng):
+    (a, ta), (u, tu) = pair(40, dtype, rng), pair(40, dtype, rng)
+    out = torch.full((80,), float("nan"), dtype=tu.dtype)[::2]
+    assert rf.solve(ta, tu, out=out) is out
+    assert bits(out) == bits(rf.solve(a, u))
+    assert rf.solve(ta, tu, out=tu) is tu
+    assert bits(tu) == bits(out)
+
+
+def test_one_tensor_among_arrays_makes_the_result_a_tensor(rng):
+    (a, ta), (u, tu) = pair(8, "float64", rng), pair(8, "float64", rng)
+    for given in ((ta, u), (a, tu), (0.5, tu)):
+        assert isinstance(rf.solve(*given), torch.Tensor)
+
+
+def test_pieces_of_tensors_give_pieces_of_tensors(rng):
+    (a, ta), (u, tu) = pair(48, "float32", rng), pair(48, "float32", rng)
+    pieces = list(rf.solve_chunks(zip(ta.split(16), tu.split(16), strict=True)))
+    assert all(isinstance(piece, torch.Tensor) for piece in pieces)
+    assert bits(torch.cat(pieces)) == bits(rf.solve(a, u))
+
+
+@pytest.mark.parametrize(
+    ("u", "message"),
+    [
+        (torch.ones(4, requires_grad=True), r"u is a torch tensor that requires gradients.*pass u\.detach\(\)"),
+        (torch.ones(4, device="meta"), "runs on the CPU, got a torch tensor on meta"),
+        (torch.eye(4).to_sparse(), r"u must be a dense tensor.*use \.to_dense\(\)"),
+    ],
+    ids=["gradients", "device", "sparse"],
+)
+def test_tensors_that_can_not_be_taken(u, message):
+    with pytest.raises(ArrayTypeError, match=message):
+        rf.solve(torch.full((4,), 0.5), u)
+
+
+def test_out_must_be_of_the_same_library(rng):
+    (a, ta), (u, tu) = pair(4, "float64", rng), pair(4, "float64", rng)
+    for given, out in (((ta, tu), np.empty(4)), ((a, u), torch.empty(4, dtype=torch.float64))):
+        with pytest.raises(ArrayTypeError, match="out must be of the library of a and u"):
+            rf.solve(*given, out=out)
