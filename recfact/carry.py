@@ -43,7 +43,7 @@ class LastState:
         """Return the states of the next piece."""
         x = self.run(a, u, self.state)
         if len(x):
-            self.state = x[-1].copy()
+            self.state = np.array(x[-1], x.dtype)
         return x
 
 

@@ -3,6 +3,7 @@
 Arrays have time on axis 0, as in `recfact.recurrence`, whose loops these are, or are checked against.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import ml_dtypes
@@ -35,14 +36,8 @@ def accumulator(dtype: Any) -> np.dtype[Any]:
     return np.dtype(np.float32) if np.dtype(dtype) in HALVES else np.dtype(dtype)
 
 
-def definition(a: Array, u: Array, window: Window = Full(), x0: Any = None, reverse: bool = False) -> Array:
-    """Return the plain loop's states in the arrays' own arithmetic, all rows of a window at once.
-
-    test_recurrence.py finds the same bits as `recfact.recurrence.windowed`, which takes one row after the other.
-    """
-    a, u = np.broadcast_arrays(a, u)
-    if isinstance(window, Full) or len(u) == 0:
-        return backward(a, u) if reverse else forward(a, u, x0)
+def loop(a: Array, u: Array, window: Window, x0: Any, reverse: bool) -> Iterator[Array]:
+    """Take the plain loops of all rows of a window side by side; yield their states after every step."""
     if x0 is not None:
         u = np.array(u)
         u[0] = a[0] * x0 + u[0]
@@ -51,18 +46,41 @@ def definition(a: Array, u: Array, window: Window = Full(), x0: Any = None, reve
     turn = -1 if reverse else 1
     step = np.searchsorted(first, rows, side="right") - 1 if reverse else first
     state = u[step]
+    yield state
     while (going := (step - rows) * turn < 0).any():
         step = np.where(going, step + turn, step)
         taken = step[going]
         state[going] = a[taken + reverse] * state[going] + u[taken]
+        yield state
+
+
+def definition(a: Array, u: Array, window: Window = Full(), x0: Any = None, reverse: bool = False) -> Array:
+    """Return the plain loop's states in the arrays' own arithmetic.
+
+    test_recurrence.py finds the same bits as `recfact.recurrence.windowed`, which takes one row after the other.
+    """
+    a, u = np.broadcast_arrays(a, u)
+    if isinstance(window, Full) or len(u) == 0:
+        return backward(a, u) if reverse else forward(a, u, x0)
+    *_, state = loop(a, u, window, x0, reverse)
     return state
 
 
+def largest_on_the_way(a: Array, u: Array, window: Window, x0: Any, reverse: bool) -> Array:
+    """Return the largest state that the plain loop to each state comes through, for positive numbers."""
+    if isinstance(window, Full) or len(u) == 0:
+        turn = -1 if reverse else 1
+        return np.maximum.accumulate(definition(a, u, window, x0, reverse)[::turn])[::turn]
+    largest = np.zeros(u.shape)
+    for state in loop(a, u, window, x0, reverse):
+        largest = np.maximum(largest, state)
+    return largest
+
+
 def sizes(values: Array) -> Array:
-    """Return |x|, or |re x| + |im x|, which bounds both parts and products of it; 0 for NaN and infinities."""
+    """Return |x|, or |re x| + |im x|, which bounds both parts and products of it; 0 for parts that aren't finite."""
     wide = np.asarray(values).astype(np.complex128)
-    size = abs(wide.real) + abs(wide.imag)
-    return np.where(np.isfinite(size), size, 0)
+    return sum(np.where(np.isfinite(part), abs(part), 0) for part in (wide.real, wide.imag))
 
 
 def growth(a: Array) -> Array:
@@ -87,8 +105,8 @@ def distance_bound(a: Array, u: Array, window: Window, x0: Any, reverse: bool, d
 
     Returns
     -------
-    distance, size : ndarray of float64
-        The states' sizes don't exceed `size`; where that is beyond the number type, the distance says nothing.
+    distance, largest : ndarray of float64
+        No state on the way to a state exceeds `largest`; where that is beyond the number type, there is no bound.
     """
     kind, steps, extra = ml_dtypes.finfo(accumulator(dtype)), len(u), extra_roundings(window)
     unit, eta = float(kind.eps) / 2, float(kind.smallest_subnormal)
@@ -97,16 +115,15 @@ def distance_bound(a: Array, u: Array, window: Window, x0: Any, reverse: bool, d
     a, u = np.broadcast_arrays(sizes(a), sizes(u))
     with np.errstate(all="ignore"):
         entering = None if x0 is None else sizes(x0)
-        loop = definition(a * (1 + factor * tiny * 1j), u * (1 + most * tiny * 1j), window, entering, reverse)
-        size = loop.real
-        rounded = unit / (1 - (factor * steps + most) * unit) * loop.imag / tiny
+        counted = definition(a * (1 + factor * tiny * 1j), u * (1 + most * tiny * 1j), window, entering, reverse)
+        rounded = unit / (1 - (factor * steps + most) * unit) * counted.imag / tiny
         inputs = u.sum(axis=0) + (0 if x0 is None else entering)
         lost = 4 * (steps + 4) * eta * growth(a) ** 2 * (1 + inputs)
         distance = (rounded + lost) * (1 + 1e-6)  # this bound is rounded too
         if np.dtype(dtype) in HALVES:
             half = ml_dtypes.finfo(np.dtype(dtype))
-            distance += float(half.eps) / 2 * (size + distance) + float(half.smallest_subnormal)
-    return distance, size
+            distance += float(half.eps) / 2 * (counted.real + distance) + float(half.smallest_subnormal)
+        return distance, largest_on_the_way(a, u, window, entering, reverse)
 
 
 def assert_near_definition(
@@ -115,15 +132,16 @@ def assert_near_definition(
     """Assert that states are those of the plain loop in their arithmetic, but for rounding.
 
     They are finite where the plain loop is, within `distance_bound`, and the same infinity or NaN elsewhere. Where
-    states come near the largest number it depends on rounding which of them overflow, and any of them may.
+    states on the way come near the largest number it depends on rounding, and in windows on the order of the steps,
+    which of them overflow, and any of them may.
     """
     kind = accumulator(x.dtype)
     a, u = (np.asarray(values).astype(kind) for values in (a, u))
     x0 = None if x0 is None else np.asarray(x0).astype(kind)
     with np.errstate(all="ignore"):
         expected = definition(a, u, window, x0, reverse)
-        distance, size = distance_bound(a, u, window, x0, reverse, x.dtype)
-        clear = size < float(ml_dtypes.finfo(x.dtype).max) / 4
+        distance, largest = distance_bound(a, u, window, x0, reverse, x.dtype)
+        clear = largest < float(ml_dtypes.finfo(x.dtype).max) / 4
         for part in ("real", "imag") if kind.kind == "c" else ("real",):
             found, wanted = (getattr(values.astype(np.result_type(kind, np.float64)), part) for values in (x, expected))
             finite = np.isfinite(wanted)
