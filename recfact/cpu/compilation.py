@@ -138,5 +138,5 @@ def kernel(function: Any) -> Kernel:
 
 def helper(function: Callable[..., Any]) -> Callable[..., Any]:
     """Make `function` callable from kernels alone, as a decorator; its code becomes part of theirs."""
-    compiled: Callable[..., Any] = numba.njit(no_cpython_wrapper=True, **OPTIONS)(function)
+    compiled: Callable[..., Any] = numba.njit(no_cpython_wrapper=True, forceinline=True, **OPTIONS)(function)
     return compiled

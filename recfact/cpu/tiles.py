@@ -30,7 +30,7 @@ from recfact.cpu.numbers import Lanes, LanesModel, unbox_lanes
 from recfact.cpu.vectors import Registers, vector_lanes
 
 CHUNK = 4  # steps in a lane
-SUB_TILES = 4  # in a tile, because memory answers best to bursts of about 1 KiB of one array after the other
+SUB_TILES = 2  # in a tile, because memory answers best to bursts of about half a KiB of one array after the other
 
 
 class Tile(Lanes):

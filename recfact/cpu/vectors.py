@@ -78,22 +78,29 @@ class Registers:
         return self.b.shuffle_vector(x, y, ir.Constant(ir.VectorType(I32, len(indices)), list(indices)))
 
     def transpose(self, rows: Sequence[Any]) -> list[Any]:
-        """Exchange row numbers with lane numbers: the bits of the one trade places with the low bits of the other.
+        """Exchange row numbers with lane numbers in four rows.
 
-        `rows` are a power of two of vectors, at most `count`. With R rows, lane h R + r of result k is lane h R + k of
-        row r: each run of R consecutive numbers moves into one lane. The exchange is its own inverse.
+        Lane 4 h + r of result k is lane 4 h + k of row r: each run of four consecutive numbers moves into one lane. The
+        exchange is its own inverse. Two shuffles a row, by interleaving halves of short spans, which machines do best.
         """
-        result = list(rows)
-        distance = 1
-        while distance < len(rows):
-            low = [self.count + i - distance if i & distance else i for i in range(self.count)]
-            high = [self.count + i if i & distance else i + distance for i in range(self.count)]
-            for i in range(len(rows)):
-                if not i & distance:
-                    x, y = result[i], result[i + distance]
-                    result[i], result[i + distance] = self.shuffle(x, y, low), self.shuffle(x, y, high)
-            distance *= 2
-        return result
+        span = 4 if self.count == 16 else 2  # lanes in 128 bits
+        pairs = [self.interleave(*rows[i : i + 2], 1, span) for i in (0, 2)]
+        (low, high), (other_low, other_high) = pairs
+        first, second = self.interleave(low, other_low, 2, 4), self.interleave(high, other_high, 2, 4)
+        return [*first, *second] if span == 4 else [first[0], second[0], first[1], second[1]]
+
+    def interleave(self, x: Any, y: Any, width: int, span: int) -> tuple[Any, Any]:
+        """Alternate runs of `width` lanes of x and y, from the low and from the high half of every `span` lanes."""
+        halves = []
+        for start in (0, span // 2):
+            runs = [
+                range(at, at + width)
+                for base in range(start, self.count, span)
+                for first in range(base, base + span // 2, width)
+                for at in (first, self.count + first)
+            ]
+            halves.append(self.shuffle(x, y, [lane for run in runs for lane in run]))
+        return halves[0], halves[1]
 
     def all_finite(self, checks: Any) -> Any:
         """Return whether `checks`, a sum of zero times the numbers to check, is zero in every lane."""
