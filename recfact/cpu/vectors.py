@@ -84,8 +84,8 @@ class Registers:
         exchange is its own inverse. Two shuffles a row, by interleaving halves of short spans, which machines do best.
         """
         span = 4 if self.count == 16 else 2  # lanes in 128 bits
-        pairs = [self.interleave(*rows[i : i + 2], 1, span) for i in (0, 2)]
-        (low, high), (other_low, other_high) = pairs
+        low, high = self.interleave(rows[0], rows[1], 1, span)
+        other_low, other_high = self.interleave(rows[2], rows[3], 1, span)
         first, second = self.interleave(low, other_low, 2, 4), self.interleave(high, other_high, 2, 4)
         return [*first, *second] if span == 4 else [first[0], second[0], first[1], second[1]]
 
