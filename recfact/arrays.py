@@ -85,7 +85,10 @@ def _from_torch(tensor: Any, name: str) -> Array:
     tensor = tensor.resolve_conj().resolve_neg()
     if tensor.dtype == _torch().bfloat16:
         return np.from_dlpack(tensor.view(_torch().int16)).view(BFLOAT16)
-    return np.from_dlpack(tensor)
+    try:
+        return np.from_dlpack(tensor)
+    except (RuntimeError, BufferError) as error:
+        raise DTypeError(f"{name} must be of a number type that NumPy has, got {tensor.dtype}; use .float()") from error
 
 
 def to_torch(array: Array) -> Any:
@@ -233,6 +236,8 @@ def check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], tensors: b
         raise ArrayTypeError(f"out must be an array, got {type(out).__name__}; make one with numpy.empty")
     if tensors != (library_of(out) == "torch"):
         raise ArrayTypeError(f"out must be of the library of a and u, got {type(out).__name__}")
+    if tensors and (out.is_conj() or out.is_neg()):
+        raise OptionError("out must hold its numbers as they are, got a conjugate or negative view; pass a tensor")
     x = as_numpy(out, "out")
     if x.shape != shape or x.dtype != dtype:
         raise ShapeError(f"out must have shape {shape} and dtype {dtype}, got shape {x.shape} and dtype {x.dtype}")

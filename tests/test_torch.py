@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import recfact as rf
-from recfact.errors import ArrayTypeError
+from recfact.errors import ArrayTypeError, DTypeError, OptionError, ShapeError
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
@@ -92,3 +92,55 @@ def test_out_must_be_of_the_same_library(rng):
     for given, out in (((ta, tu), np.empty(4)), ((a, u), torch.empty(4, dtype=torch.float64))):
         with pytest.raises(ArrayTypeError, match="out must be of the library of a and u"):
             rf.solve(*given, out=out)
+
+
+def test_a_view_that_only_stands_for_its_numbers_is_not_written_to():
+    a, u = torch.full((5,), 0.5), torch.ones(5)
+    conjugate = torch.zeros(5, dtype=torch.complex64).conj()
+    for given, out in ((torch.complex(u, u), conjugate), (u, conjugate.imag)):
+        with pytest.raises(OptionError, match="conjugate or negative view"):
+            rf.solve(a, given, out=out)
+        assert not out.any()
+
+
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [
+        (torch.zeros(5, requires_grad=True), r"pass out\.detach\(\)"),
+        (torch.zeros(5, device="meta"), "runs on the CPU"),
+        (torch.zeros(5).to_sparse(), "out must be a dense tensor"),
+        (torch.zeros(1).expand(5), "a place of its own"),
+        (torch.zeros(5, dtype=torch.float64), "dtype float32, got shape .* float64"),
+        (torch.zeros(4), r"shape \(5,\)"),
+    ],
+)
+def test_tensors_that_can_not_be_written_to(out, message):
+    with pytest.raises((ArrayTypeError, OptionError, ShapeError), match=message):
+        rf.solve(torch.full((5,), 0.5), torch.ones(5), out=out)
+
+
+def test_number_types_that_numpy_lacks_are_named():
+    with pytest.raises(DTypeError, match=r"u must be of a number type that NumPy has, got torch\.float8_e5m2"):
+        rf.solve(0.5, torch.ones(5, dtype=torch.float8_e5m2))
+
+
+def test_the_initial_state_may_be_a_tensor_but_without_gradients():
+    a, u = np.full(3, 0.5), np.ones(3)
+    assert rf.solve(a, u, x0=torch.tensor(2.0)).tolist() == [2, 2, 2]
+    with pytest.raises(ArrayTypeError, match="x0 is a torch tensor that requires gradients"):
+        rf.solve(a, u, x0=torch.tensor(2.0, requires_grad=True))
+
+
+def test_parameters_without_gradients_empty_tensors_and_algorithms():
+    parameter = torch.nn.Parameter(torch.full((3,), 0.5), requires_grad=False)
+    assert rf.solve(parameter, torch.ones(3)).tolist() == [1, 1.5, 1.75]
+    assert rf.solve(parameter, torch.ones(3), algorithm="kogge-stone").tolist() == [1, 1.5, 1.75]
+    assert rf.solve(torch.zeros(2, 0), torch.zeros(2, 0)).shape == (2, 0)
+
+
+def test_the_result_of_a_call_owns_its_memory():
+    u = torch.ones(4)
+    x, y = rf.solve(0.5, u), rf.solve(0.5, u)
+    x.zero_()
+    assert y.tolist() == [1, 1.5, 1.75, 1.875]
+    assert u.tolist() == [1, 1, 1, 1]
