@@ -38,16 +38,17 @@ def widen(context: Any, builder: Any, storage: str, bits: Any) -> Any:
     return builder.bitcast(builder.or_(number, sign), floats)
 
 
-def narrow(context: Any, builder: Any, storage: str, floats: Any) -> Any:
-    """Return a vector of float32 rounded to halves, to nearest even, as 16-bit integers."""
+def narrow(context: Any, builder: Any, storage: str, floats: Any, finite: bool = False) -> Any:
+    """Return a vector of float32 rounded to halves, to nearest even, as 16-bit integers; none is NaN if `finite`."""
     halves = ir.VectorType(I16, floats.type.count)
     wide = ir.VectorType(I32, floats.type.count)
     word = builder.bitcast(floats, wide)
     if storage == "bfloat16":
         odd = builder.and_(builder.lshr(word, splat(wide, 16)), splat(wide, 1))
         rounded = builder.add(word, builder.add(odd, splat(wide, 0x7FFF)))
-        quiet = builder.or_(word, splat(wide, 0x400000))
-        rounded = builder.select(builder.fcmp_unordered("uno", floats, floats), quiet, rounded)
+        if not finite:
+            quiet = builder.or_(word, splat(wide, 0x400000))
+            rounded = builder.select(builder.fcmp_unordered("uno", floats, floats), quiet, rounded)
         return builder.trunc(builder.lshr(rounded, splat(wide, 16)), halves)
     if has_float16(context):
         return builder.bitcast(builder.fptrunc(floats, ir.VectorType(ir.HalfType(), floats.type.count)), halves)

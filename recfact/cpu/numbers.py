@@ -157,10 +157,12 @@ def read(context: Any, builder: Any, lanes: Lanes, reals: int, address: Any, off
     return widen(context, builder, lanes.storage, vector) if half else vector
 
 
-def write(context: Any, builder: Any, lanes: Lanes, address: Any, offset: Any, vector: Any) -> None:
-    """Store a vector of reals next to each other in memory."""
+def write(
+    context: Any, builder: Any, lanes: Lanes, address: Any, offset: Any, vector: Any, finite: bool = False
+) -> None:
+    """Store a vector of reals next to each other in memory; `finite` says that all are."""
     if lanes.storage in HALVES:
-        vector = narrow(context, builder, lanes.storage, vector)
+        vector = narrow(context, builder, lanes.storage, vector, finite)
     builder.store(vector, pointer(builder, vector.type, address, offset)).align = 1
 
 

@@ -14,6 +14,7 @@ from recfact.cpu.block_kernels import jagged_blocks, uniform_blocks
 from recfact.cpu.layout import address
 from recfact.cpu.scan_kernels import scan_rows
 from recfact.cpu.tiles import Tile
+from recfact.cpu.vectors import VECTOR
 from recfact.cpu.window_kernels import jagged_rows, uniform_rows
 from recfact.windows import Full, Jagged, Uniform, Window
 
@@ -51,7 +52,7 @@ def window_block(window: Window, steps: int) -> int:
     return steps
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Job:
     """A tile and the arrays it works on, time on axis 0."""
 
@@ -85,25 +86,26 @@ class Job:
         skip : int
             Tiles at the start of a windowed row that are not written.
         """
-        scratch = np.empty(SCRATCH, np.uint8)
+        scratch = np.empty(SCRATCH + VECTOR, np.uint8)
+        room = -(-address(scratch) // VECTOR) * VECTOR
         rows = (address(table), table.shape[1], steps, self.x.strides[0], self.u.strides[0], self.a.strides[0])
         x0 = np.ascontiguousarray(states[:, 0])
         entering = (address(x0) if initial else 0, alone)
         block = window_block(self.window, steps)
         match self.window:
             case Full():
-                return int(scan_rows[self.tile](*rows, address(states), start, alone, address(scratch)))
+                return int(scan_rows[self.tile](*rows, address(states), start, alone, room))
             case Jagged(self.tile.block, 1):
-                jagged_rows[self.tile](*rows, *entering, skip, address(scratch))
+                jagged_rows[self.tile](*rows, *entering, skip, room)
             case Uniform(self.tile.block):
-                uniform_rows[self.tile](*rows, *entering, skip, address(scratch))
+                uniform_rows[self.tile](*rows, *entering, skip, room)
             case Jagged(_, terms):
                 terms = min(terms, -(-steps // block))
                 entries = np.empty(terms + 1, states.dtype)
-                jagged_blocks[self.tile](*rows, *entering, block, terms, address(scratch), address(entries))
+                jagged_blocks[self.tile](*rows, *entering, block, terms, room, address(entries))
             case Uniform():
                 sums = np.empty(2 * -(-block // self.tile.steps) * self.tile.steps, states.dtype)
-                uniform_blocks[self.tile](*rows, *entering, block, address(scratch), address(sums))
+                uniform_blocks[self.tile](*rows, *entering, block, room, address(sums))
         return 0
 
     def run_short(self, x0: Array | None) -> None:

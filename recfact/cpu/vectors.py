@@ -116,8 +116,8 @@ class Registers:
         return numbers.read(self.context, self.b, self.lanes, self.count, address, ir.Constant(address.type, 0))
 
     def store(self, x: Any, address: Any) -> None:
-        """Store a vector of numbers as they lie in memory."""
-        numbers.write(self.context, self.b, self.lanes, address, ir.Constant(address.type, 0), x)
+        """Store a vector of finite numbers as they lie in memory."""
+        numbers.write(self.context, self.b, self.lanes, address, ir.Constant(address.type, 0), x, finite=True)
 
     def load_accumulators(self, address: Any) -> Any:
         """Load a vector from scratch memory."""
