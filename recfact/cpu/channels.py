@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from math import prod
@@ -21,6 +20,7 @@ import numpy as np
 
 from recfact.arrays import Array, accumulator
 from recfact.cpu.layout import BATCH, Axis, address, addresses, merge_axes
+from recfact.cpu.threads import run_all
 from recfact.windows import Full, Jagged, Uniform, Window
 
 # Bytes of a line of the cache, and of the widest vector.
@@ -127,10 +127,9 @@ class Task:
         self.kernel(address(self.table), self.table.shape[1], *self.arguments, scratch)
 
 
-def run_all(tasks: Iterator[Task], threads: int) -> None:
+def run_tasks(tasks: Iterator[Task], threads: int) -> None:
     """Run tasks, made as they are needed, on several threads."""
     head = list(islice(tasks, 2))
-    several = threads > 1 and len(head) > 1
     tasks = chain(head, tasks)
     lock = Lock()
 
@@ -145,12 +144,7 @@ def run_all(tasks: Iterator[Task], threads: int) -> None:
                 area = np.empty(task.scratch + LINE, dtype=np.uint8)
             task.run(-(-address(area) // LINE) * LINE)
 
-    if not several:
-        work()
-        return
-    with ThreadPoolExecutor(threads) as pool:
-        for future in [pool.submit(work) for _ in range(threads)]:
-            future.result()
+    run_all([work] * (threads if len(head) > 1 else 1))
 
 
 def solve_into(a: Array, u: Array, x: Array, x0: Array | None, *, reverse: bool, window: Window, threads: int) -> None:
@@ -175,7 +169,7 @@ def solve_into(a: Array, u: Array, x: Array, x0: Array | None, *, reverse: bool,
     if x.size == 0:
         return
     threads = threads if x.size >= WORTH_THREADS else 1
-    run_all(tasks(a, u, x, x0, reverse, window, threads), threads)
+    run_tasks(tasks(a, u, x, x0, reverse, window, threads), threads)
 
 
 def tasks(

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 
@@ -18,17 +15,7 @@ from recfact.cpu.vectors import VECTOR
 from recfact.cpu.window_kernels import jagged_rows, uniform_rows
 from recfact.windows import Full, Jagged, Uniform, Window
 
-Result = TypeVar("Result")
-
 SCRATCH = 1 << 14  # bytes; the kernels use six tiles of 8-byte numbers
-
-
-def run_all(calls: Sequence[Callable[[], Result]]) -> list[Result]:
-    """Make calls, each on a thread of its own, and return their results."""
-    if len(calls) == 1:
-        return [calls[0]()]
-    with ThreadPoolExecutor(len(calls)) as pool:
-        return [future.result() for future in [pool.submit(call) for call in calls]]
 
 
 def initial_states(x: Array, x0: Array | None) -> Array:

@@ -16,7 +16,8 @@ import numpy as np
 from recfact.arrays import Array
 from recfact.cpu.channels import WORTH_THREADS
 from recfact.cpu.layout import address, addresses, merge_axes
-from recfact.cpu.row_job import Job, initial_states, run_all
+from recfact.cpu.row_job import Job, initial_states
+from recfact.cpu.threads import run_all
 from recfact.cpu.tiles import CHUNK, Tile
 from recfact.cpu.time_split import split
 from recfact.windows import Full, Jagged, Uniform, Window

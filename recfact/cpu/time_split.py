@@ -15,8 +15,9 @@ import numpy as np
 
 from recfact.arrays import Array, accumulator
 from recfact.cpu.layout import address
-from recfact.cpu.row_job import SCRATCH, Job, initial_states, run_all
+from recfact.cpu.row_job import SCRATCH, Job, initial_states
 from recfact.cpu.scan_kernels import SEGMENT, chain_segments, segment_totals
+from recfact.cpu.threads import run_all
 from recfact.windows import Full, Jagged, Uniform
 
 # Memory traffic of a piece: the inverse of reading two arrays and writing one, with or without reading them before.
