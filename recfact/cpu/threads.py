@@ -2,35 +2,49 @@
 
 from __future__ import annotations
 
+from _thread import start_new_thread
 from collections.abc import Callable, Sequence
-from concurrent.futures import CancelledError, ThreadPoolExecutor
-from threading import Event, Lock
+from threading import Lock
 from typing import TypeVar
 
 Result = TypeVar("Result")
 
 
 def run_all(calls: Sequence[Callable[[], Result]]) -> list[Result]:
-    """Make calls, each on a thread of its own, and return their results."""
+    """Make calls, each on a thread of its own, and return their results.
+
+    The threads are bare ones: an interrupt that meets `threading.Thread` or an executor while it starts a thread can
+    leave that thread to itself, or everything waiting for ever.
+    """
     if len(calls) == 1:
         return [calls[0]()]
-    interrupted = Event()
+    results: dict[int, Result] = {}
+    errors: list[BaseException] = []
+    interrupted = False
+    gates, ends = [Lock() for _ in calls], [Lock() for _ in calls]
 
-    def enter(gate: Lock, call: Callable[[], Result]) -> Result:
-        with gate:
-            if interrupted.is_set():
-                raise CancelledError
-            return call()
+    def work(index: int) -> None:
+        with gates[index]:
+            if not interrupted:
+                try:
+                    results[index] = calls[index]()
+                except BaseException as error:  # whatever it is, it is raised again by the caller's thread
+                    errors.append(error)
+        ends[index].release()
 
-    gates = [Lock() for _ in calls]
+    for end in ends:
+        end.acquire()
     try:
-        with ThreadPoolExecutor(len(calls)) as pool:
-            futures = [pool.submit(enter, gate, call) for gate, call in zip(gates, calls, strict=True)]
-            return [future.result() for future in futures]
+        for index in range(len(calls)):
+            start_new_thread(work, (index,))
+        for end in ends:
+            end.acquire()
     except BaseException:
-        # A thread that an interrupt met while it was being started isn't known to the pool, and would write later.
-        interrupted.set()
+        interrupted = True
         for gate in gates:
-            with gate:
+            with gate:  # whoever holds it still writes; whoever doesn't won't begin
                 pass
         raise
+    if errors:
+        raise errors[0]
+    return [results[index] for index in range(len(calls))]
