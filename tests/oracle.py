@@ -99,9 +99,10 @@ def distance_bound(a: Array, u: Array, window: Window, x0: Any, reverse: bool, d
         v / (1 - N v) sum_j |L_ij| |u_j| (3 d + extra + 1),  v the unit roundoff, N the most roundings of all,
 
     and the sum is the derivative of the recurrence for |a| (1 + 3 t) and |u| (1 + (extra + 1) t): the imaginary part of
-    the plain loop for a tiny imaginary t. Products below the smallest normal number lose at most eta each, magnified
-    by the coefficients before and behind. At most four operations a step feed a state: four sums and products of a step
-    and its share of those of its chunk. A half is rounded once more in the end.
+    the plain loop for a tiny imaginary t. An operation whose result is below the smallest normal number loses at most
+    eta, magnified by the coefficients before and behind. At most four operations a step feed a state: four sums and
+    products of a step and its share of those of its chunk. Below the smallest normal number, the product of a segment
+    may also be dropped. A half is rounded once more in the end.
 
     Returns
     -------
@@ -118,7 +119,7 @@ def distance_bound(a: Array, u: Array, window: Window, x0: Any, reverse: bool, d
         counted = definition(a * (1 + factor * tiny * 1j), u * (1 + most * tiny * 1j), window, entering, reverse)
         rounded = unit / (1 - (factor * steps + most) * unit) * counted.imag / tiny
         inputs = u.sum(axis=0) + (0 if x0 is None else entering)
-        lost = 4 * (steps + 4) * eta * growth(a) ** 2 * (1 + inputs)
+        lost = (4 * (steps + 4) * eta + float(kind.smallest_normal)) * growth(a) ** 2 * (1 + inputs)
         distance = (rounded + lost) * (1 + 1e-6)  # this bound is rounded too
         if np.dtype(dtype) in HALVES:
             half = ml_dtypes.finfo(np.dtype(dtype))
