@@ -237,6 +237,44 @@ def test_bits_do_not_depend_on_layout_or_alignment_and_repeat(window, dtype, rng
         assert rf.solve(a, u, out=u.copy(), window=window, reverse=reverse).tobytes() == expected
 
 
+@pytest.mark.parametrize("window", [Full(), Jagged(16), Uniform(32), Jagged(100, 2), Uniform(100)], ids=str)
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("steps", [256, 261])
+def test_a_special_number_at_every_place(window, reverse, steps, rng):
+    """Row i has one at step i: whole tiles, and the one that is filled up."""
+    a, u = (rng.uniform(-1, 1, (steps, steps)).astype(np.float32) for _ in "au")
+    place = np.diag_indices(steps)
+    for array, value in ((a, np.inf), (a, np.nan), (u, -np.inf), (u, np.nan), (a, 0.0), (a, 2.0**100)):
+        kept = array[place]
+        array[place] = value
+        x = rf.solve(a, u, window=window, reverse=reverse)
+        assert_near_definition(x.T, a.T, u.T, window, None, reverse)
+        array[place] = kept
+
+
+@pytest.mark.parametrize("window", [Full(), Jagged(16), Uniform(32), Jagged(100, 2), Uniform(100)], ids=str)
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("steps", [256, 261])
+def test_products_that_overflow_at_every_place_spoil_no_state(window, reverse, steps):
+    """Row i has eight large coefficients from step i on, and one input among them; all states are zero, 1 or less."""
+    a, u = np.ones((steps, steps), np.float32), np.zeros((steps, steps), np.float32)
+    for row in range(steps):
+        a[row, row : row + 8] = 2.0**25
+        u[row, min(row + (4 if reverse else 3), steps - 1)] = 2.0**-100
+    expected = definition(a.T, u.T, window, None, reverse).T
+    assert expected.max() == 1
+    np.testing.assert_array_equal(rf.solve(a, u, window=window, reverse=reverse), expected)
+    np.testing.assert_array_equal(rf.solve(a, u, window=window, reverse=reverse, out=u), expected)
+
+
+@pytest.mark.parametrize("window", [Full(), Jagged(300), Uniform(600)], ids=str)
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(("dtype", "coefficient", "value"), [(np.float32, 1.2, 1e-30), (np.float64, 2.1, 1e-300)])
+def test_products_that_slowly_overflow_spoil_no_state(window, reverse, dtype, coefficient, value):
+    a, u = np.full(1000, coefficient, dtype), np.full(1000, value, dtype)
+    assert_near_definition(rf.solve(a, u, window=window, reverse=reverse), a, u, window, None, reverse)
+
+
 @pytest.mark.parametrize("n", [0, 1, 2])
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
 def test_the_shortest_sequences(n, window):

@@ -79,6 +79,18 @@ def test_nan_and_infinities_change_no_bit_either(place, direction, rng):
         assert len(set(solve_on((1, 2, 3), *arguments, **direction))) == 1
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_state_that_overflows_where_the_totals_of_segments_do_not(reverse, split_rows):
+    a, u = np.ones(N, np.float32), np.zeros(N, np.float32)
+    a[8 * SEGMENT + 100 :][:400] = np.repeat([2, 0.5, 0.5, 2], 100)
+    u[[0, -1]] = 2.0**60
+    for turn in (1, -1):  # early or late in the order of the steps
+        single, *others = solve_on((1, 2, 3, 5), a[::turn].copy(), u, reverse=reverse)
+        assert set(others) == {single}
+        assert np.isinf(np.frombuffer(single, np.float32)).any()
+    assert split_rows == [False] * 6
+
+
 def test_an_infinite_initial_state_changes_no_bit(rng, split_rows):
     a, u = rng.uniform(0, 1, N).astype(np.float32), rng.standard_normal(N).astype(np.float32)
     for x0 in (np.inf, np.nan):
