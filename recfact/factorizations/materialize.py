@@ -1,4 +1,4 @@
-"""The transfer operators of blocks as dense matrices, by four constructions."""
+"""The transfer operators of blocks as dense matrices, by four constructions and a variant."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,14 +16,16 @@ def materialize(a: Any, method: str = "cumprod") -> Array:
 
     The operation count and the number type are those of the named construction: every step is rounded to the dtype of
     `a`. For the accuracy of a wide accumulator, cast before and after:
-    ``materialize(a.astype(np.float32)).astype(a.dtype)``.
+    ``materialize(a.astype(np.float32)).astype(a.dtype)``. `recfact.precision.rounded_materialize` runs the same
+    constructions in any other number format, and `recfact.precision.materialization_table` compares their errors.
 
     Parameters
     ----------
     a : array_like, shape (..., l)
         Coefficients of one block, or of many along the leading axes. Integers become float64; an object array may
-        hold any scalar. ``a[..., 0]`` doesn't enter L; "ratio" and "log-outer" read it all the same.
-    method : {"cumprod", "segsum", "log-outer", "ratio"}, default "cumprod"
+        hold any scalar. ``a[..., 0]`` doesn't enter L; "ratio", "reciprocal" and "log-outer" read it all the
+        same.
+    method : {"cumprod", "segsum", "log-outer", "ratio", "reciprocal"}, default "cumprod"
         ============ ============================================== ====================================================
         "cumprod"    cumulative products down each column           any scalar and any sign; the error of an entry at
                                                                     lag d is at most that of d - 1 multiplications
@@ -33,6 +35,7 @@ def materialize(a: Any, method: str = "cumprod") -> Array:
                                                                     cancellation near the diagonal
         "ratio"      quotients of prefix products g[i] / g[j]       NaN or inf where a prefix product is or underflows
                                                                     to 0, L itself being regular there
+        "reciprocal" products g[i] * (1 / g[j])                     as "ratio", and where 1 / g[j] overflows
         ============ ============================================== ====================================================
 
     Returns
@@ -47,7 +50,7 @@ def materialize(a: Any, method: str = "cumprod") -> Array:
     DTypeError
         If the elements aren't numbers, or lack the logarithm that `method` needs (``Fraction``, symbols).
     OptionError
-        If `method` isn't one of the four, or "ratio" would divide exact scalars by zero.
+        If `method` isn't one of these, or would divide exact scalars by zero.
 
     Notes
     -----
@@ -56,7 +59,7 @@ def materialize(a: Any, method: str = "cumprod") -> Array:
 
     "cumprod" is the linear-space construction of the sliding window recurrences paper (section 3.2), "segsum" that of
     Dao and Gu (2024), "ratio" the generator representation of semiseparable matrices (Vandebril, Van Barel and
-    Mastronardi, 2008) and "log-outer" its logarithm.
+    Mastronardi, 2008), "reciprocal" the same as tril(g g^-T) is written, and "log-outer" its logarithm.
 
     Examples
     --------
@@ -68,7 +71,7 @@ def materialize(a: Any, method: str = "cumprod") -> Array:
     >>> materialize(np.ones((3, 2, 16))).shape
     (3, 2, 16, 16)
     """
-    construct = _METHODS[choice(method, "method", tuple(_METHODS))]
+    construct = CONSTRUCTIONS[choice(method, "method", tuple(CONSTRUCTIONS))]
     try:
         coefficients = np.asarray(a)
     except ValueError as error:
@@ -85,7 +88,7 @@ def materialize(a: Any, method: str = "cumprod") -> Array:
 def _repeat_below(a: Array, neutral: int) -> Array:
     """Return a[i] at [i, j] below the diagonal and the neutral element on and above it."""
     steps = a.shape[-1]
-    tiled = np.full((*a.shape, steps), neutral, dtype=a.dtype)
+    tiled = np.full_like(a, neutral, shape=(*a.shape, steps))
     np.copyto(tiled, a[..., :, None], where=np.tri(steps, k=-1, dtype=bool))
     return tiled
 
@@ -105,22 +108,35 @@ def _log_outer(a: Array) -> Array:
     return np.asarray(exp(prefix[..., :, None] - prefix[..., None, :]))
 
 
-def _ratio(a: Array) -> Array:
+def _prefix_products(a: Array) -> Array:
     prefix = np.multiply.accumulate(a, axis=-1)
     if prefix.dtype == object and any(product == 0 for product in prefix.flat):
         raise OptionError(
-            'method "ratio" divides by the products a[0] ... a[j], and one of them is zero; use "cumprod", which '
-            "doesn't divide"
+            "this method divides by the products a[0] ... a[j], and one of them is zero; use 'cumprod', which doesn't "
+            "divide"
         )
+    return prefix
+
+
+def _ratio(a: Array) -> Array:
+    prefix = _prefix_products(a)
     return np.asarray(prefix[..., :, None] / prefix[..., None, :])
 
 
-_METHODS: dict[str, Callable[[Array], Array]] = {
+def _reciprocal(a: Array) -> Array:
+    prefix = _prefix_products(a)
+    return np.asarray(prefix[..., :, None] * (1 / prefix)[..., None, :])
+
+
+CONSTRUCTIONS: dict[str, Callable[[Array], Array]] = {
     "cumprod": _cumprod,
     "segsum": _segsum,
     "log-outer": _log_outer,
     "ratio": _ratio,
+    "reciprocal": _reciprocal,
 }
+"""The constructions by name: of an array of coefficients, along its last axis, in its own arithmetic. What stands above
+the diagonal is left to the caller."""
 
 
 def _logarithm(a: Array) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:

@@ -12,7 +12,7 @@ from market import fractions, literal_matrix
 from recfact.errors import DTypeError, OptionError, ShapeError
 from recfact.factorizations.materialize import materialize
 
-METHODS = ("cumprod", "segsum", "log-outer", "ratio")
+METHODS = ("cumprod", "segsum", "log-outer", "ratio", "reciprocal")
 SMALL_FLOATS = ("float16", "bfloat16")
 
 
@@ -38,6 +38,7 @@ def test_symbols_give_the_matrix_of_products(steps):
     a = market.symbols(steps)
     assert np.array_equal(materialize(a), literal_matrix(a))
     assert np.array_equal(materialize(a, "ratio"), literal_matrix(a))
+    assert np.array_equal(materialize(a, "reciprocal"), literal_matrix(a))
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3, 7, 16, 33, 64])
@@ -46,9 +47,10 @@ def test_fractions_give_the_exact_matrix_with_zeros_and_signs(steps, rng):
     assert np.array_equal(materialize(a), literal_matrix(a))
 
 
-def test_ratio_is_exact_for_non_zero_fractions(rng):
+@pytest.mark.parametrize("method", ["ratio", "reciprocal"])
+def test_quotients_are_exact_for_non_zero_fractions(method, rng):
     a = random_fractions(rng, 16, low=1)
-    assert np.array_equal(materialize(a, "ratio"), literal_matrix(a))
+    assert np.array_equal(materialize(a, method), literal_matrix(a))
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -115,7 +117,7 @@ def test_zeros_reset_exactly(rng):
         matrix = materialize(a, method)
         assert np.array_equal(matrix == 0, true_zero)
         assert np.isfinite(matrix).all()
-    for method in ("ratio", "log-outer"):
+    for method in ("ratio", "reciprocal", "log-outer"):
         assert np.isnan(materialize(a, method)).any()
 
 
@@ -224,7 +226,7 @@ def test_growth_overflows_quietly():
 
 @pytest.mark.parametrize("method", ["exp", None, 3, "CUMPROD", ["cumprod"]])
 def test_unknown_methods_are_named(method):
-    with pytest.raises(OptionError, match="method must be one of 'cumprod', 'segsum', 'log-outer', 'ratio', got"):
+    with pytest.raises(OptionError, match="method must be one of 'cumprod', 'segsum', 'log-outer', 'ratio', 'reciprocal', got"):
         materialize([0.5], method)
 
 
@@ -237,7 +239,9 @@ def test_bad_coefficients_are_named():
         materialize(np.array(["2020-01-01"], dtype="datetime64[D]"))
     with pytest.raises(DTypeError, match="scalars of type Fraction don't have"):
         materialize([Fraction(1, 2)], "segsum")
-    with pytest.raises(OptionError, match='"ratio" divides'):
+    with pytest.raises(OptionError, match="divides by the products"):
         materialize([Fraction(1, 2), Fraction(0)], "ratio")
+    with pytest.raises(OptionError, match="divides by the products"):
+        materialize([Fraction(1, 2), Fraction(0)], "reciprocal")
     with pytest.raises(ShapeError, match="ragged"):
         materialize([[1.0], [2.0, 3.0]])
