@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -142,10 +144,16 @@ def solve_numpy(
     if x.ndim > 1:
         a, u, x = (np.moveaxis(array, axis, 0) for array in (a, u, x))
     if algorithm == "auto" and x.dtype in COMPUTED:
-        from recfact.cpu.engine import solve_into
-
-        solve_into(a, u, x, x0, reverse=reverse, window=window, threads=threads)
+        _engine()(a, u, x, x0, reverse=reverse, window=window, threads=threads)
         return
     x[...] = algorithms.run(
         "sequential" if algorithm == "auto" else algorithm, a, u, x0, window=window, reverse=reverse
     )
+
+
+@cache
+def _engine() -> Callable[..., None]:
+    """Return the entry of the CPU engine, which imports numba: only who solves waits for that, and only once."""
+    from recfact.cpu.engine import solve_into
+
+    return solve_into

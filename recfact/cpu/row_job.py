@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass
 
 import numpy as np
@@ -100,10 +101,9 @@ class Job:
 
         A short row takes microseconds, and so does each address that NumPy is asked for.
         """
-        area = np.empty(SCRATCH // 8 + 8, np.int64)
-        at = address(area)
-        area[0], area[1], area[2] = address(self.x), address(self.u), address(self.a)
-        states = area[3:6].view(accumulator(self.x.dtype))
-        states[0], states[1], states[2] = 0 if x0 is None else x0, 0, 1
-        rows = (at, 1, len(self.x), self.x.strides[0], self.u.strides[0], self.a.strides[0])
-        scan_rows[self.tile](*rows, at + 24, 0, x0 is None, at + 64)
+        scratch = np.empty(SCRATCH + VECTOR, np.uint8)
+        table = array("q", (address(self.x), address(self.u), address(self.a)))
+        states = array("d" if self.x.itemsize == 8 else "f", (0.0 if x0 is None else float(x0), 0.0, 1.0))
+        rows = (table.buffer_info()[0], 1, len(self.x), self.x.strides[0], self.u.strides[0], self.a.strides[0])
+        room = -(-address(scratch) // VECTOR) * VECTOR
+        scan_rows[self.tile](*rows, states.buffer_info()[0], 0, x0 is None, room)
