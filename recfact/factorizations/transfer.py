@@ -21,16 +21,18 @@ import numpy as np
 
 from recfact.arrays import Array, accumulator
 from recfact.checks import positive_integer
+from recfact.factorizations.blocks import align
 from recfact.factorizations.diagonals import ShiftedDiagonals, lag_products
 from recfact.factorizations.growth import warn_of_growth
 from recfact.factorizations.norms import bidiagonal_norm, transfer_norm, transposed_order
 from recfact.factorizations.operator import Operator, as_coefficients, conjugate_of
+from recfact.factorizations.transposable import TransposableOperator, Transpose
 from recfact.recurrence import backward, forward
 from recfact.solve import solve
-from recfact.windows import Window
+from recfact.windows import Full, Window
 
 
-class TransferOperator(Operator):
+class TransferOperator(TransposableOperator):
     """The matrix L = (I - AZ)^-1 that maps the inputs of x_i = a_i x_{i-1} + u_i to its states.
 
     Products cost O(n) and never form the matrix: ``L @ u`` is `recfact.solve`, ``L.T @ u`` the same run backwards.
@@ -86,8 +88,12 @@ class TransferOperator(Operator):
         warn_of_growth(self.a)
 
     def _apply(self, x: Array) -> Array:
-        a = self.a.astype(x.dtype, copy=False).reshape(-1, *(1,) * (x.ndim - 1))
+        a = align(self.a.astype(x.dtype, copy=False), x)
         return forward(a, x) if x.dtype == object else np.asarray(solve(a, x, axis=0))
+
+    def _apply_transpose(self, x: Array) -> Array:
+        a = align(self.a.astype(x.dtype, copy=False), x)
+        return backward(a, x) if x.dtype == object else np.asarray(solve(a, x, axis=0, reverse=True))
 
     def _transpose(self) -> TransposedTransferOperator:
         return TransposedTransferOperator(self)
@@ -154,7 +160,7 @@ class TransferOperator(Operator):
         resets = np.flatnonzero(self.a[1:] == 0)
         return int(np.max(np.diff([-1, *resets, n - 1]))) if n else 0
 
-    def norm(self, ord: Any = 2) -> Any:  # noqa: A002 - NumPy's name
+    def norm(self, ord: Any = 2) -> Any:
         """Return a norm of L.
 
         Parameters
@@ -188,12 +194,12 @@ class TransferOperator(Operator):
         """
         return transfer_norm(self.a, ord)
 
-    def cond(self, ord: Any = 2) -> Any:  # noqa: A002 - NumPy's name
+    def cond(self, ord: Any = 2) -> Any:
         """Return the condition number ||L|| ||I - AZ|| in the norm `ord` of `norm`."""
         return self.norm(ord) * self.inv().norm(ord)
 
     def truncate(self, window: Window) -> Operator:
-        """Return what `window` keeps of L: an operator that knows its error, or L itself where all is kept.
+        """Return what `window` keeps of L: an operator that knows its error, or this one where all is kept.
 
         Parameters
         ----------
@@ -202,49 +208,40 @@ class TransferOperator(Operator):
         """
         from recfact.factorizations.truncated import truncate
 
-        return truncate(self.a, window)
+        return self if isinstance(window, Full) else truncate(self.a, window)
 
 
-class TransposedTransferOperator(Operator):
+class TransposedTransferOperator(Transpose):
     """The transpose of a transfer operator: x_i = a_{i+1} x_{i+1} + u_i, run from the last row to the first.
 
     Parameters
     ----------
-    transposed : TransferOperator
-        The operator whose transpose this is.
+    operator : TransferOperator
+        The operator to transpose.
     """
 
-    def __init__(self, transposed: TransferOperator) -> None:
-        super().__init__(transposed.dtype, transposed.shape)
-        self.transposed = transposed
-
-    def _apply(self, x: Array) -> Array:
-        a = self.transposed.a.astype(x.dtype, copy=False).reshape(-1, *(1,) * (x.ndim - 1))
-        return backward(a, x) if x.dtype == object else np.asarray(solve(a, x, axis=0, reverse=True))
-
-    def _transpose(self) -> TransferOperator:
-        return self.transposed
+    operator: TransferOperator
 
     def conj(self) -> TransposedTransferOperator:
         """Return the transpose of the conjugate."""
-        return TransposedTransferOperator(self.transposed.conj())
+        return TransposedTransferOperator(self.operator.conj())
 
     def inv(self) -> ShiftedDiagonals:
         """Return the inverse, the upper bidiagonal (I - AZ)^T."""
-        return self.transposed.inv()._transpose()
+        return self.operator.inv()._transpose()
 
     def __getitem__(self, key: Any) -> Any:
         """Return an entry; see `TransferOperator.__getitem__`."""
         i, j = entry_indices(key, self.shape)
-        return self.transposed[j, i]
+        return self.operator[j, i]
 
-    def norm(self, ord: Any = 2) -> Any:  # noqa: A002 - NumPy's name
+    def norm(self, ord: Any = 2) -> Any:
         """Return a norm; see `TransferOperator.norm`."""
-        return self.transposed.norm(transposed_order(ord))
+        return self.operator.norm(transposed_order(ord))
 
-    def cond(self, ord: Any = 2) -> Any:  # noqa: A002 - NumPy's name
+    def cond(self, ord: Any = 2) -> Any:
         """Return a condition number; see `TransferOperator.cond`."""
-        return self.transposed.cond(transposed_order(ord))
+        return self.operator.cond(transposed_order(ord))
 
 
 class Bidiagonal(ShiftedDiagonals):
@@ -280,7 +277,7 @@ class Bidiagonal(ShiftedDiagonals):
         """Return the bidiagonal of the conjugate coefficients."""
         return Bidiagonal(conjugate_of(self.a))
 
-    def norm(self, ord: Any = 2) -> Any:  # noqa: A002 - NumPy's name
+    def norm(self, ord: Any = 2) -> Any:
         """Return the norm of I - AZ, for the orders and in the scalars of `TransferOperator.norm`."""
         return bidiagonal_norm(self.a, ord)
 
