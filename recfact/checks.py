@@ -38,7 +38,7 @@ def positive_integer(value: Any, name: str, least: int = 1) -> int:
     """
     number = integer(value, name)
     if number < least:
-        raise OptionError(f"{name} must be at least {least}, got {number}")
+        raise OptionError(f"{name} must be at least {least}, got {number}; pass a larger integer")
     return number
 
 
@@ -52,7 +52,7 @@ def boolean(value: Any, name: str) -> bool:
     """
     if isinstance(value, bool | np.bool_):
         return bool(value)
-    raise TypeError(f"{name} must be True or False, got {value!r} of type {type(value).__name__}")
+    raise TypeError(f"{name} must be True or False, got {value!r} of type {type(value).__name__}; pass bool(...) of it")
 
 
 def choice(value: Any, name: str, choices: tuple[str, ...]) -> str:

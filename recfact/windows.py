@@ -70,4 +70,5 @@ def check_window(window: Any) -> Window:
         return window
     raise TypeError(
         f"window must be Full(), Uniform(lags) or Jagged(block, terms), got {window!r} of type {type(window).__name__}"
+        "; make one with recfact.Uniform(...) or recfact.Jagged(...)"
     )

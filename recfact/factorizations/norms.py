@@ -51,7 +51,7 @@ def states_of_ones(moduli: Array, reverse: bool) -> Array:
     return sums
 
 
-def transfer_norm(a: Array, ord: Any) -> Any:  # noqa: A002 - NumPy's name
+def transfer_norm(a: Array, ord: Any) -> Any:
     """Return the norm of L; see `TransferOperator.norm`."""
     moduli = absolute_values(a)
     match check_order(ord):
@@ -65,7 +65,7 @@ def transfer_norm(a: Array, ord: Any) -> Any:  # noqa: A002 - NumPy's name
             return largest(row_sums(moduli))
 
 
-def bidiagonal_norm(a: Array, ord: Any) -> Any:  # noqa: A002 - NumPy's name
+def bidiagonal_norm(a: Array, ord: Any) -> Any:
     """Return the norm of I - AZ; see `Bidiagonal.norm`."""
     order, moduli = check_order(ord), absolute_values(a)
     if len(moduli) <= 1:
@@ -84,7 +84,7 @@ def bidiagonal_norm(a: Array, ord: Any) -> Any:  # noqa: A002 - NumPy's name
     return top * math.sqrt(len(moduli) / top / top + float(np.sum((couplings / top) ** 2)))
 
 
-def check_order(ord: Any) -> int | float | str:  # noqa: A002 - NumPy's name
+def check_order(ord: Any) -> int | float | str:
     """Return `ord` if it is 1, 2, inf or "fro"; raise OptionError otherwise."""
     for order in (1, 2, np.inf, "fro"):
         if isinstance(ord, str) == isinstance(order, str) and np.isscalar(ord) and ord == order:
@@ -92,7 +92,7 @@ def check_order(ord: Any) -> int | float | str:  # noqa: A002 - NumPy's name
     raise OptionError(f'the order of a norm must be 1, 2, numpy.inf or "fro", got {ord!r}')
 
 
-def transposed_order(ord: Any) -> int | float | str:  # noqa: A002 - NumPy's name
+def transposed_order(ord: Any) -> int | float | str:
     """Return the order in which the transpose has the norm that the matrix has in the order `ord`."""
     order = check_order(ord)
     return 1 if order == np.inf else np.inf if order == 1 else order

@@ -187,7 +187,7 @@ class TruncatedOperator(TransposableOperator):
             columns[0] = self._coefficients[0] * as_state(state, columns) + columns[0]
         return self.error_operator()._apply(columns).astype(dtype, copy=False)
 
-    def error_norm(self, ord: Any = 2) -> Any:  # noqa: A002 - NumPy's name
+    def error_norm(self, ord: Any = 2) -> Any:
         """Return a norm of E = L - L~, the worst error for inputs of norm 1: `ErrorOperator.norm`.
 
         Parameters
@@ -203,7 +203,7 @@ class TruncatedOperator(TransposableOperator):
         """
         return self.error_operator().norm(ord)
 
-    def relative_error_norm(self, ord: Any = 2) -> Any:  # noqa: A002 - NumPy's name
+    def relative_error_norm(self, ord: Any = 2) -> Any:
         """Return a norm of N, the worst error for states of norm 1: `RelativeErrorOperator.norm`.
 
         Parameters

@@ -74,7 +74,7 @@ class RelativeErrorOperator(TransposableOperator):
             return np.hypot.reduceat(weights, self.starts)
         return np.asarray(np.frompyfunc(square_root, 1, 1)(np.add.reduceat(weights * weights, self.starts)))
 
-    def norm(self, ord: Any = 2) -> Any:  # noqa: A002 - NumPy's name
+    def norm(self, ord: Any = 2) -> Any:
         """Return a norm of N; O(n), closed for all four orders.
 
         Parameters
@@ -130,7 +130,7 @@ class ErrorOperator(TransposableOperator):
     def _coefficients(self, x: Array) -> Array:
         return align(self.a.astype(x.dtype, copy=False), x)
 
-    def norm(self, ord: Any = 2) -> Any:  # noqa: A002 - NumPy's name
+    def norm(self, ord: Any = 2) -> Any:
         """Return a norm of E; the signs (phases) of the coefficients don't matter.
 
         Parameters
