@@ -1,0 +1,214 @@
+"""Dyadic rationals m 2^e: what every float is, and what sums and products of floats stay, without a gcd."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from fractions import Fraction
+from numbers import Rational
+from typing import Any, cast
+
+import numpy as np
+
+from recfact.errors import DTypeError, OptionError
+
+MAX_SHIFT = 1 << 27
+"""Longest shift in bits (16 MiB): numbers with exponents further apart than this aren't added."""
+
+
+class Dyadic:
+    """The number ``significand * 2**exponent``, exactly.
+
+    Sums, differences and products with dyadics, integers and finite floats are exact, all of them being dyadic; with a
+    Fraction the result is a Fraction. Equal numbers of these types compare equal and have one hash.
+
+    Parameters
+    ----------
+    significand, exponent : int
+        Any integers. They are kept as they are, without reduction.
+
+    Examples
+    --------
+    >>> x = Dyadic(3, -1) * 0.5 + 1
+    >>> x, float(x), x == Fraction(7, 4), x < 2.0
+    (Dyadic(7, -2), 1.75, True, True)
+    """
+
+    __slots__ = ("exponent", "significand")
+
+    def __init__(self, significand: int, exponent: int = 0) -> None:
+        self.significand, self.exponent = significand, exponent
+
+    @staticmethod
+    def of(value: Any) -> Dyadic:
+        """Return an integer, a finite float of any kind, an mpf or a Fraction over a power of two as a dyadic.
+
+        Raises
+        ------
+        OptionError
+            If it is NaN or infinite.
+        DTypeError
+            If it is another kind of number, or a fraction over something else.
+        """
+        if isinstance(value, Dyadic):
+            return value
+        if isinstance(value, int | np.integer):
+            return Dyadic(int(value))
+        if hasattr(value, "man_exp") and value.context.isfinite(value):
+            sign, significand, exponent, _ = value._mpf_
+            return Dyadic(-int(significand) if sign else int(significand), int(exponent))
+        if isinstance(value, Rational):
+            numerator, denominator = int(value.numerator), int(value.denominator)
+        else:
+            numerator, denominator = _float_ratio(value)
+        if denominator & (denominator - 1):
+            raise DTypeError(f"{value} isn't an integer over a power of two; pass all numbers as Fractions instead")
+        return Dyadic(numerator, 1 - denominator.bit_length())
+
+    @property
+    def numerator(self) -> int:
+        """Numerator in lowest terms."""
+        return self.as_integer_ratio()[0]
+
+    @property
+    def denominator(self) -> int:
+        """Denominator in lowest terms, a power of two."""
+        return self.as_integer_ratio()[1]
+
+    def as_integer_ratio(self) -> tuple[int, int]:
+        """Return numerator and denominator in lowest terms."""
+        m, e = self.significand, self.exponent
+        if m == 0 or e >= 0:
+            return (self.at(0) if m else 0), 1
+        zeros = min(-e, (m & -m).bit_length() - 1)
+        return m >> zeros, 1 << (-e - zeros)
+
+    def as_fraction(self) -> Fraction:
+        """Return the number as a Fraction."""
+        return Fraction(cast(Rational, self))
+
+    def at(self, exponent: int) -> int:
+        """Return the significand that goes with another exponent, not larger than the number's own."""
+        shift = self.exponent - exponent
+        if shift > MAX_SHIFT and self.significand:
+            raise OptionError(
+                f"numbers with exponents {self.exponent} and {exponent} lie too far apart to be added exactly: "
+                f"scale them, or leave out what is negligible (at most {MAX_SHIFT} bits)"
+            )
+        return self.significand << shift if self.significand else 0
+
+    def __repr__(self) -> str:
+        return f"Dyadic({self.significand}, {self.exponent})"
+
+    def __float__(self) -> float:
+        """Return the nearest float64, ties to even; infinite beyond its range."""
+        m, e = self.significand, self.exponent
+        top = m.bit_length() + e  # |self| < 2^top
+        if top > 1024:
+            return math.inf if m > 0 else -math.inf
+        if top < -1074:
+            return 0.0 if m >= 0 else -0.0
+        # Keep the bits down to the last of float64's and two more, the second of them sticky.
+        drop = max(0, max(top - 53, -1074) - 2 - e)
+        kept = (m >> drop) | (m & ((1 << drop) - 1) != 0)
+        try:
+            return kept / (1 << -(e + drop)) if e + drop < 0 else float(kept << (e + drop))
+        except OverflowError:
+            return math.inf if m > 0 else -math.inf
+
+    def _with(self, other: Any, operation: Callable[[Any, Any], Any]) -> Any:
+        """Return the operation on the significands of one exponent, or on Fractions; NotImplemented for no number."""
+        if isinstance(other, Rational) and not isinstance(other, Dyadic | int):
+            return operation(self.as_fraction(), Fraction(other))
+        try:
+            number = Dyadic.of(other)
+        except DTypeError:
+            return NotImplemented
+        exponent = min(self.exponent, number.exponent)
+        return operation(self.at(exponent), number.at(exponent)), exponent
+
+    def _sum(self, other: Any, operation: Callable[[Any, Any], Any]) -> Any:
+        result = self._with(other, operation)
+        return Dyadic(*result) if isinstance(result, tuple) else result
+
+    def _compare(self, other: Any, operation: Callable[[Any, Any], bool]) -> Any:
+        if isinstance(other, float | np.floating) and not np.isfinite(other):
+            return operation(0.0, float(other))
+        result = self._with(other, operation)
+        return result[0] if isinstance(result, tuple) else result
+
+    def __add__(self, other: Any) -> Any:
+        return self._sum(other, operator.add)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        return self._sum(other, operator.sub)
+
+    def __rsub__(self, other: Any) -> Any:
+        return -self + other
+
+    def __mul__(self, other: Any) -> Any:
+        if isinstance(other, Rational) and not isinstance(other, Dyadic | int):
+            return self.as_fraction() * other
+        try:
+            number = Dyadic.of(other)
+        except DTypeError:
+            return NotImplemented
+        return Dyadic(self.significand * number.significand, self.exponent + number.exponent)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Any:
+        return self.as_fraction() / Fraction(other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return Fraction(other) / self.as_fraction()
+
+    def __neg__(self) -> Dyadic:
+        return Dyadic(-self.significand, self.exponent)
+
+    def __abs__(self) -> Dyadic:
+        return Dyadic(abs(self.significand), self.exponent)
+
+    def __bool__(self) -> bool:
+        return self.significand != 0
+
+    def __eq__(self, other: object) -> Any:
+        return self._compare(other, operator.eq)
+
+    def __lt__(self, other: Any) -> Any:
+        return self._compare(other, operator.lt)
+
+    def __le__(self, other: Any) -> Any:
+        return self._compare(other, operator.le)
+
+    def __gt__(self, other: Any) -> Any:
+        return self._compare(other, operator.gt)
+
+    def __ge__(self, other: Any) -> Any:
+        return self._compare(other, operator.ge)
+
+    def __hash__(self) -> int:
+        return hash(self.as_fraction())
+
+
+def _float_ratio(value: Any) -> tuple[int, int]:
+    """Return numerator and denominator of a float of any kind."""
+    try:
+        number = value if isinstance(value, np.floating) else float(value)
+    except (TypeError, ValueError):
+        raise DTypeError(
+            f"exact arithmetic needs real numbers, got {value!r} of type {type(value).__name__}; "
+            "pass integers, floats of any format, mpf or Fractions"
+        ) from None
+    if not np.isfinite(number):
+        raise OptionError(
+            f"exact arithmetic needs finite numbers, got {value}; replace or leave out the infinite and NaN"
+        )
+    numerator, denominator = number.as_integer_ratio()
+    return int(numerator), int(denominator)
+
+
+Rational.register(Dyadic)  # so that Fraction(x) and Fraction's own operations take it
