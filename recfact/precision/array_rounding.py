@@ -1,0 +1,175 @@
+"""Rounding of float64 arrays to a format: once, correctly, in any mode.
+
+The distance between neighbouring numbers of a format around x is a power of two, which the exponent of x gives. x is
+divided by it, rounded to an integer, and multiplied by it again. Both products are exact, so the only rounding is the
+one to the integer. The work goes on in pieces that stay in the cache.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from recfact.arrays import Array
+from recfact.errors import DTypeError
+
+if TYPE_CHECKING:
+    from recfact.precision.formats import FloatFormat
+
+PIECE = 1 << 13
+
+_FIELD = 52  # where the exponent field of a float64 begins
+_BIAS = 1023
+_EXPONENT = 0x7FF << _FIELD
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What rounding needs to know of a format, in float64."""
+
+    fmt: FloatFormat
+    lowest: int  # exponent below which the spacing stays the same
+    highest: int  # exponent from which on everything is out of range
+    smallest_normal: float
+    largest: float  # the largest float64 that isn't beyond the format's
+    method: str
+
+
+@lru_cache(maxsize=256)
+def _plan(fmt: FloatFormat, underflow: str) -> _Plan:
+    p = fmt.fraction_bits
+    lowest = fmt.emin - (underflow == "flush-after")
+    highest = max(fmt.emax, fmt.emin) + 1
+    if p >= 52 and fmt.emin <= -1022:
+        method = "none"  # every float64 up to the largest number is a number of the format
+    elif p >= 1 and -1022 <= lowest - p <= 0 and highest <= 1022:
+        method = "scale"
+    else:
+        method = "frexp"
+    return _Plan(fmt, lowest, highest, _downward(fmt.smallest_normal), _downward(fmt.max), method)
+
+
+def _downward(number: float | Fraction) -> float:
+    """Return the largest float64 that isn't above a positive number."""
+    if number >= Fraction(np.finfo(np.float64).max):
+        return float(np.finfo(np.float64).max)
+    nearest = float(number)
+    return nearest if nearest <= number else float(np.nextafter(nearest, 0.0))
+
+
+def round_array(fmt: FloatFormat, x: Array, rounding: str, underflow: str, overflow: str, generator: Any) -> Array:
+    """Return a C-contiguous float64 array rounded to the format; the options are those of ``FloatFormat.round``."""
+    plan = _plan(fmt, underflow)
+    rounded = np.empty(x.shape)
+    flat, out = x.reshape(-1), rounded.reshape(-1)
+    work = np.empty(min(PIECE, x.size))
+    with np.errstate(all="ignore"):
+        for start in range(0, x.size, PIECE):
+            piece = flat[start : start + PIECE]
+            _round_piece(plan, piece, out[start : start + PIECE], work[: piece.size], rounding, underflow, overflow, generator)
+    return rounded
+
+
+def _round_piece(
+    plan: _Plan, x: Array, out: Array, work: Array, rounding: str, underflow: str, overflow: str, generator: Any
+) -> None:
+    if plan.method == "none":
+        np.copyto(out, x)
+    elif plan.method == "scale":
+        _round_by_scale(plan, x, out, work, rounding, underflow, generator)
+    else:
+        _round_by_frexp(plan, x, out, rounding, underflow, generator)
+
+    np.abs(x if underflow == "flush-before" else out, out=work)
+    if underflow != "gradual":
+        np.multiply(out, 0.0, out=out, where=work < plan.smallest_normal)
+    if rounding in ("nearest-away", "stochastic"):
+        np.copysign(out, x, out=out)  # their sums lose the sign of zero
+    if not plan.fmt.negative_zero:
+        np.add(out, 0.0, out=out)
+    if not (work.max(initial=0.0) <= plan.largest and plan.fmt.signed and plan.fmt.zero):
+        _mend_range(plan, x, out, rounding, overflow)
+
+
+def _round_by_scale(plan: _Plan, x: Array, out: Array, work: Array, rounding: str, underflow: str, generator: Any) -> None:
+    p = plan.fmt.fraction_bits
+    spacing = work.view(np.int64)
+    np.bitwise_and(x.view(np.int64), _EXPONENT, out=spacing)
+    np.clip(spacing, (plan.lowest + _BIAS) << _FIELD, (plan.highest + _BIAS) << _FIELD, out=spacing)
+    if _is_coarse(plan, underflow):
+        np.add(spacing, p << _FIELD, out=spacing, where=np.abs(x) < plan.smallest_normal)
+    # 2^k and 2^-k have exponent fields that add up to twice the bias.
+    np.subtract(p << _FIELD, spacing, out=spacing)
+    np.add(spacing, (2 * _BIAS) << _FIELD, out=spacing)
+    np.multiply(x, work, out=out)
+    _to_integers(out, rounding, generator)
+    np.subtract((2 * _BIAS) << _FIELD, spacing, out=spacing)
+    np.multiply(out, work, out=out)
+
+
+def _round_by_frexp(plan: _Plan, x: Array, out: Array, rounding: str, underflow: str, generator: Any) -> None:
+    p = plan.fmt.fraction_bits
+    significand, exponent = np.frexp(x)
+    leading = np.maximum(exponent - 1, plan.lowest)
+    spacing = leading - p
+    if _is_coarse(plan, underflow):
+        spacing[np.abs(x) < plan.smallest_normal] = plan.lowest
+    # Numbers far below the spacing may move up to 2^-1000 of it: no rounding sees the difference.
+    np.ldexp(significand, np.maximum(exponent - spacing, -1000), out=out)
+    ties = np.abs(out) == 1.5 if p == 0 and rounding == "nearest-even" else None
+    _to_integers(out, rounding, generator)
+    if ties is not None:  # without fraction bits the last bit of the code is that of the exponent
+        ties &= (leading - plan.fmt.emin + plan.fmt.zero) & 1 == 0
+        np.copysign(1.0, x, out=out, where=ties)
+    np.ldexp(out, spacing, out=out)
+
+
+def _is_coarse(plan: _Plan, underflow: str) -> bool:
+    """Return whether the format has nothing between zero and its smallest normal number, and that shall show."""
+    return underflow == "gradual" and plan.fmt.zero and not plan.fmt.subnormals
+
+
+def _to_integers(scaled: Array, rounding: str, generator: Any) -> None:
+    """Round `scaled` to integers in place."""
+    if rounding == "nearest-even":
+        np.rint(scaled, out=scaled)
+    elif rounding == "toward-zero":
+        np.trunc(scaled, out=scaled)
+    elif rounding == "up":
+        np.ceil(scaled, out=scaled)
+    elif rounding == "down":
+        np.floor(scaled, out=scaled)
+    else:
+        whole = np.trunc(scaled) if rounding == "nearest-away" else np.floor(scaled)
+        rest = np.subtract(scaled, whole)  # exact, which scaled + 1/2 or a random number isn't
+        if rounding == "nearest-away":
+            np.trunc(np.add(rest, rest, out=rest), out=rest)
+            np.add(whole, rest, out=scaled)
+        else:
+            np.add(whole, generator.random(scaled.size) < rest, out=scaled)
+
+
+def _mend_range(plan: _Plan, x: Array, out: Array, rounding: str, overflow: str) -> None:
+    """Replace what the format doesn't have: too large numbers, negative numbers, zeros."""
+    fmt = plan.fmt
+    beyond = np.abs(out) > plan.largest
+    inward = {"toward-zero": x != 0, "up": x < 0, "down": x > 0}.get(rounding, False) & beyond & np.isfinite(x)
+    saturated = beyond if overflow == "saturate" else inward
+    if not isinstance(fmt.max, float) and (saturated.any() or (beyond & np.isfinite(x)).any() and fmt.emax > 1023):
+        raise DTypeError(
+            f"values round to numbers of {fmt} that float64 doesn't hold; pass exact scalars, values.astype(object)"
+        )
+    filler = {"infinity": np.inf, "nan": np.nan, "saturate": plan.largest}[overflow]
+    np.copysign(filler, x, out=out, where=beyond)
+    np.copysign(plan.largest, x, out=out, where=saturated)
+
+    invalid = np.nan if fmt.has_nan and overflow != "saturate" else float(fmt.min)
+    if not fmt.signed:
+        out[out < 0] = invalid
+    if not fmt.zero:
+        out[(x > 0) & (out < plan.smallest_normal)] = plan.smallest_normal
+        out[x == 0] = invalid

@@ -1,0 +1,1 @@
+"""Codes of the numbers of a format."""

@@ -1,0 +1,360 @@
+"""Floating-point formats as data.
+
+A format is a set of numbers: zero, the subnormals f * 2^(emin - p) with 0 < f < 2^p, and the normals
+(2^p + f) * 2^(e - p) with 0 <= f < 2^p and emin <= e <= emax, of either sign; p is the number of explicit fraction bits
+and emin = 1 - bias. The magnitudes are numbered by their codes, in order: as many of the highest codes as the format
+says are NaN, the one below them is infinity if there is one, and the next is the largest number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from recfact.checks import boolean, choice, integer, positive_integer
+from recfact.errors import OptionError
+from recfact.precision.rounding import round_values
+
+Number = float | Fraction
+
+NANS = ("ieee", "top", "negative-zero", "none")
+
+
+@dataclass(frozen=True, repr=False)
+class FloatFormat:
+    """A binary floating-point format.
+
+    Two formats are equal if they have the same numbers and codes, whatever their names.
+
+    Parameters
+    ----------
+    name : str
+        What the format is called.
+    exponent_bits, fraction_bits : int
+        Widths of the fields. `fraction_bits` counts the explicit bits, the paper's p.
+    bias : int
+        A normal number with the exponent field E is (1 + f / 2^p) * 2^(E - bias).
+    nan_codes : int
+        How many of the highest codes of each sign are NaN: 2^p - 1 as in IEEE 754, 1 as in ``float8_e4m3fn``, or 0.
+    signed, infinities : bool, default True
+        Whether there are negative numbers, and infinities.
+    subnormals : bool, default True
+        Whether the exponent field 0 holds subnormals. Without them it holds zero alone.
+    zero : bool, default True
+        Whether there is a zero. Without it the exponent field 0 holds normal numbers, as in ``float8_e8m0fnu``.
+    negative_zero : bool, default True
+        Whether there is a negative zero. Without it, its code is NaN in a signed format.
+
+    See Also
+    --------
+    from_bits : The same with defaults for what is usual.
+    recfact.precision.format : The format of a name or of a NumPy dtype.
+
+    Examples
+    --------
+    >>> from recfact import precision as pr
+    >>> fmt = pr.format("bfloat16")
+    >>> fmt
+    <FloatFormat bfloat16: 1 + 8 + 7 bits, bias 127, max 3.3895313892515355e+38, inf, nan>
+    >>> fmt.eps, fmt.smallest_normal == 2.0**-126, fmt.largest_below_one
+    (0.0078125, True, 0.99609375)
+    >>> fmt.round([1.0, 1.01, 1e39])
+    array([1.       , 1.0078125,       inf])
+    """
+
+    name: str = field(compare=False)
+    exponent_bits: int
+    fraction_bits: int
+    bias: int
+    nan_codes: int = field(kw_only=True)
+    signed: bool = field(default=True, kw_only=True)
+    infinities: bool = field(default=True, kw_only=True)
+    subnormals: bool = field(default=True, kw_only=True)
+    zero: bool = field(default=True, kw_only=True)
+    negative_zero: bool = field(default=True, kw_only=True)
+
+    def __post_init__(self) -> None:
+        positive_integer(self.exponent_bits, "exponent_bits")
+        positive_integer(self.fraction_bits, "fraction_bits", least=0)
+        integer(self.bias, "bias")
+        positive_integer(self.nan_codes, "nan_codes", least=0)
+        for flag in ("signed", "infinities", "subnormals", "zero", "negative_zero"):
+            boolean(getattr(self, flag), flag)
+        if self.subnormals and not self.zero:
+            raise OptionError("subnormals need a zero; pass subnormals=False as well, or zero=True")
+        if self.negative_zero and not (self.signed and self.zero):
+            raise OptionError("a negative zero needs signed=True and zero=True; pass negative_zero=False")
+        if self.max_code < self.zero:
+            raise OptionError(
+                f"a format needs a number above zero, got {self.exponent_bits} exponent and {self.fraction_bits} "
+                f"fraction bits with {self.nan_codes} codes for NaN and {int(self.infinities)} for infinity; widen it"
+            )
+
+    @classmethod
+    def from_bits(
+        cls,
+        exponent: int,
+        fraction: int,
+        bias: int | None = None,
+        *,
+        signed: bool = True,
+        infinities: bool | None = None,
+        nan: str | None = None,
+        subnormals: bool = True,
+        zero: bool = True,
+        name: str | None = None,
+    ) -> FloatFormat:
+        """Return a format made from its field widths; what isn't given is as in IEEE 754.
+
+        Parameters
+        ----------
+        exponent, fraction : int
+            Numbers of exponent bits (at least 1) and of explicit fraction bits (at least 0).
+        bias : int, optional
+            Exponent bias; 2^(exponent - 1) - 1 if not given.
+        signed : bool, default True
+            Whether there is a sign bit.
+        infinities : bool, optional
+            Whether there are infinities; if not given, there are with ``nan="ieee"`` only.
+        nan : {"ieee", "top", "negative-zero", "none"}, optional
+            Which codes are NaN: all with the highest exponent field but that of infinity, the highest code of each sign,
+            the code of -0 (there is no negative zero then), or none. If not given: "top" with ``infinities=False``,
+            or if there are too few fraction bits for both, else "ieee".
+        subnormals, zero : bool, default True
+            Whether there are subnormals and a zero.
+        name : str, optional
+            Its name; made from the widths if not given.
+
+        Returns
+        -------
+        FloatFormat
+
+        Raises
+        ------
+        OptionError
+            If the parts exclude each other or nothing is left for numbers.
+
+        Examples
+        --------
+        >>> FloatFormat.from_bits(exponent=5, fraction=10)
+        <FloatFormat e5m10: 1 + 5 + 10 bits, bias 15, max 65504.0, inf, nan>
+        >>> FloatFormat.from_bits(4, 3, infinities=False, name="mine").max
+        448.0
+        """
+        exponent = positive_integer(exponent, "exponent")
+        fraction = positive_integer(fraction, "fraction", least=0)
+        if nan is None:
+            nan = "top" if infinities is False or fraction == 0 else "ieee"
+        choice(nan, "nan", NANS)
+        if infinities is None:
+            infinities = nan == "ieee"
+        if nan == "negative-zero" and not (signed and zero):
+            raise OptionError('nan="negative-zero" needs signed=True and zero=True; pass nan="top"')
+        codes = {"ieee": (1 << fraction) - bool(infinities), "top": 1, "negative-zero": 0, "none": 0}
+        return cls(
+            f"e{exponent}m{fraction}" if name is None else name,
+            exponent,
+            fraction,
+            (1 << (exponent - 1)) - 1 if bias is None else integer(bias, "bias"),
+            nan_codes=codes[nan],
+            signed=signed,
+            infinities=infinities,
+            subnormals=subnormals and zero,
+            zero=zero,
+            negative_zero=signed and zero and nan != "negative-zero",
+        )
+
+    # -- codes -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def bits(self) -> int:
+        """Width of a code."""
+        return self.signed + self.exponent_bits + self.fraction_bits
+
+    @cached_property
+    def max_code(self) -> int:
+        """The code of the largest number; the code above it is infinity or the first NaN."""
+        return (1 << (self.exponent_bits + self.fraction_bits)) - 1 - self.nan_codes - self.infinities
+
+    @cached_property
+    def has_nan(self) -> bool:
+        """Whether any code is NaN."""
+        return self.nan_codes > 0 or (self.signed and self.zero and not self.negative_zero)
+
+    @cached_property
+    def overflow(self) -> str:
+        """What becomes of numbers out of range unless the caller says otherwise: infinity, else NaN, else saturation."""
+        return "infinity" if self.infinities else "nan" if self.has_nan else "saturate"
+
+    def magnitude(self, code: int) -> Number:
+        """Return the number with this code (of a positive number, at most ``max_code``), exactly."""
+        p = self.fraction_bits
+        significand, exponent = code & ((1 << p) - 1), code >> p
+        if exponent == 0 and self.zero:
+            return exact(significand if self.subnormals else 0, self.emin - p)
+        return exact(significand + (1 << p), exponent - self.bias - p)
+
+    @cached_property
+    def fits_float64(self) -> bool:
+        """Whether float64 holds every number of the format."""
+        return self.fraction_bits <= 52 and self.emin - self.fraction_bits >= -1074 and self.emax <= 1023
+
+    # -- as in numpy.finfo ---------------------------------------------------------------------------------------
+
+    @property
+    def nmant(self) -> int:
+        """Number of explicit fraction bits."""
+        return self.fraction_bits
+
+    @property
+    def nexp(self) -> int:
+        """Number of exponent bits."""
+        return self.exponent_bits
+
+    @cached_property
+    def emin(self) -> int:
+        """Exponent of the smallest normal number."""
+        return 1 - self.bias if self.zero else -self.bias
+
+    @cached_property
+    def emax(self) -> int:
+        """Exponent of the largest number, the floor of log2(max)."""
+        numerator, denominator = Fraction(self.max).as_integer_ratio()
+        return numerator.bit_length() - denominator.bit_length()  # exact: the denominator is a power of two
+
+    @cached_property
+    def max(self) -> Number:
+        """The largest number."""
+        return self.magnitude(self.max_code)
+
+    @cached_property
+    def min(self) -> Number:
+        """The lowest number: -max, or the smallest of an unsigned format."""
+        if self.signed:
+            return -self.max
+        return 0.0 if self.zero else self.smallest_normal
+
+    @cached_property
+    def smallest_normal(self) -> Number:
+        """The smallest positive normal number, 2^emin."""
+        return exact(1, self.emin)
+
+    @property
+    def tiny(self) -> Number:
+        """Another name of the smallest normal number."""
+        return self.smallest_normal
+
+    @cached_property
+    def smallest_subnormal(self) -> Number:
+        """The smallest positive number: subnormal, or normal in a format without subnormals."""
+        return exact(1, self.emin - self.fraction_bits) if self.subnormals else self.smallest_normal
+
+    @cached_property
+    def eps(self) -> Number:
+        """Distance from 1 to the next larger number, 2^-p (2^(emin - p) where 1 is subnormal)."""
+        return exact(1, max(0, self.emin) - self.fraction_bits)
+
+    @cached_property
+    def epsneg(self) -> Number:
+        """Distance from 1 to the next smaller number."""
+        return exact(1, max(-1, self.emin) - self.fraction_bits)
+
+    # -- as in the theory ------------------------------------------------------------------------------------------
+
+    @cached_property
+    def unit_roundoff(self) -> Number:
+        """Largest relative error of a rounding to nearest in the normal range, 2^-(p+1)."""
+        return exact(1, -self.fraction_bits - 1)
+
+    @cached_property
+    def largest_below_one(self) -> Number:
+        """The largest number below 1: 1 - 2^-(p+1), or less where 1/2 is subnormal."""
+        if not self.subnormals and self.emin >= 0:
+            return 0.0
+        below = min(max(1 - Fraction(self.epsneg), Fraction(0)), Fraction(self.max))
+        return below if self.fraction_bits > 52 else float(below)
+
+    # -- values ------------------------------------------------------------------------------------------------------
+
+    def round(
+        self,
+        values: Any,
+        rounding: str = "nearest-even",
+        *,
+        underflow: str = "gradual",
+        overflow: str | None = None,
+        seed: Any = None,
+    ) -> Any:
+        """Return `values` rounded to this format, each once and correctly.
+
+        Parameters
+        ----------
+        values : array_like of any shape, or a scalar
+            Floats of any width, integers, or exact scalars (Fraction, int, Decimal, mpf; as such or in an object array).
+        rounding : str, default "nearest-even"
+            "nearest-even" and "nearest-away" (how ties go), "toward-zero", "up", "down", or "stochastic": up or down at
+            random, with the probabilities that make the mean exact.
+        underflow : str, default "gradual"
+            "gradual", or a flush of what is below the smallest normal number to zero: "flush-before" where the exact
+            value is (as ARM does), "flush-after" where it still is when rounded with an unbounded exponent (as x86
+            does), "flush-result" where the rounded result is subnormal (as simulators do that round first).
+        overflow : {"infinity", "nan", "saturate"}, optional
+            What becomes of numbers that round to beyond ``max``, and of infinities that the format lacks. If not given,
+            infinity, in a format without it NaN, and without that the largest number. A finite number that a directed
+            rounding takes toward zero never overflows.
+        seed : int or numpy.random.Generator, optional
+            Seed of "stochastic".
+
+        Returns
+        -------
+        ndarray of float64, or a scalar for a scalar
+            For exact scalars Fractions instead, and floats where the result is infinite or NaN.
+
+        Raises
+        ------
+        OptionError
+            If an option isn't one of those above, or asks for what the format doesn't have.
+        DTypeError
+            If `values` aren't real numbers.
+
+        Notes
+        -----
+        NaN stays NaN, also in a format that has none. A format without a zero takes smaller numbers to its smallest,
+        and zero for out of range, as an unsigned format does negative numbers: NaN, or the lowest number if saturating.
+
+        Examples
+        --------
+        >>> from recfact import precision as pr
+        >>> pr.format("float8_e4m3fn").round([464, 465, 0.3])
+        array([448.    ,      nan,   0.3125])
+        >>> pr.format("float8_e4m3fn").round(0.3, "down")
+        0.28125
+        """
+        return round_values(self, values, rounding, underflow=underflow, overflow=overflow, seed=seed)
+
+    def __repr__(self) -> str:
+        fields = [*(["1"] if self.signed else []), str(self.exponent_bits), str(self.fraction_bits)]
+        limit = self.max if isinstance(self.max, float) else f"{float(Fraction(self.max, 1 << self.emax))} * 2^{self.emax}"
+        traits = [
+            "inf" if self.infinities else "no inf",
+            "nan" if self.has_nan else "no nan",
+            *([] if self.signed else ["no negative numbers"]),
+            *([] if self.zero else ["no zero"]),
+            *([] if self.subnormals or not self.zero else ["no subnormals"]),
+        ]
+        return f"<FloatFormat {self.name}: {' + '.join(fields)} bits, bias {self.bias}, max {limit}, {', '.join(traits)}>"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def exact(significand: int, exponent: int) -> Number:
+    """Return significand * 2^exponent as a float where float64 holds it, else as a Fraction."""
+    number = Fraction(significand << max(exponent, 0), 1 << max(-exponent, 0))
+    try:
+        nearest = float(number)
+    except OverflowError:
+        return number
+    return nearest if nearest == number else number
