@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from recfact.cpu.compilation import helper, kernel
+from recfact.cpu.four_vectors import fma_four, load_four, load_shared_four, store_four
 from recfact.cpu.numbers import (
     accumulator,
     fma,
@@ -123,6 +124,18 @@ def narrow(
 
 
 @helper
+def four(lanes: Any, a: int, u: int, x: int, as_: Strides, us: Strides, xs: Strides, steps: int, state: int) -> None:
+    """Take `steps` steps with one state of channels that fill four vectors; the states stay in registers."""
+    kept = accumulator(lanes)
+    values = load_four(kept, state, 0, size(kept))
+    for i in range(steps):
+        factors = load_shared_four(lanes, a, i * as_.time, as_.lane)
+        values = fma_four(lanes, factors, values, load_four(lanes, u, i * us.time, width(lanes) * us.lane))
+        store_four(lanes, x, i * xs.time, width(lanes) * xs.lane, values)
+    store_four(kept, state, 0, size(kept), values)
+
+
+@helper
 def wide(
     lanes: Any,
     a: int,
@@ -147,7 +160,13 @@ def wide(
             a_at, u_at, x_at = place(as_, i, h, 0), place(us, i, h, 0), place(xs, i, h, 0)
             common = load_shared(lanes, a, a_at)
             last = overlapped(lanes, u, u_at, us.lane, channels)
-            for v in range(whole):
+            for v in range(0, whole - 3, 4):
+                factors = load_shared_four(lanes, a, a_at + v * a_step, as_.lane)
+                entering = load_four(kept, at, v * size(kept), size(kept))
+                values = fma_four(lanes, factors, entering, load_four(lanes, u, u_at + v * u_step, u_step))
+                store_four(kept, at, v * size(kept), size(kept), values)
+                store_four(lanes, x, x_at + v * x_step, x_step, values)
+            for v in range(whole // 4 * 4, whole):
                 factor = common if as_.lane == 0 else load(lanes, a, a_at + v * a_step)
                 value = load(lanes, u, u_at + v * u_step)
                 value = fma(lanes, factor, load(kept, at, v * size(kept)), value)
@@ -273,6 +292,8 @@ def follow(
                 taken = stop - done
                 if groups == 1 and channels <= 2 * width(lanes):
                     narrow(lanes, a_at, u_at, x_at, as_, us, xs, taken, channels, state)
+                elif groups == 1 and channels == 4 * width(lanes):
+                    four(lanes, a_at, u_at, x_at, as_, us, xs, taken, state)
                 else:
                     wide(lanes, a_at, u_at, x_at, as_, us, xs, taken, groups, channels, state)
             done += taken
