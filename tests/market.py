@@ -173,3 +173,8 @@ def rounding_bound(a: Array, u: Array, factors: Callable[[int, int], int], unit:
         count = factors(i, j)
         bounds[i] += matrix[i, j] * count * unit / (1 - count * unit)
     return bounds
+
+
+def random_fractions(rng, n):
+    """Return small fractions, zeros and negative ones among them."""
+    return np.array([Fraction(int(rng.integers(-4, 5)), int(rng.integers(1, 6))) for _ in range(n)], dtype=object)

@@ -10,7 +10,7 @@ import mpmath
 import numpy as np
 import pytest
 import sympy
-from market import fractions, literal_matrix, symbols
+from market import fractions, literal_matrix, random_fractions, symbols
 
 from recfact.errors import OptionError, ShapeError
 from recfact.factorizations.hierarchical import Hierarchical
@@ -20,11 +20,6 @@ from recfact.recurrence import forward
 SOLVERS = ("gemm", "scan", "sequential")
 STRATEGIES = [(local, carrier) for local in SOLVERS for carrier in SOLVERS]
 NESTINGS = (1, 2, 3, 5, 16, 100, (2, 2), (4, 3), (1, 1), (3, 2, 2), (2, 2, 2, 2), (100, 2))
-
-
-def random_fractions(rng, n):
-    """Return small fractions, zeros and negative ones among them."""
-    return np.array([Fraction(int(rng.integers(-4, 5)), int(rng.integers(1, 6))) for _ in range(n)], dtype=object)
 
 
 def product_of_parts(h):

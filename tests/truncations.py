@@ -1,0 +1,44 @@
+"""Windows that cut in every way, and what they keep by definition."""
+
+from fractions import Fraction
+
+import numpy as np
+
+from recfact.factorizations.truncated import JaggedOperator
+from recfact.windows import Jagged, Uniform
+
+WINDOWS = (
+    Uniform(1),
+    Uniform(2),
+    Uniform(5),
+    Uniform(100),
+    Jagged(1, 0),
+    Jagged(1),
+    Jagged(1, 3),
+    Jagged(2),
+    Jagged(3, 0),
+    Jagged(3),
+    Jagged(4, 2),
+    Jagged(5, 3),
+    Jagged(100),
+    Jagged(3, 100),
+)
+
+
+def literal_window(matrix, window):
+    """Return `matrix` with zeros outside the window."""
+    kept = matrix.copy()
+    for i, j in np.ndindex(matrix.shape):
+        match window:
+            case Uniform(lags):
+                inside = i - j < lags
+            case Jagged(block, terms):
+                inside = i // block - j // block <= terms
+        if not inside:
+            kept[i, j] = 0
+    return kept
+
+
+def exact_half(n=16, block=4, terms=1):
+    """Return the jagged operator of coefficients 1/2, as fractions."""
+    return JaggedOperator([Fraction(1, 2)] * n, block, terms)
