@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from recfact.precision import exact
-    from recfact.precision.catalogue import FORMATS, format  # noqa: A004
+    from recfact.precision.catalogue import FORMATS, format
     from recfact.precision.formats import FloatFormat
 
 __all__ = [

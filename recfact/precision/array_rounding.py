@@ -61,16 +61,16 @@ def _downward(number: float | Fraction) -> float:
     return nearest if nearest <= number else float(np.nextafter(nearest, 0.0))
 
 
-def round_array(fmt: FloatFormat, x: Array, rounding: str, underflow: str, overflow: str, generator: Any) -> Array:
+def round_array(fmt: FloatFormat, values: Array, rounding: str, underflow: str, overflow: str, generator: Any) -> Array:
     """Return a C-contiguous float64 array rounded to the format; the options are those of ``FloatFormat.round``."""
     plan = _plan(fmt, underflow)
-    rounded = np.empty(x.shape)
-    flat, out = x.reshape(-1), rounded.reshape(-1)
-    work = np.empty(min(PIECE, x.size))
+    rounded = np.empty(values.shape)
+    flat, flat_rounded = values.reshape(-1), rounded.reshape(-1)
+    work = np.empty(min(PIECE, values.size))
     with np.errstate(all="ignore"):
-        for start in range(0, x.size, PIECE):
-            piece = flat[start : start + PIECE]
-            _round_piece(plan, piece, out[start : start + PIECE], work[: piece.size], rounding, underflow, overflow, generator)
+        for start in range(0, values.size, PIECE):
+            x, out = flat[start : start + PIECE], flat_rounded[start : start + PIECE]
+            _round_piece(plan, x, out, work[: x.size], rounding, underflow, overflow, generator)
     return rounded
 
 
@@ -95,7 +95,9 @@ def _round_piece(
         _mend_range(plan, x, out, rounding, overflow)
 
 
-def _round_by_scale(plan: _Plan, x: Array, out: Array, work: Array, rounding: str, underflow: str, generator: Any) -> None:
+def _round_by_scale(
+    plan: _Plan, x: Array, out: Array, work: Array, rounding: str, underflow: str, generator: Any
+) -> None:
     p = plan.fmt.fraction_bits
     spacing = work.view(np.int64)
     np.bitwise_and(x.view(np.int64), _EXPONENT, out=spacing)
@@ -159,7 +161,7 @@ def _mend_range(plan: _Plan, x: Array, out: Array, rounding: str, overflow: str)
     beyond = np.abs(out) > plan.largest
     inward = {"toward-zero": x != 0, "up": x < 0, "down": x > 0}.get(rounding, False) & beyond & np.isfinite(x)
     saturated = beyond if overflow == "saturate" else inward
-    if not isinstance(fmt.max, float) and (saturated.any() or (beyond & np.isfinite(x)).any() and fmt.emax > 1023):
+    if not isinstance(fmt.max, float) and (saturated.any() or (fmt.emax > 1023 and (beyond & np.isfinite(x)).any())):
         raise DTypeError(
             f"values round to numbers of {fmt} that float64 doesn't hold; pass exact scalars, values.astype(object)"
         )
@@ -167,9 +169,9 @@ def _mend_range(plan: _Plan, x: Array, out: Array, rounding: str, overflow: str)
     np.copysign(filler, x, out=out, where=beyond)
     np.copysign(plan.largest, x, out=out, where=saturated)
 
-    invalid = np.nan if fmt.has_nan and overflow != "saturate" else float(fmt.min)
-    if not fmt.signed:
-        out[out < 0] = invalid
+    absent = fmt.has_nan and overflow != "saturate"
     if not fmt.zero:
-        out[(x > 0) & (out < plan.smallest_normal)] = plan.smallest_normal
-        out[x == 0] = invalid
+        np.copysign(plan.smallest_normal, x, out=out, where=np.abs(out) < plan.smallest_normal)
+        out[x == 0] = np.nan if absent else plan.smallest_normal
+    if not fmt.signed:
+        out[out < 0] = np.nan if absent else float(fmt.min)

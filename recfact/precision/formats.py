@@ -9,21 +9,22 @@ says are NaN, the one below them is infinity if there is one, and the next is th
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
+from recfact.arrays import Array
 from recfact.checks import boolean, choice, integer, positive_integer
 from recfact.errors import OptionError
+from recfact.precision.encoding import decode, encode, finite_values
+from recfact.precision.format_limits import FormatLimits
+from recfact.precision.reals import in_decimal
 from recfact.precision.rounding import round_values
 
-Number = float | Fraction
-
+MOST_EXPONENT_BITS = 19  # those of binary256: its largest number is an integer of 2^18 bits
 NANS = ("ieee", "top", "negative-zero", "none")
 
 
 @dataclass(frozen=True, repr=False)
-class FloatFormat:
+class FloatFormat(FormatLimits):
     """A binary floating-point format.
 
     Two formats are equal if they have the same numbers and codes, whatever their names.
@@ -76,7 +77,8 @@ class FloatFormat:
     negative_zero: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
-        positive_integer(self.exponent_bits, "exponent_bits")
+        if positive_integer(self.exponent_bits, "exponent_bits") > MOST_EXPONENT_BITS:
+            raise OptionError(f"exponent_bits must be at most {MOST_EXPONENT_BITS}, got {self.exponent_bits}")
         positive_integer(self.fraction_bits, "fraction_bits", least=0)
         integer(self.bias, "bias")
         positive_integer(self.nan_codes, "nan_codes", least=0)
@@ -119,9 +121,9 @@ class FloatFormat:
         infinities : bool, optional
             Whether there are infinities; if not given, there are with ``nan="ieee"`` only.
         nan : {"ieee", "top", "negative-zero", "none"}, optional
-            Which codes are NaN: all with the highest exponent field but that of infinity, the highest code of each sign,
-            the code of -0 (there is no negative zero then), or none. If not given: "top" with ``infinities=False``,
-            or if there are too few fraction bits for both, else "ieee".
+            Which codes are NaN: all with the highest exponent field but that of infinity, the highest of each sign, the
+            one of -0 (there is no negative zero then), or none. If not given: "top" with ``infinities=False`` or
+            without fraction bits, else "ieee".
         subnormals, zero : bool, default True
             Whether there are subnormals and a zero.
         name : str, optional
@@ -139,7 +141,7 @@ class FloatFormat:
         Examples
         --------
         >>> FloatFormat.from_bits(exponent=5, fraction=10)
-        <FloatFormat e5m10: 1 + 5 + 10 bits, bias 15, max 65504.0, inf, nan>
+        <FloatFormat e5m10: 1 + 5 + 10 bits, bias 15, max 65504, inf, nan>
         >>> FloatFormat.from_bits(4, 3, infinities=False, name="mine").max
         448.0
         """
@@ -166,118 +168,6 @@ class FloatFormat:
             negative_zero=signed and zero and nan != "negative-zero",
         )
 
-    # -- codes -------------------------------------------------------------------------------------------------
-
-    @cached_property
-    def bits(self) -> int:
-        """Width of a code."""
-        return self.signed + self.exponent_bits + self.fraction_bits
-
-    @cached_property
-    def max_code(self) -> int:
-        """The code of the largest number; the code above it is infinity or the first NaN."""
-        return (1 << (self.exponent_bits + self.fraction_bits)) - 1 - self.nan_codes - self.infinities
-
-    @cached_property
-    def has_nan(self) -> bool:
-        """Whether any code is NaN."""
-        return self.nan_codes > 0 or (self.signed and self.zero and not self.negative_zero)
-
-    @cached_property
-    def overflow(self) -> str:
-        """What becomes of numbers out of range unless the caller says otherwise: infinity, else NaN, else saturation."""
-        return "infinity" if self.infinities else "nan" if self.has_nan else "saturate"
-
-    def magnitude(self, code: int) -> Number:
-        """Return the number with this code (of a positive number, at most ``max_code``), exactly."""
-        p = self.fraction_bits
-        significand, exponent = code & ((1 << p) - 1), code >> p
-        if exponent == 0 and self.zero:
-            return exact(significand if self.subnormals else 0, self.emin - p)
-        return exact(significand + (1 << p), exponent - self.bias - p)
-
-    @cached_property
-    def fits_float64(self) -> bool:
-        """Whether float64 holds every number of the format."""
-        return self.fraction_bits <= 52 and self.emin - self.fraction_bits >= -1074 and self.emax <= 1023
-
-    # -- as in numpy.finfo ---------------------------------------------------------------------------------------
-
-    @property
-    def nmant(self) -> int:
-        """Number of explicit fraction bits."""
-        return self.fraction_bits
-
-    @property
-    def nexp(self) -> int:
-        """Number of exponent bits."""
-        return self.exponent_bits
-
-    @cached_property
-    def emin(self) -> int:
-        """Exponent of the smallest normal number."""
-        return 1 - self.bias if self.zero else -self.bias
-
-    @cached_property
-    def emax(self) -> int:
-        """Exponent of the largest number, the floor of log2(max)."""
-        numerator, denominator = Fraction(self.max).as_integer_ratio()
-        return numerator.bit_length() - denominator.bit_length()  # exact: the denominator is a power of two
-
-    @cached_property
-    def max(self) -> Number:
-        """The largest number."""
-        return self.magnitude(self.max_code)
-
-    @cached_property
-    def min(self) -> Number:
-        """The lowest number: -max, or the smallest of an unsigned format."""
-        if self.signed:
-            return -self.max
-        return 0.0 if self.zero else self.smallest_normal
-
-    @cached_property
-    def smallest_normal(self) -> Number:
-        """The smallest positive normal number, 2^emin."""
-        return exact(1, self.emin)
-
-    @property
-    def tiny(self) -> Number:
-        """Another name of the smallest normal number."""
-        return self.smallest_normal
-
-    @cached_property
-    def smallest_subnormal(self) -> Number:
-        """The smallest positive number: subnormal, or normal in a format without subnormals."""
-        return exact(1, self.emin - self.fraction_bits) if self.subnormals else self.smallest_normal
-
-    @cached_property
-    def eps(self) -> Number:
-        """Distance from 1 to the next larger number, 2^-p (2^(emin - p) where 1 is subnormal)."""
-        return exact(1, max(0, self.emin) - self.fraction_bits)
-
-    @cached_property
-    def epsneg(self) -> Number:
-        """Distance from 1 to the next smaller number."""
-        return exact(1, max(-1, self.emin) - self.fraction_bits)
-
-    # -- as in the theory ------------------------------------------------------------------------------------------
-
-    @cached_property
-    def unit_roundoff(self) -> Number:
-        """Largest relative error of a rounding to nearest in the normal range, 2^-(p+1)."""
-        return exact(1, -self.fraction_bits - 1)
-
-    @cached_property
-    def largest_below_one(self) -> Number:
-        """The largest number below 1: 1 - 2^-(p+1), or less where 1/2 is subnormal."""
-        if not self.subnormals and self.emin >= 0:
-            return 0.0
-        below = min(max(1 - Fraction(self.epsneg), Fraction(0)), Fraction(self.max))
-        return below if self.fraction_bits > 52 else float(below)
-
-    # -- values ------------------------------------------------------------------------------------------------------
-
     def round(
         self,
         values: Any,
@@ -292,7 +182,7 @@ class FloatFormat:
         Parameters
         ----------
         values : array_like of any shape, or a scalar
-            Floats of any width, integers, or exact scalars (Fraction, int, Decimal, mpf; as such or in an object array).
+            Floats of any width, integers, or exact scalars (Fraction, int, Decimal, mpf), also in object arrays.
         rounding : str, default "nearest-even"
             "nearest-even" and "nearest-away" (how ties go), "toward-zero", "up", "down", or "stochastic": up or down at
             random, with the probabilities that make the mean exact.
@@ -327,34 +217,98 @@ class FloatFormat:
         Examples
         --------
         >>> from recfact import precision as pr
-        >>> pr.format("float8_e4m3fn").round([464, 465, 0.3])
-        array([448.    ,      nan,   0.3125])
+        >>> pr.format("float8_e4m3fn").round([464, 465, 0.3]).tolist()
+        [448.0, nan, 0.3125]
         >>> pr.format("float8_e4m3fn").round(0.3, "down")
         0.28125
         """
         return round_values(self, values, rounding, underflow=underflow, overflow=overflow, seed=seed)
 
+    def encode(self, values: Any) -> Any:
+        """Return the codes of numbers of this format.
+
+        Parameters
+        ----------
+        values : array_like, or a scalar
+            Numbers of the format, infinities and NaN if it has them. Other numbers must be rounded first.
+
+        Returns
+        -------
+        ndarray of uint8, uint16, uint32 or uint64, whichever is wide enough, or an int for a scalar
+            Beyond 64 bits an object array of int. NaN gets one code, whatever its sign and payload.
+
+        Raises
+        ------
+        OptionError
+            If a value isn't in the format.
+
+        Examples
+        --------
+        >>> from recfact import precision as pr
+        >>> pr.format("float8_e4m3fn").encode([0.0, 1.0, -448.0])
+        array([  0,  56, 254], dtype=uint8)
+        """
+        return encode(self, values)
+
+    def decode(self, codes: Any) -> Any:
+        """Return the numbers that have these codes.
+
+        Parameters
+        ----------
+        codes : array_like of integers, or an int
+            Codes, from 0 to 2^bits - 1.
+
+        Returns
+        -------
+        ndarray of float64, or a float for an int
+            Fractions instead if the format has numbers that float64 doesn't hold.
+
+        Raises
+        ------
+        OptionError
+            If a code has more bits than the format.
+
+        Examples
+        --------
+        >>> from recfact import precision as pr
+        >>> pr.format("float8_e4m3fn").decode([0x00, 0x38, 0xFE, 0xFF])
+        array([   0.,    1., -448.,   nan])
+        """
+        return decode(self, codes)
+
+    def values(self) -> Array:
+        """Return every finite number of the format, ascending, zero once; for formats of up to 16 bits.
+
+        Returns
+        -------
+        ndarray of float64
+
+        Raises
+        ------
+        OptionError
+            If the format is wider.
+
+        Examples
+        --------
+        >>> from recfact import precision as pr
+        >>> pr.format("float4_e2m1fn").values()
+        array([-6. , -4. , -3. , -2. , -1.5, -1. , -0.5,  0. ,  0.5,  1. ,  1.5,  2. ,  3. ,  4. ,  6. ])
+        """
+        return finite_values(self)
+
     def __repr__(self) -> str:
-        fields = [*(["1"] if self.signed else []), str(self.exponent_bits), str(self.fraction_bits)]
-        limit = self.max if isinstance(self.max, float) else f"{float(Fraction(self.max, 1 << self.emax))} * 2^{self.emax}"
+        widths = [1] * self.signed + [self.exponent_bits, self.fraction_bits]
         traits = [
-            "inf" if self.infinities else "no inf",
-            "nan" if self.has_nan else "no nan",
-            *([] if self.signed else ["no negative numbers"]),
+            *(["inf"] if self.infinities else []),
+            *(["nan"] if self.has_nan else []),
+            *([] if self.signed else ["no sign"]),
             *([] if self.zero else ["no zero"]),
-            *([] if self.subnormals or not self.zero else ["no subnormals"]),
+            *([] if self.subnormals else ["no subnormals"]),
         ]
-        return f"<FloatFormat {self.name}: {' + '.join(fields)} bits, bias {self.bias}, max {limit}, {', '.join(traits)}>"
+        return (
+            f"<FloatFormat {self.name}: {' + '.join(map(str, widths))} bits, bias {self.bias}, "
+            f"{', '.join([f'max {in_decimal(self.max)}', *traits])}>"
+        )
 
     def __str__(self) -> str:
         return self.name
-
-
-def exact(significand: int, exponent: int) -> Number:
-    """Return significand * 2^exponent as a float where float64 holds it, else as a Fraction."""
-    number = Fraction(significand << max(exponent, 0), 1 << max(-exponent, 0))
-    try:
-        nearest = float(number)
-    except OverflowError:
-        return number
-    return nearest if nearest == number else number

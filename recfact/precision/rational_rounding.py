@@ -4,42 +4,12 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from numbers import Rational
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from recfact.errors import DTypeError
+from recfact.precision.reals import Number
 
 if TYPE_CHECKING:
-    from recfact.precision.formats import FloatFormat, Number
-
-
-def as_rational(value: Any) -> Number:
-    """Return a real scalar as the Fraction that it is, or as a float if it is infinite or NaN.
-
-    Raises
-    ------
-    DTypeError
-        If it isn't a real number of a type whose exact value can be read.
-    """
-    if isinstance(value, Fraction):
-        return value
-    if isinstance(value, Rational):
-        return Fraction(int(value.numerator), int(value.denominator))
-    if hasattr(value, "_mpf_"):
-        sign, significand, exponent, _ = value._mpf_
-        if exponent and not significand:
-            return float(value)  # mpmath's infinities and NaN
-        number = int(significand) * Fraction(2) ** int(exponent)
-        return -number if sign else number
-    if hasattr(value, "as_integer_ratio"):
-        try:
-            return Fraction(*(int(part) for part in value.as_integer_ratio()))
-        except (OverflowError, ValueError):
-            return float(value)
-    raise DTypeError(
-        f"exact scalars must be int, Fraction, float, Decimal or mpf, got {value!r} of type {type(value).__name__}; "
-        "convert them, complex numbers part by part"
-    )
+    from recfact.precision.formats import FloatFormat
 
 
 def round_rational(
@@ -63,7 +33,7 @@ def round_rational(
             return value
         return _out_of_range(fmt, negative=value < 0, overflow=overflow)
     if value == 0:
-        return Fraction(0) if fmt.zero else _invalid(fmt, overflow)
+        return Fraction(0) if fmt.zero else _absent(fmt, overflow, fmt.smallest_normal)
     negative, size = value < 0, abs(value)
     smallest_normal = Fraction(fmt.smallest_normal)
     if underflow == "flush-before" and size < smallest_normal:
@@ -88,17 +58,17 @@ def round_rational(
             "down": negative,
             "stochastic": uniform >= 1 - rest if negative else uniform < rest,
         }[rounding]
-    rounded = below * Fraction(2) ** spacing
+    rounded: Fraction = below * Fraction(2) ** spacing
 
     if underflow != "gradual" and rounded < smallest_normal:
         return Fraction(0)
     if not fmt.zero:
         rounded = max(rounded, smallest_normal)
+    if negative and rounded and not fmt.signed:
+        return _absent(fmt, overflow, fmt.min)
     if rounded > fmt.max:
         inward = rounding == "toward-zero" or rounding == ("up" if negative else "down")
         return _out_of_range(fmt, negative=negative, overflow="saturate" if inward else overflow)
-    if negative and rounded and not fmt.signed:
-        return _invalid(fmt, overflow)
     return -rounded if negative else rounded
 
 
@@ -111,13 +81,13 @@ def _exponent(size: Fraction) -> int:
 
 def _out_of_range(fmt: FloatFormat, *, negative: bool, overflow: str) -> Number:
     if negative and not fmt.signed:
-        return _invalid(fmt, overflow)
+        return _absent(fmt, overflow, fmt.min)
     if overflow == "nan":
         return math.nan
-    size: Any = math.inf if overflow == "infinity" else Fraction(fmt.max)
+    size = math.inf if overflow == "infinity" else Fraction(fmt.max)
     return -size if negative else size
 
 
-def _invalid(fmt: FloatFormat, overflow: str) -> Number:
-    """Return what stands for a zero or a negative number that the format doesn't have."""
-    return math.nan if fmt.has_nan and overflow != "saturate" else Fraction(fmt.min)
+def _absent(fmt: FloatFormat, overflow: str, nearest: Number) -> Number:
+    """Return what a zero or a negative number becomes that the format doesn't have."""
+    return math.nan if fmt.has_nan and overflow != "saturate" else Fraction(nearest)

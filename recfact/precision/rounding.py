@@ -1,4 +1,4 @@
-"""Rounding to a format: the options, and which arithmetic serves which kind of values."""
+"""Rounding to a format: the options, and which arithmetic serves which kind of numbers."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recfact.arrays import Array, as_numpy, library_of, to_torch
+from recfact.arrays import Array, library_of, to_torch
 from recfact.checks import choice
 from recfact.errors import DTypeError, OptionError
 from recfact.precision.array_rounding import round_array
-from recfact.precision.rational_rounding import as_rational, round_rational
+from recfact.precision.rational_rounding import round_rational
+from recfact.precision.reals import as_rational, as_reals
 
 if TYPE_CHECKING:
     from recfact.precision.formats import FloatFormat
@@ -28,37 +29,36 @@ def round_values(
     choice(underflow, "underflow", UNDERFLOWS)
     overflow = fmt.overflow if overflow is None else choice(overflow, "overflow", OVERFLOWS)
     if (overflow == "infinity" and not fmt.infinities) or (overflow == "nan" and not fmt.has_nan):
-        raise OptionError(f"{fmt} has no {overflow}; overflow must be None, which means {fmt.overflow!r}, or 'saturate'")
+        raise OptionError(
+            f"{fmt} has no {overflow}; overflow must be 'saturate', or None, which means {fmt.overflow!r} here"
+        )
     if underflow != "gradual" and not fmt.zero:
         raise OptionError(f"{fmt} has no zero to flush to; underflow must be 'gradual', got {underflow!r}")
-    generator = np.random.default_rng(seed) if rounding == "stochastic" else None
-    options = (rounding, underflow, overflow, generator)
+    options = (rounding, underflow, overflow, np.random.default_rng(seed) if rounding == "stochastic" else None)
 
-    if isinstance(values, float):
-        rounded = round_array(fmt, np.array([values]), *options)[0]
-        return rounded if isinstance(values, np.generic) else float(rounded)
-    array = as_numpy(values, "values")
-    if array.dtype.kind == "O":
-        exact = _round_objects(fmt, array, *options)
-        return exact[()] if array.ndim == 0 else exact
-    if isinstance(values, int):
-        return _round_objects(fmt, np.array(values, dtype=object), *options)[()]
-    if not np.can_cast(array.dtype, np.float64) and array.dtype != np.longdouble:
-        raise DTypeError(f"values must be real numbers, got an array of {array.dtype}; round complex numbers by parts")
-    if array.dtype == np.longdouble or (array.dtype.kind in "iu" and _passes(array, 2**53)):
-        rounded = _through_rationals(fmt, array, *options)
+    if type(values) is float:
+        return float(round_array(fmt, np.array([values]), *options)[0])
+    reals = as_reals(values, "values")
+    if reals.dtype.kind != "O":
+        rounded = round_array(fmt, reals, *options)
     else:
-        rounded = round_array(fmt, np.ascontiguousarray(array, dtype=np.float64).reshape(array.shape), *options)
+        rounded = _round_objects(fmt, reals, *options)
+        kind = getattr(values, "dtype", reals.dtype)
+        if kind != reals.dtype:  # integers and long doubles, wider than float64, which the rounded ones need not be
+            if not fmt.fits_float64:
+                raise DTypeError(
+                    f"values of {kind} and numbers of {fmt} can have more digits than float64; "
+                    "pass exact scalars, values.astype(object)"
+                )
+            rounded = rounded.astype(np.float64)
     if library_of(values) == "torch":
         return to_torch(rounded)
-    return rounded[()] if array.ndim == 0 else rounded
+    return rounded[()] if rounded.ndim == 0 else rounded
 
 
-def _passes(array: Array, limit: int) -> bool:
-    return bool(array.size) and (int(array.max()) > limit or int(array.min()) < -limit)
-
-
-def _round_objects(fmt: FloatFormat, array: Array, rounding: str, underflow: str, overflow: str, generator: Any) -> Array:
+def _round_objects(
+    fmt: FloatFormat, array: Array, rounding: str, underflow: str, overflow: str, generator: Any
+) -> Array:
     uniform = np.zeros(array.size) if generator is None else generator.random(array.size)
     rounded = np.empty(array.shape, dtype=object)
     rounded.reshape(-1)[:] = [
@@ -66,13 +66,3 @@ def _round_objects(fmt: FloatFormat, array: Array, rounding: str, underflow: str
         for value, draw in zip(array.flat, uniform.tolist(), strict=True)
     ]
     return rounded
-
-
-def _through_rationals(fmt: FloatFormat, array: Array, *options: Any) -> Array:
-    """Round numbers that float64 may not hold; the rounded ones it does."""
-    if not fmt.fits_float64:
-        raise DTypeError(
-            f"values of {array.dtype} may need more digits than float64 holds, before and after rounding to {fmt}; "
-            "pass exact scalars, values.astype(object)"
-        )
-    return _round_objects(fmt, array.astype(object), *options).astype(np.float64)

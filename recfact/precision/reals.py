@@ -1,0 +1,96 @@
+"""Real numbers without rounding: as a caller passes them, and as floats or Fractions, whichever is exact."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import log10, modf
+from numbers import Rational
+from typing import Any
+
+import numpy as np
+
+from recfact.arrays import Array, as_numpy
+from recfact.errors import DTypeError
+
+Number = float | Fraction
+
+
+def as_reals(values: Any, name: str) -> Array:
+    """Return `values` as an array of float64 where that holds them all, else of exact scalars (dtype object).
+
+    Raises
+    ------
+    DTypeError
+        If they aren't real numbers.
+    """
+    array = as_numpy(values, name)
+    if array.dtype.kind == "O":
+        return array
+    if isinstance(values, int) or array.dtype == np.longdouble != np.float64 or _is_wide(array):
+        return array.astype(object)
+    if not np.can_cast(array.dtype, np.float64):
+        raise DTypeError(
+            f"{name} must be real numbers, got an array of {array.dtype}; pass complex numbers part by part"
+        )
+    return np.asarray(array, dtype=np.float64, order="C")
+
+
+def _is_wide(array: Array) -> bool:
+    """Return whether an integer passes what float64 holds all integers up to."""
+    if array.dtype.kind not in "iu" or array.dtype.itemsize < 8 or not array.size:
+        return False
+    return int(array.max()) > 2**53 or int(array.min()) < -(2**53)
+
+
+def as_rational(value: Any) -> Number:
+    """Return a real scalar as the Fraction that it is, or as a float if it is infinite or NaN.
+
+    Raises
+    ------
+    DTypeError
+        If it isn't a real number of a type whose exact value can be read.
+
+    Examples
+    --------
+    >>> as_rational(0.375)
+    Fraction(3, 8)
+    """
+    if isinstance(value, Fraction):
+        return value
+    if isinstance(value, Rational):
+        return Fraction(int(value.numerator), int(value.denominator))
+    if hasattr(value, "_mpf_"):
+        sign, significand, exponent, _ = value._mpf_
+        if exponent and not significand:
+            return float(value)  # mpmath's infinities and NaN
+        number = int(significand) * Fraction(2) ** int(exponent)
+        return -number if sign else number
+    if hasattr(value, "as_integer_ratio"):
+        try:
+            return Fraction(*(int(part) for part in value.as_integer_ratio()))
+        except (OverflowError, ValueError):
+            return float(value)
+    if isinstance(value, np.generic) and np.can_cast(value.dtype, np.float64):
+        return as_rational(float(value))
+    raise DTypeError(
+        f"exact scalars must be int, Fraction, float, Decimal or mpf, got {value!r} of type {type(value).__name__}; "
+        "convert them, complex numbers part by part"
+    )
+
+
+def dyadic(significand: int, exponent: int) -> Number:
+    """Return significand * 2^exponent as a float where float64 holds it, else as a Fraction."""
+    number = Fraction(significand << max(exponent, 0), 1 << max(-exponent, 0))
+    try:
+        nearest = float(number)
+    except OverflowError:
+        return number
+    return nearest if nearest == number else number
+
+
+def in_decimal(number: Number) -> str:
+    """Return a positive number in decimal, shortened where it isn't a float64."""
+    if isinstance(number, float):
+        return f"{number:g}" if number == float(f"{number:g}") else repr(number).removesuffix(".0")
+    digits, exponent = modf(log10(number.numerator) - log10(number.denominator))
+    return f"{10**digits:.4f}e{exponent:+.0f}"
