@@ -7,12 +7,21 @@ if TYPE_CHECKING:
     from recfact.precision import exact
     from recfact.precision.catalogue import FORMATS, format
     from recfact.precision.formats import FloatFormat
+    from recfact.precision.posterior_bounds import posterior_truncation_bound, posterior_truncation_norm
+    from recfact.precision.truncation_bounds import pointwise_truncation_bound, truncation_bound
+    from recfact.precision.window_errors import truncation_norm, truncation_witness
 
 __all__ = [
     "FORMATS",
     "FloatFormat",
     "exact",
     "format",
+    "pointwise_truncation_bound",
+    "posterior_truncation_bound",
+    "posterior_truncation_norm",
+    "truncation_bound",
+    "truncation_norm",
+    "truncation_witness",
 ]
 
 # Each public name and the module that it is loaded from on first use.
@@ -20,6 +29,12 @@ _MODULES = {
     "FORMATS": "catalogue",
     "FloatFormat": "formats",
     "format": "catalogue",
+    "pointwise_truncation_bound": "truncation_bounds",
+    "posterior_truncation_bound": "posterior_bounds",
+    "posterior_truncation_norm": "posterior_bounds",
+    "truncation_bound": "truncation_bounds",
+    "truncation_norm": "window_errors",
+    "truncation_witness": "window_errors",
 }
 
 

@@ -11,6 +11,7 @@ from recfact.arrays import Array
 from recfact.errors import RecfactError, ShapeError
 from recfact.precision.dyadic_sequence import exponent_range, integers, shifted
 from recfact.precision.enclosures import BITS, Enclosures, enclose
+from recfact.precision.outward import outward
 from recfact.windows import Full, Jagged, Uniform, Window
 
 MAX_BITS = 1 << 17
@@ -82,7 +83,12 @@ class Measured:
         return inside
 
 
-def measure(a: Any, u: Any, computed: Any, window: Window = Full(), x0: Any = None) -> Measured:
+Progress = Callable[[int], object]
+
+
+def measure(
+    a: Any, u: Any, computed: Any, window: Window = Full(), x0: Any = None, progress: Progress | None = None
+) -> Measured:
     """Measure the errors of computed states, |computed - x|, against the exact, or exactly truncated, states.
 
     Parameters
@@ -95,6 +101,8 @@ def measure(a: Any, u: Any, computed: Any, window: Window = Full(), x0: Any = No
         The states to compare with: those of the window, which leaves the errors of rounding, or the exact ones.
     x0 : scalar, optional
         State before the first step.
+    progress : callable, optional
+        Is called with the number of steps that were measured, after each thousand of them.
 
     Returns
     -------
@@ -126,11 +134,13 @@ def measure(a: Any, u: Any, computed: Any, window: Window = Full(), x0: Any = No
             centers = [shifted(m, e + x.scale) - c for m, e, c in zip(significands, exponents, x.centers, strict=True)]
             lost = int(x.scale < finest)
             yield Enclosures(x.start, x.scale, centers, [r + lost for r in x.radii])
+            if progress is not None:
+                progress(len(x))
 
     return _enclosed(lower, upper, open_, errors)
 
 
-def truncation_error(a: Any, u: Any, window: Window, x0: Any = None) -> Measured:
+def truncation_error(a: Any, u: Any, window: Window, x0: Any = None, progress: Progress | None = None) -> Measured:
     """Measure what a window leaves out, |x - x~|, for given inputs.
 
     Parameters and errors are those of `measure`.
@@ -148,6 +158,8 @@ def truncation_error(a: Any, u: Any, window: Window, x0: Any = None) -> Measured
             centers = [c - (d >> drop) for c, d in zip(x.centers, kept.centers, strict=True)]
             radii = [r + (s >> drop) + 2 * (drop > 0) for r, s in zip(x.radii, kept.radii, strict=True)]
             yield Enclosures(x.start, x.scale, centers, radii)
+            if progress is not None:
+                progress(len(x))
 
     zeros = np.zeros(len(u))
     return _enclosed(zeros, zeros.copy(), losing(a, u, window, x0), errors)
@@ -218,24 +230,3 @@ def _rows(pieces: Iterator[Enclosures], open_: Array) -> Iterator[tuple[Enclosur
             yield piece, rows
         if piece.start + len(piece) > last:
             return
-
-
-def outward(numbers: list[int], scale: int, direction: int) -> Array:
-    """Return non-negative integers in units of 2^-scale as float64, rounded down (-1) or up (1).
-
-    Beyond the range of float64 they become its largest number or infinity.
-    """
-    drops = [max(number.bit_length() - 53, 0) for number in numbers]
-    # 53 bits are a float exactly; what the shift drops is rounded away by hand.
-    kept = [n >> drop if direction < 0 else -(-n >> drop) for n, drop in zip(numbers, drops, strict=True)]
-    exponents = np.array([max(min(drop - scale, 5000), -5000) for drop in drops], dtype=np.int64)
-    values = np.array(kept, dtype=np.float64)
-    with np.errstate(over="ignore", under="ignore"):
-        scaled = np.ldexp(values, exponents)
-        # The product of a float and a power of two is rounded where it is subnormal or overflows.
-        back = np.ldexp(scaled, -exponents)
-    if direction < 0:
-        wrong = (back > values) | np.isinf(scaled)
-    else:
-        wrong = back < values
-    return np.where(wrong, np.nextafter(scaled, np.inf * direction), scaled)
