@@ -88,7 +88,7 @@ def _round_piece(
     if underflow != "gradual":
         np.multiply(out, 0.0, out=out, where=work < plan.smallest_normal)
     if rounding in ("nearest-away", "stochastic"):
-        np.copysign(out, x, out=out)  # their sums lose the sign of zero
+        np.copysign(out, x, out=out)  # they round magnitudes
     if not plan.fmt.negative_zero:
         np.add(out, 0.0, out=out)
     if not (work.max(initial=0.0) <= plan.largest and plan.fmt.signed and plan.fmt.zero):
@@ -146,13 +146,11 @@ def _to_integers(scaled: Array, rounding: str, generator: Any) -> None:
     elif rounding == "down":
         np.floor(scaled, out=scaled)
     else:
-        whole = np.trunc(scaled) if rounding == "nearest-away" else np.floor(scaled)
-        rest = np.subtract(scaled, whole)  # exact, which scaled + 1/2 or a random number isn't
-        if rounding == "nearest-away":
-            np.trunc(np.add(rest, rest, out=rest), out=rest)
-            np.add(whole, rest, out=scaled)
-        else:
-            np.add(whole, generator.random(scaled.size) < rest, out=scaled)
+        np.abs(scaled, out=scaled)
+        whole = np.floor(scaled)
+        np.subtract(scaled, whole, out=scaled)  # exact, which adding 1/2 or a random number before isn't
+        away = scaled >= 0.5 if rounding == "nearest-away" else generator.random(scaled.size) < scaled
+        np.add(whole, away, out=scaled)
 
 
 def _mend_range(plan: _Plan, x: Array, out: Array, rounding: str, overflow: str) -> None:

@@ -170,8 +170,8 @@ def format(name: Any) -> FloatFormat:
         return name
     if not isinstance(name, str):
         return _of_dtype(name)
-    if name in FORMATS:
-        return FORMATS[name]
+    if name.lower() in FORMATS:
+        return FORMATS[name.lower()]
     plain = _plain(name)
     if plain in _AMBIGUOUS:
         raise OptionError(f"{name!r} could mean {_described(_AMBIGUOUS[plain])}; use one of these names")

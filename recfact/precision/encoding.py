@@ -26,7 +26,7 @@ def encode(fmt: FloatFormat, values: Any) -> Any:
         codes = np.empty(reals.shape, dtype=object)
         codes.reshape(-1)[:] = [_code(fmt, as_rational(value), value) for value in reals.flat]
     else:
-        codes = _codes(fmt, reals)
+        codes = _codes(fmt, reals.reshape(-1)).reshape(reals.shape)
     codes = codes.astype(code_dtype(fmt), copy=False)
     if codes.ndim:
         return codes
@@ -112,9 +112,8 @@ def _refuse(fmt: FloatFormat, value: Any) -> Any:
 def decode(fmt: FloatFormat, codes: Any) -> Any:
     """Return the numbers that have these codes; see ``FloatFormat.decode``."""
     array = as_numpy(codes, "codes")
-    if not (
-        array.dtype.kind in "iu" or (array.dtype.kind == "O" and all(isinstance(code, int) for code in array.flat))
-    ):
+    integers = array.dtype.kind in "iu" or all(isinstance(code, int) for code in array.astype(object).flat)
+    if not integers:
         raise DTypeError(
             f"codes must be integers, got an array of {array.dtype}; to get the codes of numbers, encode them"
         )
@@ -128,7 +127,7 @@ def decode(fmt: FloatFormat, codes: Any) -> Any:
     elif fmt.bits <= LISTED_BITS:
         numbers = _table(fmt)[array.astype(np.intp)]
     else:
-        numbers = _numbers(fmt, array.astype(np.uint64))
+        numbers = _numbers(fmt, array.astype(np.uint64).reshape(-1)).reshape(array.shape)
     return numbers[()] if not isinstance(codes, int) or not fmt.fits_float64 else float(numbers)
 
 
@@ -151,7 +150,8 @@ def _numbers(fmt: FloatFormat, codes: Array) -> Array:
     p = fmt.fraction_bits
     size_bits = fmt.exponent_bits + p
     size = (codes & np.uint64((1 << size_bits) - 1)).astype(np.int64)
-    field, fraction = size >> p, size & ((1 << p) - 1)
+    finite = np.minimum(size, fmt.max_code)
+    field, fraction = finite >> p, finite & ((1 << p) - 1)
     bottom = (field == 0) & fmt.zero
     significand = np.where(bottom, fraction * fmt.subnormals, fraction + (1 << p))
     numbers = np.ldexp(

@@ -26,7 +26,8 @@ def round_rational(
     rounding, underflow, overflow : str
         As in ``FloatFormat.round``, all given.
     uniform : float
-        Random number in [0, 1) that decides for "stochastic".
+        Random number in [0, 1): "stochastic" rounds away from zero where it is below the distance from the neighbour
+        towards zero, in units of the distance between the two.
     """
     if isinstance(value, float):
         if math.isnan(value):
@@ -56,7 +57,7 @@ def round_rational(
             "toward-zero": False,
             "up": not negative,
             "down": negative,
-            "stochastic": uniform >= 1 - rest if negative else uniform < rest,
+            "stochastic": uniform < rest,
         }[rounding]
     rounded: Fraction = below * Fraction(2) ** spacing
 
