@@ -9,11 +9,14 @@ if TYPE_CHECKING:
     from recfact.precision.formats import FloatFormat
     from recfact.precision.posterior_bounds import posterior_truncation_bound, posterior_truncation_norm
     from recfact.precision.truncation_bounds import pointwise_truncation_bound, truncation_bound
+    from recfact.precision.window_choice import WindowChoice, choose_window
     from recfact.precision.window_errors import truncation_norm, truncation_witness
 
 __all__ = [
     "FORMATS",
     "FloatFormat",
+    "WindowChoice",
+    "choose_window",
     "exact",
     "format",
     "pointwise_truncation_bound",
@@ -28,6 +31,8 @@ __all__ = [
 _MODULES = {
     "FORMATS": "catalogue",
     "FloatFormat": "formats",
+    "WindowChoice": "window_choice",
+    "choose_window": "window_choice",
     "format": "catalogue",
     "pointwise_truncation_bound": "truncation_bounds",
     "posterior_truncation_bound": "posterior_bounds",

@@ -64,8 +64,8 @@ def truncation_bound(
 
     Notes
     -----
-    Suprema over the inputs are attained by the `truncation_witness` for a constant coefficient. With ``geo(N)`` the sum of
-    rho^j over j < N, and q lost states, ``norm(E)`` is rho^(ml+1) geo(q l) in the orders 1 and inf; the 2-norm is
+    The `truncation_witness` for a constant coefficient attains the suprema. With ``geo(N)`` the sum of rho^j over
+    j < N, and q lost states, ``norm(E)`` is rho^(ml+1) geo(q l) in the orders 1 and inf; the 2-norm is
     rho^(ml+1) (1 - rho^(2l)) / (1 - rho^2) times that of the inverse of the q x q bidiagonal matrix with 1 and -rho^l.
 
     Examples

@@ -196,4 +196,4 @@ def _singular_vector(error: ErrorOperator) -> Array:
     from scipy.sparse.linalg import svds
 
     _, _, vectors = svds(error, k=1, v0=np.ones(n))
-    return np.abs(np.asarray(vectors)[0])
+    return np.asarray(np.abs(np.asarray(vectors)[0]))
