@@ -5,23 +5,37 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from recfact.precision import exact
+    from recfact.precision.actual_horizon import ActualHorizon, actual_horizon
     from recfact.precision.catalogue import FORMATS, format
+    from recfact.precision.effective_horizon import EffectiveHorizon, effective_horizon
     from recfact.precision.formats import FloatFormat
+    from recfact.precision.horizon import horizon
+    from recfact.precision.horizon_table import actual_horizon_table, horizon_table
     from recfact.precision.posterior_bounds import posterior_truncation_bound, posterior_truncation_norm
+    from recfact.precision.saturation import saturated, saturation_threshold
     from recfact.precision.truncation_bounds import pointwise_truncation_bound, truncation_bound
     from recfact.precision.window_choice import WindowChoice, choose_window
     from recfact.precision.window_errors import truncation_norm, truncation_witness
 
 __all__ = [
     "FORMATS",
+    "ActualHorizon",
+    "EffectiveHorizon",
     "FloatFormat",
     "WindowChoice",
+    "actual_horizon",
+    "actual_horizon_table",
     "choose_window",
+    "effective_horizon",
     "exact",
     "format",
+    "horizon",
+    "horizon_table",
     "pointwise_truncation_bound",
     "posterior_truncation_bound",
     "posterior_truncation_norm",
+    "saturated",
+    "saturation_threshold",
     "truncation_bound",
     "truncation_norm",
     "truncation_witness",
@@ -30,13 +44,22 @@ __all__ = [
 # Each public name and the module that it is loaded from on first use.
 _MODULES = {
     "FORMATS": "catalogue",
+    "ActualHorizon": "actual_horizon",
+    "EffectiveHorizon": "effective_horizon",
     "FloatFormat": "formats",
     "WindowChoice": "window_choice",
+    "actual_horizon": "actual_horizon",
+    "actual_horizon_table": "horizon_table",
     "choose_window": "window_choice",
+    "effective_horizon": "effective_horizon",
     "format": "catalogue",
+    "horizon": "horizon",
+    "horizon_table": "horizon_table",
     "pointwise_truncation_bound": "truncation_bounds",
     "posterior_truncation_bound": "posterior_bounds",
     "posterior_truncation_norm": "posterior_bounds",
+    "saturated": "saturation",
+    "saturation_threshold": "saturation",
     "truncation_bound": "truncation_bounds",
     "truncation_norm": "window_errors",
     "truncation_witness": "window_errors",

@@ -12,7 +12,7 @@ import numpy as np
 from recfact.arrays import Array
 from recfact.errors import GrowthWarning
 from recfact.factorizations import TransferOperator
-from recfact.report.horizon import horizons, row_growth
+from recfact.precision.effective_horizon import effective_horizon, row_growth
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def summarize(transfer: TransferOperator, x: Array, warning: str = "") -> Summar
     if len(inner) == 0:
         magnitude = ordered = np.zeros(1)
     eps = float(ml_dtypes.finfo(a.dtype).eps)  # type: ignore[no-untyped-call]
-    reach = horizons(a, eps)
+    reach = effective_horizon(a, eps).lags
     inverse = transfer.inv()
     norms = {order: float(transfer.norm(order)) for order in (1, 2, np.inf)}
     return Summary(
