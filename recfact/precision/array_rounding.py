@@ -46,7 +46,7 @@ def _plan(fmt: FloatFormat, underflow: str) -> _Plan:
     highest = max(fmt.emax, fmt.emin) + 1
     if p >= 52 and fmt.emin <= -1022:
         method = "none"  # every float64 up to the largest number is a number of the format
-    elif p >= 1 and -1022 <= lowest - p <= 0 and highest <= 1022:
+    elif -1022 <= lowest - p <= 0 and highest <= 1022:
         method = "scale"
     else:
         method = "frexp"
@@ -86,13 +86,15 @@ def _round_piece(
 
     np.abs(x if underflow == "flush-before" else out, out=work)
     if underflow != "gradual":
-        np.multiply(out, 0.0, out=out, where=work < plan.smallest_normal)
+        np.multiply(out, ~(work < plan.smallest_normal), out=out)
     if rounding in ("nearest-away", "stochastic"):
         np.copysign(out, x, out=out)  # they round magnitudes
     if not plan.fmt.negative_zero:
         np.add(out, 0.0, out=out)
-    if not (work.max(initial=0.0) <= plan.largest and plan.fmt.signed and plan.fmt.zero):
-        _mend_range(plan, x, out, rounding, overflow)
+    if not work.max() <= plan.largest:
+        _mend_large(plan, x, out, rounding, overflow)
+    if not (plan.fmt.zero and plan.fmt.signed):
+        _mend_absent(plan, x, out, overflow)
 
 
 def _round_by_scale(
@@ -101,14 +103,19 @@ def _round_by_scale(
     p = plan.fmt.fraction_bits
     spacing = work.view(np.int64)
     np.bitwise_and(x.view(np.int64), _EXPONENT, out=spacing)
-    np.clip(spacing, (plan.lowest + _BIAS) << _FIELD, (plan.highest + _BIAS) << _FIELD, out=spacing)
+    np.maximum(spacing, (plan.lowest + _BIAS) << _FIELD, out=spacing)
+    if p < 2:  # else infinity has a spacing with an inverse
+        np.minimum(spacing, (plan.highest + _BIAS) << _FIELD, out=spacing)
     if _is_coarse(plan, underflow):
-        np.add(spacing, p << _FIELD, out=spacing, where=np.abs(x) < plan.smallest_normal)
+        np.add(spacing, (np.abs(x) < plan.smallest_normal) * (p << _FIELD), out=spacing)
     # 2^k and 2^-k have exponent fields that add up to twice the bias.
     np.subtract(p << _FIELD, spacing, out=spacing)
     np.add(spacing, (2 * _BIAS) << _FIELD, out=spacing)
     np.multiply(x, work, out=out)
+    ties = _ties_down(plan, out, (spacing >> _FIELD) + _BIAS) if p == 0 and rounding == "nearest-even" else None
     _to_integers(out, rounding, generator)
+    if ties is not None:
+        np.putmask(out, ties, np.copysign(1.0, x))
     np.subtract((2 * _BIAS) << _FIELD, spacing, out=spacing)
     np.multiply(out, work, out=out)
 
@@ -122,17 +129,23 @@ def _round_by_frexp(plan: _Plan, x: Array, out: Array, rounding: str, underflow:
         spacing[np.abs(x) < plan.smallest_normal] = plan.lowest
     # Numbers far below the spacing may move up to 2^-1000 of it: no rounding sees the difference.
     np.ldexp(significand, np.maximum(exponent - spacing, -1000), out=out)
-    ties = np.abs(out) == 1.5 if p == 0 and rounding == "nearest-even" else None
+    ties = _ties_down(plan, out, leading) if p == 0 and rounding == "nearest-even" else None
     _to_integers(out, rounding, generator)
-    if ties is not None:  # without fraction bits the last bit of the code is that of the exponent
-        ties &= (leading - plan.fmt.emin + plan.fmt.zero) & 1 == 0
-        np.copysign(1.0, x, out=out, where=ties)
+    if ties is not None:
+        np.putmask(out, ties, np.copysign(1.0, x))
     np.ldexp(out, spacing, out=out)
+
+
+def _ties_down(plan: _Plan, scaled: Array, leading: Array) -> Array:
+    """Return where powers of two take a tie down: without fraction bits the last bit of a code is the exponent's."""
+    ties: Array = np.abs(scaled) == 1.5
+    ties &= (leading - plan.fmt.emin + plan.fmt.zero) & 1 == 0
+    return ties
 
 
 def _is_coarse(plan: _Plan, underflow: str) -> bool:
     """Return whether the format has nothing between zero and its smallest normal number, and that shall show."""
-    return underflow == "gradual" and plan.fmt.zero and not plan.fmt.subnormals
+    return underflow in ("gradual", "flush-result") and plan.fmt.zero and not plan.fmt.subnormals
 
 
 def _to_integers(scaled: Array, rounding: str, generator: Any) -> None:
@@ -153,23 +166,34 @@ def _to_integers(scaled: Array, rounding: str, generator: Any) -> None:
         np.add(whole, away, out=scaled)
 
 
-def _mend_range(plan: _Plan, x: Array, out: Array, rounding: str, overflow: str) -> None:
-    """Replace what the format doesn't have: too large numbers, negative numbers, zeros."""
+def _mend_large(plan: _Plan, x: Array, out: Array, rounding: str, overflow: str) -> None:
+    """Replace numbers beyond the largest."""
     fmt = plan.fmt
     beyond = np.abs(out) > plan.largest
-    inward = {"toward-zero": x != 0, "up": x < 0, "down": x > 0}.get(rounding, False) & beyond & np.isfinite(x)
-    saturated = beyond if overflow == "saturate" else inward
-    if not isinstance(fmt.max, float) and (saturated.any() or (fmt.emax > 1023 and (beyond & np.isfinite(x)).any())):
+    finite = beyond & np.isfinite(x)
+    if overflow == "saturate":
+        saturated = beyond
+    elif rounding == "toward-zero":
+        saturated = finite
+    elif rounding in ("up", "down"):
+        saturated = finite & (np.signbit(x) == (rounding == "up"))
+    else:
+        saturated = np.zeros(x.shape, dtype=bool)
+    if not isinstance(fmt.max, float) and (saturated.any() or (fmt.emax > 1023 and finite.any())):
         raise DTypeError(
             f"values round to numbers of {fmt} that float64 doesn't hold; pass exact scalars, values.astype(object)"
         )
     filler = {"infinity": np.inf, "nan": np.nan, "saturate": plan.largest}[overflow]
-    np.copysign(filler, x, out=out, where=beyond)
-    np.copysign(plan.largest, x, out=out, where=saturated)
+    np.putmask(out, beyond, np.copysign(np.where(saturated, plan.largest, filler), x))
 
+
+def _mend_absent(plan: _Plan, x: Array, out: Array, overflow: str) -> None:
+    """Replace zeros and negative numbers in a format that has none."""
+    fmt = plan.fmt
     absent = fmt.has_nan and overflow != "saturate"
     if not fmt.zero:
-        np.copysign(plan.smallest_normal, x, out=out, where=np.abs(out) < plan.smallest_normal)
-        out[x == 0] = np.nan if absent else plan.smallest_normal
+        np.abs(out, out=out)
+        np.copysign(np.maximum(out, plan.smallest_normal, out=out), x, out=out)
+        np.putmask(out, x == 0, np.nan if absent else plan.smallest_normal)
     if not fmt.signed:
-        out[out < 0] = np.nan if absent else float(fmt.min)
+        np.putmask(out, out < 0, np.nan if absent else float(fmt.min))

@@ -198,10 +198,12 @@ def _described(names: tuple[str, ...]) -> str:
 
 
 def _of_dtype(kind: Any) -> FloatFormat:
-    name = str(kind).removeprefix("torch.")
-    if name not in FORMATS and kind is not None:
+    name = str(kind)
+    if name.startswith("torch."):
+        name = name.removeprefix("torch.")
+    else:
         try:
-            name = np.dtype(kind).name
+            name = "" if kind is None else np.dtype(kind).name
         except TypeError:
             name = ""
     name = {"float16": "binary16", "float32": "binary32", "float64": "binary64"}.get(name, name)

@@ -43,7 +43,7 @@ def round_rational(
     p = fmt.fraction_bits
     leading = max(_exponent(size), fmt.emin - (underflow == "flush-after"))
     spacing = leading - p
-    if underflow == "gradual" and fmt.zero and not fmt.subnormals and size < smallest_normal:
+    if underflow in ("gradual", "flush-result") and fmt.zero and not fmt.subnormals and size < smallest_normal:
         spacing = fmt.emin
     scaled = size * Fraction(2) ** -spacing
     below = int(scaled)
