@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from recfact.precision import exact
-    from recfact.precision.actual_horizon import ActualHorizon, actual_horizon
+    from recfact.precision.actual_horizons import ActualHorizon, actual_horizon
     from recfact.precision.catalogue import FORMATS, format
-    from recfact.precision.effective_horizon import EffectiveHorizon, effective_horizon
+    from recfact.precision.effective_horizons import EffectiveHorizon, effective_horizon
     from recfact.precision.formats import FloatFormat
-    from recfact.precision.horizon import horizon
-    from recfact.precision.horizon_table import actual_horizon_table, horizon_table
+    from recfact.precision.horizon_tables import actual_horizon_table, horizon_table
+    from recfact.precision.horizons import horizon
     from recfact.precision.posterior_bounds import posterior_truncation_bound, posterior_truncation_norm
     from recfact.precision.saturation import saturated, saturation_threshold
     from recfact.precision.truncation_bounds import pointwise_truncation_bound, truncation_bound
@@ -44,17 +44,17 @@ __all__ = [
 # Each public name and the module that it is loaded from on first use.
 _MODULES = {
     "FORMATS": "catalogue",
-    "ActualHorizon": "actual_horizon",
-    "EffectiveHorizon": "effective_horizon",
+    "ActualHorizon": "actual_horizons",
+    "EffectiveHorizon": "effective_horizons",
     "FloatFormat": "formats",
     "WindowChoice": "window_choice",
-    "actual_horizon": "actual_horizon",
-    "actual_horizon_table": "horizon_table",
+    "actual_horizon": "actual_horizons",
+    "actual_horizon_table": "horizon_tables",
     "choose_window": "window_choice",
-    "effective_horizon": "effective_horizon",
+    "effective_horizon": "effective_horizons",
     "format": "catalogue",
-    "horizon": "horizon",
-    "horizon_table": "horizon_table",
+    "horizon": "horizons",
+    "horizon_table": "horizon_tables",
     "pointwise_truncation_bound": "truncation_bounds",
     "posterior_truncation_bound": "posterior_bounds",
     "posterior_truncation_norm": "posterior_bounds",

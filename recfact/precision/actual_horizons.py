@@ -14,7 +14,7 @@ from recfact.precision.catalogue import FORMATS
 from recfact.precision.catalogue import format as format_of
 from recfact.precision.doubled_product import doubled_product
 from recfact.precision.formats import FloatFormat
-from recfact.precision.horizon import exact_magnitude
+from recfact.precision.horizons import exact_magnitude
 from recfact.precision.iterated_product import iterated_product
 from recfact.precision.printed_table import short
 from recfact.precision.reals import Number

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from recfact.precision.effective_horizon import effective_horizon, row_growth
+from recfact.precision.effective_horizons import effective_horizon, row_growth
 
 
 def lags(a, eps):

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from recfact.errors import OptionError
-from recfact.precision.actual_horizon import actual_horizon, stored_coefficient
+from recfact.precision.actual_horizons import actual_horizon, stored_coefficient
 from recfact.precision.catalogue import FORMATS
 from recfact.precision.catalogue import format as format_of
 from recfact.precision.formats import FloatFormat
-from recfact.precision.horizon import KINDS, UNDERFLOWS, exact_magnitude, horizon
+from recfact.precision.horizons import KINDS, UNDERFLOWS, exact_magnitude, horizon
 from recfact.precision.printed_table import Column, Power, PrintedTable, Row, short
 
 PAPER_FORMATS = ("binary32", "binary16", "bfloat16", "float8_e5m2", "float8_e4m3fn")

@@ -11,7 +11,7 @@ import numpy as np
 
 from recfact.arrays import Array, as_numpy
 from recfact.errors import DTypeError, OptionError, ShapeError
-from recfact.precision.horizon import threshold
+from recfact.precision.horizons import threshold
 from recfact.precision.printed_table import short
 from recfact.precision.reals import Number
 
