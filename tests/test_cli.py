@@ -11,7 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 import recfact
-from recfact.cli import Picture, app, parse_window
+from recfact.cli.app import app
+from recfact.cli.options import parse_window
+from recfact.cli.study import Picture
 from recfact.report.gallery import PICTURES
 from recfact.windows import Jagged, Uniform
 

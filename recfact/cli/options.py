@@ -1,0 +1,92 @@
+"""Options that several commands have, and what they mean."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from recfact.errors import OptionError
+from recfact.windows import Full, Jagged, Uniform, Window
+
+if TYPE_CHECKING:
+    from recfact.report.problem import Problem
+
+A = Annotated[
+    str | None,
+    typer.Option("--a", metavar="FILE", help="Coefficients: .npy, .npz or .csv; FILE:NAME picks an array or a column."),
+]
+U = Annotated[str | None, typer.Option("--u", metavar="FILE", help="Inputs, or with --dt the measured values.")]
+Dt = Annotated[
+    str | None,
+    typer.Option(
+        "--dt",
+        metavar="COLUMN",
+        help="Column of the --u file with time steps in seconds or ISO 8601 dates: average the values over --tau.",
+    ),
+]
+Tau = Annotated[
+    float | None,
+    typer.Option("--tau", metavar="SECONDS", help="Time constant of the average; 30 days for the bundled data."),
+]
+Pick = Annotated[
+    str | None, typer.Option("--pick", metavar="INDEX", help="Which sequence of arrays with several axes, as in 0,:,3.")
+]
+Block = Annotated[int, typer.Option("--block", min=1, help="Block length to look at closely.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on standard output.")]
+
+
+def read_problem(a: str | None, u: str | None, dt: str | None, tau: float | None, pick: str | None) -> Problem:
+    """Return the recurrence that the options of a command name; usage errors for options that don't go together."""
+    from recfact.report.problem import bundled_problem, problem_from_files, problem_from_record
+
+    if tau is not None and not 0 < tau < float("inf"):
+        raise typer.BadParameter(f"--tau must be positive and finite, got {tau}")
+    if dt is not None:
+        if u is None or tau is None or a is not None or pick is not None:
+            raise typer.BadParameter("--dt goes with --u and --tau, and without --a and --pick")
+        return problem_from_record(u, dt, tau)
+    if a is None and u is None:
+        if pick is not None:
+            raise typer.BadParameter("--pick goes with --a and --u")
+        return bundled_problem() if tau is None else bundled_problem(tau)
+    if a is None or u is None:
+        raise typer.BadParameter("--a and --u go together; or --u with --dt and --tau")
+    if tau is not None:
+        raise typer.BadParameter("--tau goes with --dt, or with the bundled data")
+    return problem_from_files(a, u, pick)
+
+
+def read_state(x0: str | None) -> Any:
+    """Return the initial state that `x0` gives, a number or a file; None for None."""
+    from recfact.report.csvfile import parse_number
+    from recfact.report.files import read_array
+
+    if x0 is None:
+        return None
+    number = parse_number(x0)
+    return read_array(x0, "x0") if number is None else number
+
+
+def parse_window(text: str) -> Window:
+    """Return the window that `text` names: full, uniform:LAGS or jagged:BLOCK[:TERMS].
+
+    Examples
+    --------
+    >>> parse_window("jagged:16:2"), parse_window("uniform:32"), parse_window("full")
+    (Jagged(block=16, terms=2), Uniform(lags=32), Full())
+    """
+    kind, *sizes = text.lower().split(":")
+    try:
+        match kind, [int(size) for size in sizes]:
+            case "full", []:
+                return Full()
+            case "uniform", [lags]:
+                return Uniform(lags)
+            case "jagged", [block] | [block, _] as given:
+                return Jagged(block, *given[1:])
+    except OptionError as error:
+        raise typer.BadParameter(f"--window {text}: {error}") from None
+    except ValueError:
+        pass
+    raise typer.BadParameter(f"--window must be full, uniform:LAGS, jagged:BLOCK or jagged:BLOCK:TERMS, got {text!r}")

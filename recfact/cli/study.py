@@ -1,0 +1,144 @@
+"""The commands that solve, describe and draw one recurrence: report, solve and plot."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from recfact.cli.app import app, progress, show
+from recfact.cli.options import A, Block, Dt, Json, Pick, Tau, U, parse_window, read_problem, read_state
+
+
+@app.command(epilog="Example: recfact report --a gates.npy --u inputs.npy --out page.html")
+def report(
+    a: A = None,
+    u: U = None,
+    dt: Dt = None,
+    tau: Tau = None,
+    block: Block = 16,
+    pick: Pick = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="The page; report.html if left out, none with --json.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Factor, cut, solve and draw a recurrence: the bundled CO2 record, or the one in --a and --u.
+
+    Prints what it finds and writes one HTML page that needs nothing else.
+    """
+    from recfact.report.build import build_report, report_steps
+    from recfact.report.files import check_destination, replacing
+    from recfact.report.html import PAGE, page
+    from recfact.report.tables import report_text, to_json
+
+    problem = read_problem(a, u, dt, tau, pick)
+    path = out if out is not None or as_json else Path("report.html")
+    if path:
+        check_destination(path)
+    steps = report_steps(problem, block) + (len(PAGE) if path else 0)
+    with progress(steps, as_json) as step:
+        made = build_report(problem, block, step)
+        text = page(made, step) if path else ""
+    if path:
+        with replacing(path) as stream:
+            stream.write(text.encode())
+    if as_json:
+        typer.echo(to_json({**made.as_dict(), "page": None if path is None else str(path)}))
+        return
+    show(report_text(made))
+    typer.echo(f"\nwrote {path}")
+
+
+@app.command("solve", epilog="Example: recfact solve --a a.npy --u u.npy --window jagged:16 --out x.npy")
+def solve_files(
+    a: Annotated[
+        str,
+        typer.Option(
+            "--a", metavar="FILE", help="Coefficients: .npy, .npz or .csv; FILE:NAME picks an array or a column."
+        ),
+    ],
+    u: Annotated[str, typer.Option("--u", metavar="FILE", help="Inputs, which broadcast against the coefficients.")],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where the states go: .npy, .npz or .csv.")],
+    window: Annotated[
+        str, typer.Option("--window", help="full, uniform:LAGS, or jagged:BLOCK with an optional :TERMS.")
+    ] = "full",
+    x0: Annotated[str | None, typer.Option("--x0", metavar="NUMBER|FILE", help="State before the first step.")] = None,
+    axis: Annotated[int, typer.Option("--axis", help="Axis of time.")] = -1,
+    reverse: Annotated[
+        bool, typer.Option("--reverse", help="Run from the last step to the first: the transpose.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Solve x_i = a_i x_(i-1) + u_i for the arrays in two files."""
+    import numpy as np
+
+    from recfact.report.files import SUFFIXES, check_destination, read_array, write_array
+    from recfact.report.tables import to_json
+    from recfact.report.words import number
+    from recfact.solve import solve
+
+    kept = parse_window(window)
+    check_destination(out, SUFFIXES)
+    with progress(4, as_json) as step:
+        step("reading coefficients")
+        coefficients = read_array(a, "a")
+        step("reading inputs")
+        inputs, state = read_array(u, "u"), read_state(x0)
+        step("solving")
+        x = np.asarray(solve(coefficients, inputs, x0=state, axis=axis, reverse=reverse, window=kept))
+        step("writing")
+        write_array(out, x)
+    size = np.abs(x)
+    if as_json:
+        about = {"shape": list(x.shape), "dtype": str(x.dtype), "window": window, "axis": axis, "reverse": reverse}
+        typer.echo(to_json({**about, "largest_state": float(size.max()), "out": str(out)}))
+        return
+    shape = " x ".join(map(str, x.shape))
+    typer.echo(f"solved {shape} states in {x.dtype}, the largest {number(float(size.max()))} in magnitude; wrote {out}")
+
+
+class Picture(StrEnum):
+    """The pictures of `recfact plot`."""
+
+    OPERATOR = "operator"
+    KOGGE_STONE = "kogge-stone"
+    BRENT_KUNG = "brent-kung"
+    BLOCKS = "blocks"
+    WINDOWS = "windows"
+    ERRORS = "errors"
+    SOLUTION = "solution"
+    OVERVIEW = "overview"
+
+
+@app.command(epilog="Example: recfact plot overview --out overview.png")
+def plot(
+    picture: Annotated[Picture, typer.Argument(help="What to draw.")],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The picture: .png or .svg.")],
+    a: A = None,
+    u: U = None,
+    dt: Dt = None,
+    tau: Tau = None,
+    block: Block = 16,
+    pick: Pick = None,
+    as_json: Json = False,
+) -> None:
+    """Draw one picture of a report, of the bundled CO2 record or the recurrence in --a and --u."""
+    from recfact.report.build import build_report, report_steps
+    from recfact.report.files import check_destination
+    from recfact.report.gallery import PICTURES, draw
+    from recfact.report.style import PICTURE_SUFFIXES, save
+    from recfact.report.tables import to_json
+
+    check_destination(out, PICTURE_SUFFIXES)
+    problem = read_problem(a, u, dt, tau, pick)
+    with progress(report_steps(problem, block) + 1, as_json) as step:
+        made = build_report(problem, block, step)
+        step("drawing")
+        save(draw(picture.value, made), out)
+    shows = PICTURES[picture.value]
+    typer.echo(
+        to_json({"picture": picture.value, "shows": shows, "out": str(out)}) if as_json else f"wrote {out}: {shows}"
+    )
