@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from recfact.precision import exact
     from recfact.precision.actual_horizons import ActualHorizon, actual_horizon
-    from recfact.precision.catalogue import FORMATS, format
+    from recfact.precision.catalogue import FORMATS, format, p3109
     from recfact.precision.effective_horizons import EffectiveHorizon, effective_horizon
     from recfact.precision.formats import FloatFormat
     from recfact.precision.horizon_tables import actual_horizon_table, horizon_table
@@ -31,6 +31,7 @@ __all__ = [
     "format",
     "horizon",
     "horizon_table",
+    "p3109",
     "pointwise_truncation_bound",
     "posterior_truncation_bound",
     "posterior_truncation_norm",
@@ -55,6 +56,7 @@ _MODULES = {
     "format": "catalogue",
     "horizon": "horizons",
     "horizon_table": "horizon_tables",
+    "p3109": "catalogue",
     "pointwise_truncation_bound": "truncation_bounds",
     "posterior_truncation_bound": "posterior_bounds",
     "posterior_truncation_norm": "posterior_bounds",
