@@ -12,9 +12,26 @@ from typing import Any, cast
 import numpy as np
 
 from recfact.errors import DTypeError, OptionError
+from recfact.precision.reals import as_rational
 
 MAX_SHIFT = 1 << 27
 """Longest shift in bits (16 MiB): numbers with exponents further apart than this aren't added."""
+
+
+def shift_left(m: int, shift: int) -> int:
+    """Return m 2^shift, if that fits into memory.
+
+    Raises
+    ------
+    OptionError
+        If it doesn't.
+    """
+    if shift > MAX_SHIFT and m:
+        raise OptionError(
+            f"numbers whose exponents are {shift} apart can't be added exactly, {MAX_SHIFT} are possible; "
+            "scale them, or leave out what is negligible"
+        )
+    return m << shift if m else 0
 
 
 class Dyadic:
@@ -53,18 +70,17 @@ class Dyadic:
         """
         if isinstance(value, Dyadic):
             return value
-        if isinstance(value, int | np.integer):
-            return Dyadic(int(value))
-        if hasattr(value, "man_exp") and value.context.isfinite(value):
+        if isinstance(value, int):
+            return Dyadic(value)
+        if hasattr(value, "_mpf_") and value.context.isfinite(value):
             sign, significand, exponent, _ = value._mpf_
             return Dyadic(-int(significand) if sign else int(significand), int(exponent))
-        if isinstance(value, Rational):
-            numerator, denominator = int(value.numerator), int(value.denominator)
-        else:
-            numerator, denominator = _float_ratio(value)
-        if denominator & (denominator - 1):
+        number = as_rational(value)
+        if isinstance(number, float):
+            raise OptionError(f"exact arithmetic needs finite numbers, got {value}; replace or leave it out")
+        if number.denominator & (number.denominator - 1):
             raise DTypeError(f"{value} isn't an integer over a power of two; pass all numbers as Fractions instead")
-        return Dyadic(numerator, 1 - denominator.bit_length())
+        return Dyadic(number.numerator, 1 - number.denominator.bit_length())
 
     @property
     def numerator(self) -> int:
@@ -90,13 +106,7 @@ class Dyadic:
 
     def at(self, exponent: int) -> int:
         """Return the significand that goes with another exponent, not larger than the number's own."""
-        shift = self.exponent - exponent
-        if shift > MAX_SHIFT and self.significand:
-            raise OptionError(
-                f"numbers with exponents {self.exponent} and {exponent} lie too far apart to be added exactly: "
-                f"scale them, or leave out what is negligible (at most {MAX_SHIFT} bits)"
-            )
-        return self.significand << shift if self.significand else 0
+        return shift_left(self.significand, self.exponent - exponent)
 
     def __repr__(self) -> str:
         return f"Dyadic({self.significand}, {self.exponent})"
@@ -192,23 +202,6 @@ class Dyadic:
 
     def __hash__(self) -> int:
         return hash(self.as_fraction())
-
-
-def _float_ratio(value: Any) -> tuple[int, int]:
-    """Return numerator and denominator of a float of any kind."""
-    try:
-        number = value if isinstance(value, np.floating) else float(value)
-    except (TypeError, ValueError):
-        raise DTypeError(
-            f"exact arithmetic needs real numbers, got {value!r} of type {type(value).__name__}; "
-            "pass integers, floats of any format, mpf or Fractions"
-        ) from None
-    if not np.isfinite(number):
-        raise OptionError(
-            f"exact arithmetic needs finite numbers, got {value}; replace or leave out the infinite and NaN"
-        )
-    numerator, denominator = number.as_integer_ratio()
-    return int(numerator), int(denominator)
 
 
 Rational.register(Dyadic)  # so that Fraction(x) and Fraction's own operations take it

@@ -9,7 +9,7 @@ import numpy as np
 
 from recfact.arrays import Array
 from recfact.errors import OptionError, ShapeError
-from recfact.precision.dyadic import MAX_SHIFT, Dyadic
+from recfact.precision.dyadic import MAX_SHIFT, Dyadic, shift_left
 
 PIECE = 1024
 """Steps that are converted at a time."""
@@ -69,7 +69,7 @@ class Sequence:
                 yield 0, 0, 0
             end = min(i + PIECE, len(self) if stop is None else stop)
             for m, e in zip(*integers(self.a[max(i, 1) : end]), strict=True):
-                yield (m, 0, -e) if e <= 0 else (m << e, 0, 0)
+                yield (m, 0, -e) if e <= 0 else (shift_left(m, e), 0, 0)
 
     def inputs(self, scale: int, start: int = 0, stop: int | None = None) -> Iterator[int]:
         """Yield the inputs in units of 2^-scale, rounded down where they are finer."""

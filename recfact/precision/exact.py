@@ -13,7 +13,7 @@ import numpy as np
 
 from recfact.arrays import Array
 from recfact.errors import DTypeError, ShapeError
-from recfact.precision.dyadic import Dyadic
+from recfact.precision.dyadic import Dyadic, shift_left
 from recfact.precision.dyadic_sequence import integers
 from recfact.precision.enclosures import Enclosures, enclose
 from recfact.precision.measured import Measured, UndecidedError, measure, truncation_error
@@ -113,9 +113,9 @@ def _channel(a: Array, u: Array, window: Window, x0: Any) -> list[Dyadic]:
             if m == 0:
                 m, e = v, at
             elif v and at < e:
-                m, e = (m << (e - at)) + v, at
+                m, e = shift_left(m, e - at) + v, at
             elif v:
-                m += v << (at - e)
+                m += shift_left(v, at - e)
         row = i
         states.append(Dyadic(m, e))
     return states

@@ -33,8 +33,8 @@ def outward(numbers: list[int], scale: int, direction: int) -> Array:
         scaled = np.ldexp(values, exponents)
         # The product of a float and a power of two is rounded where it is subnormal or overflows.
         back = np.ldexp(scaled, -exponents)
-    wrong = (back > values) | np.isinf(scaled) if direction < 0 else back < values
-    return np.where(wrong, np.nextafter(scaled, np.inf * direction), scaled)
+        wrong = (back > values) | np.isinf(scaled) if direction < 0 else back < values
+        return np.where(wrong, np.nextafter(scaled, np.inf * direction), scaled)
 
 
 def round_up(value: Any) -> float:
