@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from recfact.precision.effective_horizons import effective_horizon, row_growth
+from recfact import precision as pr
+from recfact.errors import DTypeError, OptionError, ShapeError
+from recfact.precision.effective_horizons import EffectiveHorizon, effective_horizon, row_growth
 
 
 def lags(a, eps):
@@ -70,3 +72,106 @@ def test_short_and_unread():
 def test_nothing_is_forgotten_where_all_is_kept():
     assert lags(np.ones(1000), 2.0**-52).tolist() == list(range(1000))
     assert lags(np.full(1000, 1.5), 2.0**-52).tolist() == list(range(1000))
+
+
+@given(arrays(np.float64, st.integers(1, 30), elements=dyadic), st.sampled_from([2, 8.0, Fraction(9, 8), "1e-3"]))
+def test_levels_of_any_kind(a, eps):
+    """Above 1 the weight of an input itself may be below eps, and the horizon is 0 where no weight reaches it."""
+    level = Fraction(eps)
+    expected = [max((d for d, entry in enumerate(row) if entry >= level), default=0) for row in exact_rows(a)]
+    assert lags(a, eps).tolist() == expected
+
+
+def test_levels_between_floats_are_not_rounded():
+    a = np.array([0, 1 - 2.0**-53])
+    assert lags(a, 1 - Fraction(1, 2**53)).tolist() == [0, 1]
+    assert lags(a, 1 - Fraction(1, 2**53) + Fraction(1, 2**80)).tolist() == [0, 0]
+    assert lags(a, 1 - Fraction(1, 2**53) - Fraction(1, 2**80)).tolist() == [0, 1]
+    assert lags(np.array([0, 0.75]), Fraction(3, 4)).tolist() == [0, 1]
+
+
+def test_weights_far_out_of_the_range_of_floats():
+    a = np.full(60, 1e-300)
+    assert lags(a, "binary128").max() == 16  # 10^-4932 is the limit
+    up_and_down = np.concatenate([np.full(50, 1e300), np.full(50, 1e-300)])
+    expected = [max((d for d, w in enumerate(row) if w >= 1), default=0) for row in exact_rows(up_and_down)]
+    assert lags(up_and_down, 1).tolist() == expected
+    assert row_growth(up_and_down)[49] == np.inf
+    tiny = np.full(4, 5e-324)
+    assert lags(tiny, Fraction(1, 2**3222)).tolist() == [0, 1, 2, 3]
+
+
+def test_formats_count_from_their_smallest_normal_number():
+    a = np.full(500, 0.9)
+    assert lags(a, "half").max() == pr.horizon(0.9, "half") == 92
+    assert lags(a, np.float16).tolist() == lags(a, 2.0**-14).tolist()
+
+
+@pytest.mark.parametrize("rho", [0.3, 0.5, 0.9, 0.99])
+@pytest.mark.parametrize("fmt", ["half", "e4m3fn", "e2m1"])
+def test_constant_coefficients_have_the_horizon_of_their_bound(rho, fmt):
+    a = np.full(3000, rho)
+    assert lags(a, fmt).max() == pr.horizon(rho, fmt)
+
+
+def test_ends_of_the_range():
+    a = np.full(5, 0.5)
+    assert lags(a, 0).tolist() == [0, 1, 2, 3, 4]
+    assert lags(a, np.inf).tolist() == [0] * 5
+    assert lags(a, 1).tolist() == [0] * 5
+    assert lags(np.zeros(5), 2.0**-1000).tolist() == [0] * 5
+    assert lags([], "half").tolist() == []
+    assert lags([3], "half").tolist() == [0]
+    assert lags([0, -1, -1], 1).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("a", "eps", "error", "message"),
+    [
+        (np.ones((2, 3)), 0.5, ShapeError, "one sequence"),
+        (1.0, 0.5, ShapeError, "one sequence"),
+        ([0, np.nan], 0.5, OptionError, "position 1"),
+        ([0, 1, np.inf], 0.5, OptionError, "position 2"),
+        (["x", "y"], 0.5, DTypeError, "numbers"),
+        ([0, 1], -1, OptionError, "eps"),
+        ([0, 1], np.nan, OptionError, "eps"),
+    ],
+)
+def test_wrong_arguments(a, eps, error, message):
+    with pytest.raises(error, match=message):
+        effective_horizon(a, eps)
+
+
+def test_the_distribution():
+    found = effective_horizon(np.r_[np.full(6, 0.5), 0, np.full(6, 0.9)], 0.25)
+    assert found.lags.tolist() == [0, 1, 2, 2, 2, 2, 0, 1, 2, 3, 4, 5, 6]
+    assert (len(found), found.largest, found.unbounded) == (13, 6, 2)
+    assert found.quantile(0, 0.5, 1) == [0, 2, 6]
+    assert found.histogram() == [(0, 0, 2), (1, 1, 2), (2, 3, 6), (4, 7, 3)]
+    assert sum(count for *_, count in found.histogram()) == 13
+    assert str(found).splitlines() == [
+        "effective horizon of 13 positions, eps = 0.25",
+        "smallest 0, quartiles 1, 2, 3, largest 6",
+        "    0  2  ##############",
+        "    1  2  ##############",
+        "2 - 3  6  ########################################",
+        "4 - 7  3  ####################",
+        "2 positions look back to the start of the sequence",
+    ]
+    assert repr(found) == str(found)
+
+
+@given(st.lists(st.integers(0, 5000), min_size=1, max_size=50))
+def test_bins_are_right(values):
+    for first, last, count in EffectiveHorizon(np.array(values), 0.5).histogram():
+        assert count == sum(first <= value <= last for value in values)
+
+
+def test_an_empty_distribution():
+    found = effective_horizon([], "half")
+    assert (len(found), found.largest, found.unbounded, found.histogram()) == (0, 0, 0, [])
+    assert str(found) == "effective horizon of 0 positions, eps = 2^-14"
+    with pytest.raises(OptionError, match="no quantiles"):
+        found.quantile(0.5)
+    with pytest.raises(OptionError, match="from 0 to 1"):
+        effective_horizon([1.0], "half").quantile(50)
