@@ -1,0 +1,191 @@
+// sliding: windows of several blocks in O(steps), without subtraction.
+//
+// Row i of block k sees the inputs from the start of block k - terms on. Jagged(block, terms) says just that, and
+// Uniform(lags) is the same with blocks of one step and terms = lags - 1. Blocks are taken in groups of `terms`. Each
+// block leaves two numbers in a slot: v, what it reaches from zero, and G, the product of its coefficients. When a group
+// is full they become suffix sums, S_r = v_r + ... = sum over q >= r of (G of the blocks after q) v_q, and block r of the
+// next group starts from
+//
+//   state = p + g S_r
+//
+// where p is what its own group reached from zero so far and g the product of the group's coefficients so far. The slot
+// is free then for what block r leaves. A segment starts one group early, without writing.
+//
+// A product may overflow where the recurrence itself doesn't. So a state that isn't finite is repeated by its definition,
+// a loop over its window.
+//
+// Lines, strides (in bytes) and macros are those of `sweep`; besides
+//   CHANNELS                 channels of a thread, which move in one access
+//   COEFFICIENT_VECTORS      1 if each channel has its coefficient
+//   SLOTS_SHARED             1: slots in shared memory, terms * (CHANNELS + coefficients) * THREADS numbers;
+//                            0: in `slots`, which holds that many for each thread block
+#include "numbers.cuh"
+
+using Number = Accumulator<INPUT>::type;
+
+constexpr int COEFFICIENTS = COEFFICIENT_VECTORS ? CHANNELS : 1;
+
+__device__ __forceinline__ bool finite(float x) { return x - x == 0; }
+__device__ __forceinline__ bool finite(double x) { return x - x == 0; }
+__device__ __forceinline__ bool finite(float2 x) { return finite(x.x) && finite(x.y); }
+__device__ __forceinline__ bool finite(double2 x) { return finite(x.x) && finite(x.y); }
+
+// The numbers that a block leaves: one for each channel, then one for each coefficient.
+struct Slots {
+    Number* numbers;
+
+    __device__ __forceinline__ Number* slot(long long block, int index) const {
+        return numbers + (block * (CHANNELS + COEFFICIENTS) + index) * THREADS;
+    }
+    __device__ __forceinline__ Number get(long long block, int index) const {
+        return SLOTS_SHARED ? load_shared(slot(block, index)) : load(slot(block, index));
+    }
+    __device__ __forceinline__ void put(long long block, int index, Number value) const {
+        if (SLOTS_SHARED) {
+            store_shared(slot(block, index), value);
+        } else {
+            store(slot(block, index), value);
+        }
+    }
+
+    // Turn what the blocks of a group left into suffix sums.
+    __device__ __forceinline__ void close_group(long long terms) const {
+        Number sums[CHANNELS], products[COEFFICIENTS];
+#pragma unroll
+        for (int c = 0; c < CHANNELS; ++c) sums[c] = number<Number>(0);
+#pragma unroll
+        for (int c = 0; c < COEFFICIENTS; ++c) products[c] = number<Number>(1);
+        for (long long r = terms - 1; r >= 0; --r) {
+#pragma unroll
+            for (int c = 0; c < CHANNELS; ++c) {
+                sums[c] = multiply_add(products[COEFFICIENTS == 1 ? 0 : c], get(r, c), sums[c]);
+                put(r, c, sums[c]);
+            }
+#pragma unroll
+            for (int c = 0; c < COEFFICIENTS; ++c) products[c] = multiply(products[c], get(r, CHANNELS + c));
+        }
+    }
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS) sliding(
+    const char* a, const char* u, char* x, const char* x0, char* slots,
+    long long steps,     // of the recurrence
+    long long first,     // of the first block in the order of the sweep
+    long long block,     // of every other block; the last may be shorter
+    long long terms,     // blocks of a group
+    long long groups,    // of a segment
+    long long segments,  // of a line
+    long long batch, long long heads, long long lines,  // extents; `lines` of a head are its channels / CHANNELS
+    long long a_batch, long long a_head, long long a_channel, STRIDE a_step,
+    long long u_batch, long long u_head, long long u_channel, STRIDE u_step,
+    long long x_batch, long long x_head, long long x_channel, STRIDE x_step,
+    long long x0_batch, long long x0_head, long long x0_channel) {
+#if SLOTS_SHARED
+    extern __shared__ __align__(16) unsigned char dynamic_shared[];
+    const Slots slot = {reinterpret_cast<Number*>(dynamic_shared) + threadIdx.x};
+#else
+    const Slots slot = {reinterpret_cast<Number*>(slots) + threadIdx.x +
+                        blockIdx.x * terms * (CHANNELS + COEFFICIENTS) * THREADS};
+#endif
+    const long long all = batch * heads * lines;
+    const long long line_blocks = (all + THREADS - 1) / THREADS;
+    const long long segment = blockIdx.x / line_blocks;
+    const long long line = (blockIdx.x - segment * line_blocks) * THREADS + threadIdx.x;
+    if (line >= all) return;
+    const long long row = line / lines, channel = (line - row * lines) * CHANNELS;
+    const long long b = row / heads, h = row - b * heads;
+    a += b * a_batch + h * a_head + channel * a_channel;
+    u += b * u_batch + h * u_head + channel * u_channel;
+    x += b * x_batch + h * x_head + channel * x_channel;
+
+    auto start_of = [&](long long index) { return index <= 0 ? 0 : first + (index - 1) * block; };
+    auto inputs_at = [&](long long i) {
+        return load_vector<INPUT, CHANNELS>(reinterpret_cast<const INPUT*>(u + i * u_step));
+    };
+    auto coefficients_at = [&](long long i) {
+        return load_vector<COEFFICIENT, COEFFICIENTS>(reinterpret_cast<const COEFFICIENT*>(a + i * a_step));
+    };
+    // The first input, with the initial state folded in.
+    auto first_input = [&](int c) {
+        Number value = inputs_at(0)[c];
+        if (INITIAL) {
+            const char* initial = x0 + b * x0_batch + h * x0_head + (channel + c) * x0_channel;
+            value = multiply_add(Number(coefficients_at(0)[COEFFICIENTS == 1 ? 0 : c]),
+                                 load(reinterpret_cast<const Number*>(initial)), value);
+        }
+        return value;
+    };
+
+    const long long written = segment * groups * terms;  // the first block that is written
+    const long long begin = start_of(written);
+    long long end = start_of(written + groups * terms);
+    if (end > steps || segment + 1 == segments) end = steps;
+    long long index = written - (segment > 0 ? terms : 0);  // of the block
+    bool follows = false;                                   // the group follows another one of this segment
+
+    Number state[CHANNELS], prefix[CHANNELS], local[CHANNELS], whole[COEFFICIENTS], product[COEFFICIENTS];
+#pragma unroll
+    for (int c = 0; c < CHANNELS; ++c) state[c] = prefix[c] = local[c] = number<Number>(0);
+#pragma unroll
+    for (int c = 0; c < COEFFICIENTS; ++c) whole[c] = product[c] = number<Number>(1);
+
+    for (long long i = start_of(index), r = 0; i < end; ++index) {
+        // Enter block r of a group.
+#pragma unroll
+        for (int c = 0; c < CHANNELS; ++c) {
+            state[c] = prefix[c];
+            if (follows) state[c] = multiply_add(whole[COEFFICIENTS == 1 ? 0 : c], slot.get(r, c), prefix[c]);
+            local[c] = number<Number>(0);
+        }
+        long long last = start_of(index + 1);
+        if (last > end) last = end;
+        for (const long long start = i; i < last; ++i) {
+            const Vector<INPUT, CHANNELS> inputs = inputs_at(i);
+            Vector<COEFFICIENT, COEFFICIENTS> coefficients;
+            if (i > 0) coefficients = coefficients_at(i);
+            Vector<OUTPUT, CHANNELS> outputs;
+#pragma unroll
+            for (int c = 0; c < CHANNELS; ++c) {
+                if (i == 0) {
+                    state[c] = prefix[c] = local[c] = first_input(c);
+                } else {
+                    const Number coefficient = coefficients[COEFFICIENTS == 1 ? 0 : c], zero = number<Number>(0);
+                    const bool fresh = i == start;
+                    state[c] = multiply_add(fresh && r == 0 && !follows ? zero : coefficient, state[c], inputs[c]);
+                    prefix[c] = multiply_add(fresh && r == 0 ? zero : coefficient, prefix[c], inputs[c]);
+                    local[c] = multiply_add(fresh ? zero : coefficient, local[c], inputs[c]);
+                }
+                Number result = state[c];
+                if (!finite(result) && i >= begin) {
+                    // By the definition: from the first step of the window on.
+                    long long j = start_of(index - terms);
+                    result = j == 0 ? first_input(c) : inputs_at(j)[c];
+                    for (++j; j <= i; ++j)
+                        result = multiply_add(Number(coefficients_at(j)[COEFFICIENTS == 1 ? 0 : c]), result,
+                                              inputs_at(j)[c]);
+                }
+                outputs.set(c, result);
+            }
+#pragma unroll
+            for (int c = 0; c < COEFFICIENTS; ++c) {
+                const Number coefficient = i == 0 ? number<Number>(1) : Number(coefficients[c]);
+                whole[c] = multiply(whole[c], coefficient);
+                product[c] = i == start ? coefficient : multiply(product[c], coefficient);
+            }
+            if (i >= begin) store_vector(reinterpret_cast<OUTPUT*>(x + i * x_step), outputs);
+        }
+#pragma unroll
+        for (int c = 0; c < CHANNELS; ++c) slot.put(r, c, local[c]);
+#pragma unroll
+        for (int c = 0; c < COEFFICIENTS; ++c) slot.put(r, CHANNELS + c, product[c]);
+        if (++r == terms && i < end) {
+            slot.close_group(terms);
+            r = 0;
+            follows = true;
+#pragma unroll
+            for (int c = 0; c < CHANNELS; ++c) prefix[c] = number<Number>(0);
+#pragma unroll
+            for (int c = 0; c < COEFFICIENTS; ++c) whole[c] = number<Number>(1);
+        }
+    }
+}

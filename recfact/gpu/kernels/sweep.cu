@@ -1,0 +1,207 @@
+// sweep: one pass over time with plain arithmetic, for every number type and for coefficients of any kind.
+//
+//   x_i = a_i x_{i-1} + u_i,  i = 0 .. steps-1 in the order of the sweep; a_0 is read only for the initial state.
+//
+// A thread owns one line: CHANNELS channels next to each other in memory (TIME_CONTIGUOUS 0), or one channel whose steps
+// are next to each other (TIME_CONTIGUOUS 1). It walks a segment of whole blocks; the next STEPS steps are always on
+// their way from memory while it works. A segment of the jagged window starts one block early, without writing, to have
+// the carrier of that block: nothing passes between threads. Element (batch, head, channel, step) of an array lies at
+// batch * array_batch + head * array_head + channel * array_channel + step * array_step BYTES from its pointer.
+//
+// Macros
+//   INPUT, COEFFICIENT, OUTPUT   number types stored
+//   CHANNELS                     channels of a thread; 1 if TIME_CONTIGUOUS
+//   STEPS                        steps of a chunk; divides `block`
+//   TIME_CONTIGUOUS, TIME_ACCESS TIME_ACCESS steps (of INPUT and OUTPUT) move at once in that layout, else CHANNELS channels do
+//   COEFFICIENT_VECTORS          coefficients move like the inputs: one for each channel or, if TIME_CONTIGUOUS, TIME_ACCESS
+//                                steps at once; otherwise a step has one coefficient, read alone
+//   REVERSE                      only if TIME_CONTIGUOUS: the sweep runs towards lower addresses. In the other layout
+//                                strides are negative instead. The pointers are at the first step of the sweep.
+//   WINDOW                       0 full, 1 blocks alone, 2 blocks and the one before
+//   INITIAL                      1 if x0 holds the initial states
+//   STRIDE                       type of the strides of time: int wherever they fit, which makes an address one instruction
+//   THREADS                      of a thread block
+#include "numbers.cuh"
+
+using Number = Accumulator<INPUT>::type;
+
+constexpr int ALONE = 1, NEIGHBOUR = 2;
+constexpr int TIMES = TIME_CONTIGUOUS ? TIME_ACCESS : 1;  // steps of one access
+constexpr int WIDTH = TIME_CONTIGUOUS ? TIME_ACCESS : CHANNELS;  // numbers of one access
+constexpr int ACCESSES = STEPS / TIMES;
+constexpr int COEFFICIENTS = TIME_CONTIGUOUS ? 1 : (COEFFICIENT_VECTORS ? CHANNELS : 1);  // of one step
+static_assert(STEPS % TIMES == 0, "a chunk is whole accesses");
+
+// Where a vector of TIMES steps begins, and where in it a step of the sweep lies.
+constexpr int LOWEST = REVERSE ? 1 - TIMES : 0;
+__device__ __forceinline__ constexpr int place(int step) { return REVERSE ? TIMES - 1 - step : step; }
+
+// The element `count` strides behind a pointer.
+template <class T>
+__device__ __forceinline__ const T* at(const char* pointer, int count, STRIDE stride) {
+    return reinterpret_cast<const T*>(pointer + static_cast<long long>(stride) * count);
+}
+
+struct States {
+    Number state[CHANNELS];  // what is written
+    Number local[CHANNELS];  // what the block reaches from zero: the carrier it passes on
+
+    __device__ __forceinline__ void enter_block() {
+#pragma unroll
+        for (int c = 0; c < CHANNELS; ++c) {
+            if (WINDOW == NEIGHBOUR) state[c] = local[c];
+            if (WINDOW == ALONE) state[c] = number<Number>(0);
+            local[c] = number<Number>(0);
+        }
+    }
+
+    // One step; `fresh` is the first of a block, whose local state doesn't see its coefficient.
+    __device__ __forceinline__ void advance(int c, Number a, Number u, bool fresh) {
+        const Number inner = fresh ? number<Number>(0) : a;
+        state[c] = multiply_add(WINDOW == ALONE ? inner : a, state[c], u);
+        if (WINDOW == NEIGHBOUR) local[c] = multiply_add(inner, local[c], u);
+    }
+};
+
+#if COEFFICIENT_VECTORS
+using Coefficients = Vector<COEFFICIENT, WIDTH>;  // of one access
+#else
+using Coefficients = Vector<COEFFICIENT, 1>;  // of one step
+#endif
+constexpr int COEFFICIENT_TIMES = COEFFICIENT_VECTORS ? TIMES : 1;  // steps of one of them
+
+struct Chunk {
+    Vector<INPUT, WIDTH> inputs[ACCESSES];
+    Coefficients coefficients[STEPS / COEFFICIENT_TIMES];
+
+    // From the pointer to the first step of a chunk.
+    __device__ __forceinline__ void load_inputs(int access, const char* u, STRIDE step) {
+        inputs[access] = load_vector<INPUT, WIDTH>(at<INPUT>(u, access * TIMES, step) + LOWEST);
+    }
+    __device__ __forceinline__ void load_coefficients(int index, const char* a, STRIDE step) {
+        coefficients[index] = load_vector<COEFFICIENT, Coefficients::COUNT>(
+            at<COEFFICIENT>(a, index * COEFFICIENT_TIMES, step) + (COEFFICIENT_VECTORS ? LOWEST : 0));
+    }
+    __device__ __forceinline__ Number input(int step, int c) const {
+        return inputs[step / TIMES][TIME_CONTIGUOUS ? place(step % TIMES) : c];
+    }
+    __device__ __forceinline__ auto coefficient(int step, int c) const {
+        return coefficients[step / COEFFICIENT_TIMES]
+                           [COEFFICIENT_VECTORS ? (TIME_CONTIGUOUS ? place(step % TIMES) : c) : 0];
+    }
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS) sweep(
+    const char* a, const char* u, char* x, const char* x0,
+    long long steps,     // of the recurrence
+    long long first,     // of the first block in the order of the sweep
+    long long block,     // of every other block; the last may be shorter
+    long long blocks,    // of a segment
+    long long segments,  // of a line
+    long long batch, long long heads, long long lines,  // extents; `lines` of a head are its channels / CHANNELS
+    long long a_batch, long long a_head, long long a_channel, STRIDE a_step,
+    long long u_batch, long long u_head, long long u_channel, STRIDE u_step,
+    long long x_batch, long long x_head, long long x_channel, STRIDE x_step,
+    long long x0_batch, long long x0_head, long long x0_channel) {
+    const long long all = batch * heads * lines;
+    const long long line_blocks = (all + THREADS - 1) / THREADS;
+    const long long segment = blockIdx.x / line_blocks;
+    const long long line = (blockIdx.x - segment * line_blocks) * THREADS + threadIdx.x;
+    if (line >= all) return;
+    const long long row = line / lines, channel = (line - row * lines) * CHANNELS;
+    const long long b = row / heads, h = row - b * heads;
+
+    const long long index = segment * blocks;  // of the segment's first block
+    const long long begin = index == 0 ? 0 : first + (index - 1) * block;
+    long long end = first + (index + blocks - 1) * block;
+    if (end > steps || segment + 1 == segments) end = steps;
+    long long position = begin;
+    if (WINDOW == NEIGHBOUR && index > 0) position -= index == 1 ? first : block;
+
+    a += b * a_batch + h * a_head + channel * a_channel + position * a_step;
+    u += b * u_batch + h * u_head + channel * u_channel + position * u_step;
+    x += b * x_batch + h * x_head + channel * x_channel + position * x_step;
+
+    States states;
+#pragma unroll
+    for (int c = 0; c < CHANNELS; ++c) states.state[c] = states.local[c] = number<Number>(0);
+    long long left = block;  // steps left of the block
+
+    // One step with nothing on its way: at the very start, and at the end of the line.
+    auto step_alone = [&](bool fresh) {
+        Vector<INPUT, CHANNELS> inputs = load_vector<INPUT, CHANNELS>(at<INPUT>(u, 0, 0));
+        Vector<COEFFICIENT, COEFFICIENTS> coefficients;
+        const bool reads = INITIAL || position > 0;
+        if (reads) coefficients = load_vector<COEFFICIENT, COEFFICIENTS>(at<COEFFICIENT>(a, 0, 0));
+        Vector<OUTPUT, CHANNELS> outputs;
+#pragma unroll
+        for (int c = 0; c < CHANNELS; ++c) {
+            const Number coefficient =
+                reads ? Number(coefficients[COEFFICIENTS == 1 ? 0 : c]) : number<Number>(0);
+            states.advance(c, coefficient, inputs[c], fresh);
+            outputs.set(c, states.state[c]);
+        }
+        if (position >= begin) store_vector(reinterpret_cast<OUTPUT*>(x), outputs);
+        a += a_step, u += u_step, x += x_step;
+        ++position, --left;
+    };
+
+    if (position == 0 && steps > 0) {
+        left = first;
+        if (INITIAL) {
+#pragma unroll
+            for (int c = 0; c < CHANNELS; ++c)
+                states.state[c] = states.local[c] = load(
+                    reinterpret_cast<const Number*>(x0 + b * x0_batch + h * x0_head + (channel + c) * x0_channel));
+        }
+        long long head = (first - 1) % STEPS + 1;
+        if (head > end) head = end;
+        for (long long k = 0; k < head; ++k) step_alone(WINDOW == ALONE && k == 0 && !INITIAL);
+    } else {
+        left = 0;
+    }
+
+    long long chunks = (end - position) / STEPS;
+    if (chunks > 0) {
+        Chunk chunk;
+#pragma unroll
+        for (int k = 0; k < ACCESSES; ++k) chunk.load_inputs(k, u, u_step);
+#pragma unroll
+        for (int k = 0; k < STEPS / COEFFICIENT_TIMES; ++k) chunk.load_coefficients(k, a, a_step);
+        for (; chunks > 0; --chunks, position += STEPS, left -= STEPS) {
+            const bool more = chunks > 1, writes = position >= begin, fresh = left == 0;
+            a += static_cast<long long>(a_step) * STEPS;
+            u += static_cast<long long>(u_step) * STEPS;
+            if (fresh) {
+                states.enter_block();
+                left = block;
+            }
+            Vector<OUTPUT, WIDTH> outputs;
+#pragma unroll
+            for (int s = 0; s < STEPS; ++s) {
+#pragma unroll
+                for (int c = 0; c < CHANNELS; ++c) {
+                    states.advance(c, chunk.coefficient(s, c), chunk.input(s, c), fresh && s == 0);
+                    outputs.set(TIME_CONTIGUOUS ? place(s % TIMES) : c, states.state[c]);
+                }
+                // What has been used makes room for the same place of the next chunk.
+                if (more && s % COEFFICIENT_TIMES == COEFFICIENT_TIMES - 1)
+                    chunk.load_coefficients(s / COEFFICIENT_TIMES, a, a_step);
+                if (s % TIMES == TIMES - 1) {
+                    if (more) chunk.load_inputs(s / TIMES, u, u_step);
+                    if (writes)
+                        store_vector(const_cast<OUTPUT*>(at<OUTPUT>(x, s + 1 - TIMES, x_step)) + LOWEST, outputs);
+                }
+            }
+            x += static_cast<long long>(x_step) * STEPS;
+        }
+    }
+    while (position < end) {
+        const bool fresh = left == 0;
+        if (fresh) {
+            states.enter_block();
+            left = block;
+        }
+        step_alone(fresh);
+    }
+}
