@@ -35,47 +35,44 @@ def round_rational(
         return _out_of_range(fmt, negative=value < 0, overflow=overflow)
     if value == 0:
         return Fraction(0) if fmt.zero else _absent(fmt, overflow, fmt.smallest_normal)
-    negative, size = value < 0, abs(value)
-    smallest_normal = Fraction(fmt.smallest_normal)
-    if underflow == "flush-before" and size < smallest_normal:
+    negative = value < 0
+    numerator, denominator = abs(value.numerator), value.denominator
+    exponent = _floor_log2(numerator, denominator)
+    if underflow == "flush-before" and exponent < fmt.emin:
         return Fraction(0)
 
     p = fmt.fraction_bits
-    leading = max(_exponent(size), fmt.emin - (underflow == "flush-after"))
+    leading = max(exponent, fmt.emin - (underflow == "flush-after"))
     spacing = leading - p
-    if underflow in ("gradual", "flush-result") and fmt.zero and not fmt.subnormals and size < smallest_normal:
+    if underflow in ("gradual", "flush-result") and fmt.zero and not fmt.subnormals and exponent < fmt.emin:
         spacing = fmt.emin
-    scaled = size * Fraction(2) ** -spacing
-    below = int(scaled)
-    rest = scaled - below
+    below, rest = divmod(numerator << max(-spacing, 0), step := denominator << max(spacing, 0))
     if rest:
         # Ties go to the even code; with no fraction bits its last bit is that of the exponent.
-        odd = below & 1 if p or spacing != leading else below & (leading - fmt.emin + fmt.zero) & 1
+        even = not below & 1 or (p == 0 and (leading - fmt.emin + fmt.zero) & 1 == 0)
         below += {
-            "nearest-even": rest > Fraction(1, 2) or (rest == Fraction(1, 2) and bool(odd)),
-            "nearest-away": rest >= Fraction(1, 2),
+            "nearest-even": 2 * rest > step or (2 * rest == step and not even),
+            "nearest-away": 2 * rest >= step,
             "toward-zero": False,
             "up": not negative,
             "down": negative,
-            "stochastic": uniform < rest,
+            "stochastic": int(uniform * 2**53) * step < rest << 53,
         }[rounding]
-    rounded: Fraction = below * Fraction(2) ** spacing
 
-    if underflow != "gradual" and rounded < smallest_normal:
+    if underflow != "gradual" and below.bit_length() <= fmt.emin - spacing:
         return Fraction(0)
     if not fmt.zero:
-        rounded = max(rounded, smallest_normal)
-    if negative and rounded and not fmt.signed:
+        below = max(below, 1 << p)
+    if negative and below and not fmt.signed:
         return _absent(fmt, overflow, fmt.min)
-    if rounded > fmt.max:
+    rounded = Fraction(below << max(spacing, 0), 1 << max(-spacing, 0))
+    if exponent >= fmt.emax and rounded > fmt.max:
         inward = rounding == "toward-zero" or rounding == ("up" if negative else "down")
         return _out_of_range(fmt, negative=negative, overflow="saturate" if inward else overflow)
     return -rounded if negative else rounded
 
 
-def _exponent(size: Fraction) -> int:
-    """Return the floor of log2(size)."""
-    numerator, denominator = size.as_integer_ratio()
+def _floor_log2(numerator: int, denominator: int) -> int:
     exponent = numerator.bit_length() - denominator.bit_length()
     return exponent - (numerator << max(-exponent, 0) < denominator << max(exponent, 0))
 
