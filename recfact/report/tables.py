@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -98,7 +99,7 @@ def rows_markdown(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def to_json(value: Any) -> str:
-    """Return `value` as JSON text; NaN and infinity, which JSON doesn't have, become null.
+    """Return `value` as JSON text; NaN and infinity, which JSON doesn't have, become null, fractions their text.
 
     Examples
     --------
@@ -116,6 +117,8 @@ def _plain(value: Any) -> Any:
             return [_plain(item) for item in value]
         case float() if not math.isfinite(value):
             return None
+        case Fraction():
+            return str(value)
     return value
 
 
