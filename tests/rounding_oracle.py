@@ -24,7 +24,7 @@ P3109 = [
     for bits, precisions in [
         (8, range(1, 9)),
         *((k, (1, 2, k - 2, k - 1, k)) for k in (3, 4, 5, 6, 7, 10)),
-        (16, (7, 11, 15, 16)),
+        (16, (11, 16)),
     ]
     for precision in sorted(set(precisions))
     if 1 <= precision <= bits - signed

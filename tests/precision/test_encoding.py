@@ -63,7 +63,8 @@ def test_codes_return(fmt):
     same(fmt.decode(back), numbers[kept])
     if fmt.subnormals or not fmt.zero:  # else several codes are zero
         np.testing.assert_array_equal(back, codes_of(fmt)[kept])
-    np.testing.assert_array_equal(fmt.encode(numbers[kept].astype(object)), back)
+    few = slice(None, None, 1 + fmt.bits // 10 * 100)
+    np.testing.assert_array_equal(fmt.encode(numbers[kept][few].astype(object)), back[few])
     if fmt.has_nan:
         assert np.isnan(fmt.decode(fmt.encode(np.array([math.nan, -math.nan])))).all()
         assert fmt.encode(np.array([math.nan], dtype=object))[0] == fmt.encode(math.nan)

@@ -1,6 +1,7 @@
 """Formats as data: limits against NumPy, ml_dtypes and gfloat, and what can't be a format."""
 
 import pickle
+from bisect import bisect_left, bisect_right
 from fractions import Fraction
 
 import ml_dtypes
@@ -50,17 +51,18 @@ def test_limits_are_those_of_gfloat(fmt):
 @pytest.mark.parametrize("fmt", SMALL, ids=str)
 def test_limits_are_those_of_the_numbers(fmt):
     sizes = magnitudes(fmt)[:-1]
-    positive = [size for size in sizes if size > 0]
-    assert (fmt.max, fmt.smallest_subnormal) == (max(positive), min(positive))
-    assert fmt.min == (-max(positive) if fmt.signed else min(sizes))
+    assert sizes == sorted(sizes)
+    assert (fmt.max, fmt.smallest_subnormal) == (sizes[-1], next(size for size in sizes if size > 0))
+    assert fmt.min == (-sizes[-1] if fmt.signed else sizes[0])
     assert Fraction(2) ** fmt.emax <= fmt.max < Fraction(2) ** (fmt.emax + 1)
     assert fmt.smallest_normal == fmt.tiny == Fraction(2) ** fmt.emin
-    below = [size for size in sizes if size < 1]
-    if below or fmt.zero:
-        assert fmt.largest_below_one == max(below)
-    if 1 in sizes and max(sizes) > 1:
-        assert fmt.eps == min(size for size in sizes if size > 1) - 1
-        assert fmt.epsneg == 1 - fmt.largest_below_one
+    above = bisect_right(sizes, 1)
+    below = bisect_left(sizes, 1)
+    if below:
+        assert fmt.largest_below_one == sizes[below - 1]
+    if below < above < len(sizes):
+        assert fmt.eps == sizes[above] - 1
+        assert fmt.epsneg == 1 - sizes[below - 1]
     assert fmt.unit_roundoff == Fraction(1, 2 ** (fmt.fraction_bits + 1))
     assert [fmt.magnitude(code) for code in (0, fmt.max_code)] == [sizes[0], sizes[-1]]
 
