@@ -20,6 +20,7 @@ from recfact.precision.reals import in_decimal
 from recfact.precision.rounding import round_values
 
 MOST_EXPONENT_BITS = 19  # those of binary256: its largest number is an integer of 2^18 bits
+LARGEST_BIAS = 1 << 20
 NANS = ("ieee", "top", "negative-zero", "none")
 
 
@@ -77,18 +78,21 @@ class FloatFormat(FormatLimits):
     negative_zero: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
-        if positive_integer(self.exponent_bits, "exponent_bits") > MOST_EXPONENT_BITS:
-            raise OptionError(f"exponent_bits must be at most {MOST_EXPONENT_BITS}, got {self.exponent_bits}")
-        positive_integer(self.fraction_bits, "fraction_bits", least=0)
-        integer(self.bias, "bias")
-        positive_integer(self.nan_codes, "nan_codes", least=0)
+        for name, least in (("exponent_bits", 1), ("fraction_bits", 0), ("nan_codes", 0)):
+            object.__setattr__(self, name, positive_integer(getattr(self, name), name, least))
+        object.__setattr__(self, "bias", integer(self.bias, "bias"))
+        if self.exponent_bits > MOST_EXPONENT_BITS or abs(self.bias) > LARGEST_BIAS:
+            raise OptionError(
+                f"formats have at most {MOST_EXPONENT_BITS} exponent bits and biases up to {LARGEST_BIAS} in size, "
+                f"got {self.exponent_bits} and {self.bias}"
+            )
         for flag in ("signed", "infinities", "subnormals", "zero", "negative_zero"):
-            boolean(getattr(self, flag), flag)
+            object.__setattr__(self, flag, boolean(getattr(self, flag), flag))
         if self.subnormals and not self.zero:
             raise OptionError("subnormals need a zero; pass subnormals=False as well, or zero=True")
         if self.negative_zero and not (self.signed and self.zero):
             raise OptionError("a negative zero needs signed=True and zero=True; pass negative_zero=False")
-        if self.max_code < self.zero:
+        if self.max_code < 0 or not self.max:
             raise OptionError(
                 f"a format needs a number above zero, got {self.exponent_bits} exponent and {self.fraction_bits} "
                 f"fraction bits with {self.nan_codes} codes for NaN and {int(self.infinities)} for infinity; widen it"

@@ -107,6 +107,7 @@ def test_a_home_made_format_is_the_one_of_the_catalogue():
     assert FloatFormat.from_bits(4, 3, infinities=False) == pr.format("float8_e4m3fn")
     assert FloatFormat.from_bits(4, 3) == pr.format("float8_e4m3") != pr.format("float8_e4m3fn")
     assert FloatFormat.from_bits(8, 0, signed=False, zero=False) == pr.format("float8_e8m0fnu")
+    assert type(FloatFormat.from_bits(np.int8(5), np.int8(10)).max) is float
     assert pickle.loads(pickle.dumps(made)) == made
     with pytest.raises(AttributeError):
         made.bias = 3
@@ -124,11 +125,14 @@ def test_repr_tells_the_parts():
     ("options", "message"),
     [
         ({"exponent": 0, "fraction": 3}, "exponent must be at least 1"),
-        ({"exponent": 20, "fraction": 3}, "exponent_bits must be at most 19"),
+        ({"exponent": 20, "fraction": 3}, "at most 19 exponent bits"),
         ({"exponent": 3, "fraction": -1}, "fraction must be at least 0"),
         ({"exponent": 3, "fraction": 1, "nan": "all"}, "nan must be one of 'ieee', 'top'"),
         ({"exponent": 3, "fraction": 1, "nan": "negative-zero", "signed": False}, "needs signed=True and zero=True"),
+        ({"exponent": 5, "fraction": 3, "bias": 10**9}, "biases up to 1048576"),
         ({"exponent": 1, "fraction": 0}, "a format needs a number above zero"),
+        ({"exponent": 1, "fraction": 0, "nan": "ieee"}, "a format needs a number above zero"),
+        ({"exponent": 1, "fraction": 4, "subnormals": False}, "a format needs a number above zero"),
     ],
 )
 def test_parts_that_make_no_format(options, message):
