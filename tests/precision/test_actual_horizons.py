@@ -93,7 +93,7 @@ def test_the_walk_in_wider_formats(name, rounding):
 
 @pytest.mark.parametrize("name", REGULAR)
 def test_the_closed_forms(name):
-    """2^p steps a binade: nearest stops at 2^emin, truncation goes through the subnormals, flushing ends before them."""
+    """A binade takes 2^p steps; then nearest stops, truncation goes through the subnormals, and flushing ends."""
     fmt = pr.format(name)
     p, emin = fmt.fraction_bits, fmt.emin
     down = 2**p * -emin
