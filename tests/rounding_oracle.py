@@ -43,6 +43,7 @@ HOME_MADE = [
     FloatFormat.from_bits(1, 6, nan="none", name="nearly fixed point"),
     FloatFormat.from_bits(1, 4, name="subnormals alone"),
     FloatFormat.from_bits(11, 2, name="as far as binary64"),
+    FloatFormat.from_bits(11, 0, name="powers as far as binary64"),
     FloatFormat.from_bits(6, 5, bias=1070, name="below binary64's normals"),
 ]
 ALL = [*FORMATS.values(), *(fmt for fmt in P3109 if fmt.name not in FORMATS), *HOME_MADE]

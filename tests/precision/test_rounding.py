@@ -81,13 +81,13 @@ def test_every_number_every_midpoint_and_their_neighbours(fmt, mode):
 
 @pytest.mark.parametrize("fmt", [fmt for fmt in REPRESENTED if ml_dtype(fmt) is not None], ids=str)
 def test_nearest_is_the_cast_of_ml_dtypes(fmt):
-    # Ties go to the even code, as in IEEE P3109. ml_dtypes takes those between two powers of e8m0 always up.
-    mode = "nearest-away" if fmt.fraction_bits == 0 else "nearest-even"
     x = np.concatenate([points(fmt), [np.inf, -np.inf], [np.nan] * fmt.has_nan])
     with np.errstate(all="ignore"):
         x = x.astype(np.float32)  # a cast from float64 rounds twice
+        if fmt.fraction_bits == 0:  # ml_dtypes 0.5 takes ties between powers to the even code but for one, 0.6 up
+            x = x[np.abs(np.frexp(x)[0]) != 0.75]
         expected = x.astype(ml_dtype(fmt)).astype(np.float64)
-    same(fmt.round(x, mode), expected)
+    same(fmt.round(x), expected)
 
 
 @pytest.mark.parametrize("fmt", [fmt for fmt in REPRESENTED if gfloat_info(fmt)], ids=str)
