@@ -25,7 +25,7 @@ Ball = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Enclosures:
-    """Enclosures of consecutive exact states: |x[start + i] 2^scale - centers[i]| <= radii[i].
+    """Enclosures of consecutive exact states: ``|x[start + i] * 2**scale - centers[i]| <= radii[i]``.
 
     Parameters
     ----------

@@ -89,7 +89,7 @@ Progress = Callable[[int], object]
 def measure(
     a: Any, u: Any, computed: Any, window: Window = Full(), x0: Any = None, progress: Progress | None = None
 ) -> Measured:
-    """Measure the errors of computed states, |computed - x|, against the exact, or exactly truncated, states.
+    """Measure the errors of computed states, ``|computed - x|``, against the exact, or exactly truncated, states.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def measure(
 
 
 def truncation_error(a: Any, u: Any, window: Window, x0: Any = None, progress: Progress | None = None) -> Measured:
-    """Measure what a window leaves out, |x - x~|, for given inputs.
+    """Measure what a window leaves out, ``|x - x~|``, for given inputs.
 
     Parameters and errors are those of `measure`.
 

@@ -18,7 +18,7 @@ def posterior_truncation_bound(a: Any, kept: Any, window: Window, *, rounding: A
     """Return a bound of each step's truncation error from the truncated states.
 
     A lost state is bounded by the truncated state in its place and that one's own error, which is bounded in the same
-    way: sigma[j] = |x~[j]| + w[j] sigma[i], with the state i that step j loses and its weight w[j].
+    way: ``sigma[j] = |x~[j]| + w[j] * sigma[i]``, with the state i that step j loses and its weight w[j].
 
     Parameters
     ----------
