@@ -389,6 +389,7 @@ def test_formats_wider_than_float64():
     y = np.array([1 / 3, 1e38, 2.0**-150 / 3, 1e39])
     np.testing.assert_array_equal(long.round(y), [1 / 3, 1e38, float(long.round(Fraction(y[2]))), math.inf])
     assert long.round(2.0**-186 * 1.25) == 2.0**-186
+    assert long.round([2.0**128, np.nextafter(2.0**128, 0)]).tolist() == [math.inf, np.nextafter(2.0**128, 0)]
     with pytest.raises(DTypeError, match="float64 doesn't hold"):
         long.round(y, "toward-zero")
     assert pr.format("binary128").round([1e-310, math.inf, 0.1]).tolist() == [1e-310, math.inf, 0.1]
