@@ -135,6 +135,13 @@ def test_numbers_that_the_format_does_not_have(name, value):
             fmt.encode(given)
 
 
+def test_negative_zero_is_zero_where_there_is_one_zero():
+    fmt = pr.format("float8_e4m3fnuz")
+    assert fmt.encode(-0.0) == 0
+    assert fmt.encode(np.array([-0.0], dtype=object)).tolist() == [0]
+    assert np.isnan(fmt.decode(0x80))
+
+
 def test_codes_out_of_range():
     fmt = pr.format("float6_e3m2fn")
     for codes in (64, -1, [3, 64], np.array([-1])):

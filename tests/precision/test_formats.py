@@ -93,6 +93,15 @@ def test_binary128_in_fractions():
     assert repr(fmt) == "<FloatFormat binary128: 1 + 15 + 112 bits, bias 16383, max 1.1897e+4932, inf, nan>"
 
 
+def test_what_float64_holds():
+    held = {name for name, fmt in FORMATS.items() if fmt.fits_float64}
+    assert held == set(FORMATS) - {"binary128"}
+    assert not FloatFormat.from_bits(4, 53).fits_float64
+    assert not FloatFormat.from_bits(12, 2, bias=1000).fits_float64
+    assert not FloatFormat.from_bits(5, 2, bias=1074).fits_float64
+    assert FloatFormat.from_bits(5, 2, bias=1073).fits_float64
+
+
 def test_where_one_is_out_of_reach():
     assert FloatFormat.from_bits(3, 2, bias=40).largest_below_one == FloatFormat.from_bits(3, 2, bias=40).max
     assert FloatFormat.from_bits(3, 2, bias=-2).largest_below_one == 0
