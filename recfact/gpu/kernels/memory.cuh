@@ -5,7 +5,7 @@
 //
 //   load(p), store(p, value)            global memory, one access of sizeof(T) bytes: T is a scalar or a Packet
 //   load_shared(p), store_shared(p, v)  shared memory, likewise
-//   copy16_async(shared, global, here)  16 bytes from global to shared memory without waiting; zeros unless `here`
+//   copy16_async(shared, global, valid) 16 bytes from global to shared memory without waiting; zeros from byte `valid` on
 //   commit_async(), wait_async<N>()     close a group of such copies; wait until at most N groups are under way
 //   load_acquire(p), store_release(p, v)  flags between thread blocks: what was stored before the release is seen
 //                                       after the acquire (the whole warp's with a __syncwarp on both sides)
@@ -31,7 +31,7 @@ struct alignas(16) Packet<16> {
 
 #ifdef RECFACT_EMULATOR
 
-#include "emulated_memory.h"
+#include "accessors.h"
 
 #else
 
@@ -68,10 +68,9 @@ __device__ __forceinline__ void store_shared(T* shared, T value) {
 
 #if __CUDA_ARCH__ >= 800
 
-__device__ __forceinline__ void copy16_async(void* shared, const void* global, bool here) {
+__device__ __forceinline__ void copy16_async(void* shared, const void* global, int valid) {
     const unsigned int target = static_cast<unsigned int>(__cvta_generic_to_shared(shared));
-    const int bytes = here ? 16 : 0;
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(target), "l"(global), "r"(bytes) : "memory");
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(target), "l"(global), "r"(valid) : "memory");
 }
 
 __device__ __forceinline__ void commit_async() {
@@ -83,11 +82,11 @@ __device__ __forceinline__ void wait_async() {
     asm volatile("cp.async.wait_group %0;" ::"n"(GROUPS) : "memory");
 }
 
-#else  // before sm_80 a copy goes through registers, and is done when it returns
+#else  // before sm_80 a copy goes through registers, is done when it returns, and is of 16 bytes or none
 
-__device__ __forceinline__ void copy16_async(void* shared, const void* global, bool here) {
+__device__ __forceinline__ void copy16_async(void* shared, const void* global, int valid) {
     Packet<16> value = {{0, 0, 0, 0}};
-    if (here) value = load(static_cast<const Packet<16>*>(global));
+    if (valid) value = load(static_cast<const Packet<16>*>(global));
     store(static_cast<Packet<16>*>(shared), value);
 }
 

@@ -1,0 +1,371 @@
+// b2p: the block two-pass algorithm on tensor cores, for half-precision inputs with coefficients shared by the channels.
+//
+//   x_t = L_t u_t + g_t v_{t-1}     for a tile t of 16 steps by 16 channels
+//
+// A warp owns 16 channels of a head and sweeps a segment of time, tile by tile. L_t (products of the tile's coefficients)
+// is built in float32 registers, two lanes to a row; the product L_t u_t runs on tensor cores with float32 accumulation;
+// the carrier v, its rank-one update g_t v_{t-1} and the result stay in float32 until the one rounding at the end. With
+// SPLIT, L_t is the sum of two half-precision matrices, its rounded value and the rounded rest, so that storing it costs
+// less than the rounding of the result does. STAGES tiles are on their way from memory at any time. A segment of the
+// jagged window starts one block early, without writing, to have its carrier. Nothing passes between warps.
+//
+// A tile is taken in the order of memory also when the sweep runs backwards (REVERSE); L_t stands mirrored then. A tile
+// with a result that isn't finite is repeated by plain steps: 0 * inf would spread it to rows before its cause, and a
+// product of coefficients may overflow in half precision where the states don't.
+//
+// Shared memory of a warp, in bytes from its start (a row of 16 halves takes 48, a row of 16 floats 96, which keeps all
+// accesses free of bank conflicts):
+//   inputs   STAGES x 16 rows: [step][channel], or [channel][step] if TIME_CONTIGUOUS, as in global memory
+//   L_t      16 rows, and 16 more for the rest if SPLIT
+//   product  16 rows of floats, laid out like the inputs
+//   vectors  a (16 floats, in the order of the sweep), g (16, in the order of memory), and two versions of the carriers:
+//            of the state and of what the block reached from zero (16 each)
+//
+// Element (batch, head, channel, step) of an array lies at batch * array_batch + head * array_head + channel *
+// array_channel + step * array_step BYTES from its pointer, which is at step 0. Inputs and outputs are contiguous along
+// the channels (or along time if TIME_CONTIGUOUS) in whole aligned groups of 8.
+//
+// Macros
+//   INPUT, COEFFICIENT, OUTPUT   half or __nv_bfloat16; that or float; INPUT or float
+//   TIME_CONTIGUOUS, REVERSE     see above
+//   SPLIT                        1: L_t in two terms
+//   STAGES                       tiles on their way; even
+//   WARPS                        of a thread block
+//   WINDOW                       0 full, 1 blocks alone, 2 blocks and the one before
+//   SINGLE                       1 if a block is one tile
+//   INITIAL                      1 if x0 holds the initial states
+#include "fragments.cuh"
+#include "numbers.cuh"
+
+using namespace nvcuda;
+
+constexpr int ALONE = 1, NEIGHBOUR = 2;
+constexpr int TILE = 16, HALF = 8;
+constexpr int ROW = 24;                              // numbers from row to row of a matrix in shared memory
+constexpr int MATRIX_BYTES = TILE * ROW * 2, PRODUCT_BYTES = TILE * ROW * 4;
+constexpr int FACTOR = STAGES * MATRIX_BYTES;        // where L_t begins
+constexpr int PRODUCT = FACTOR + (1 + SPLIT) * MATRIX_BYTES;
+constexpr int VECTORS = PRODUCT + PRODUCT_BYTES;
+constexpr int WARP_BYTES = VECTORS + 6 * TILE * 4;
+constexpr bool LONG = WINDOW == NEIGHBOUR && !SINGLE;  // a state and what its block reached from zero differ
+constexpr unsigned int EVERYONE = 0xffffffffu;
+
+using Inputs = Vector<INPUT, HALF>;
+using Floats = Vector<float, HALF>;
+
+template <class T>
+using Right = wmma::fragment<wmma::matrix_b, TILE, TILE, TILE, INPUT, T>;
+
+struct Work {
+    unsigned char* memory;  // of the warp, shared
+
+    __device__ __forceinline__ INPUT* inputs(int stage) const {
+        return reinterpret_cast<INPUT*>(memory + stage * MATRIX_BYTES);
+    }
+    __device__ __forceinline__ INPUT* factor(int term) const {
+        return reinterpret_cast<INPUT*>(memory + FACTOR + term * MATRIX_BYTES);
+    }
+    __device__ __forceinline__ float* product() const { return reinterpret_cast<float*>(memory + PRODUCT); }
+    __device__ __forceinline__ float* vector(int index) const {
+        return reinterpret_cast<float*>(memory + VECTORS) + index * TILE;
+    }
+    __device__ __forceinline__ float* coefficients() const { return vector(0); }
+    __device__ __forceinline__ float* products() const { return vector(1); }
+    __device__ __forceinline__ float* carrier(int version) const { return vector(2 + version); }
+    __device__ __forceinline__ float* local_carrier(int version) const { return vector(4 + version); }
+};
+
+__device__ __forceinline__ Packet<16> read16(const float* shared) {
+    return load_shared(reinterpret_cast<const Packet<16>*>(shared));
+}
+__device__ __forceinline__ void write16(void* shared, Packet<16> value) {
+    store_shared(static_cast<Packet<16>*>(shared), value);
+}
+
+// Where a lane works: in copies, sums and results on 8 numbers of a row (the quarters of a warp take rows such that
+// neither the copies nor the sums meet in a bank), in L_t on half a row.
+struct Place {
+    int row, half;           // of the tile, in the order of memory
+    bool second;             // whether it takes the second four of its floats first
+    int factor_row, factor_half;  // in the order of the sweep
+    unsigned int keep[HALF - 1];  // of each entry of L_t: all bits where it goes on a product
+    unsigned int one[HALF - 1];   // 1.0f where a product begins
+    float start;
+
+    __device__ __forceinline__ explicit Place(int lane) {
+        row = (lane >> 4) * 8 + ((lane >> 1) & 3) * 2 + ((lane >> 3) & 1);
+        half = lane & 1;
+        second = (row >> 2) & 1;
+        factor_row = lane & 15;
+        factor_half = lane >> 4;
+        const int diagonal = factor_row - factor_half * HALF;
+        start = diagonal >= HALF - 1 ? 1.0f : 0.0f;
+#pragma unroll
+        for (int k = 0; k < HALF - 1; ++k) {
+            keep[k] = k < diagonal ? EVERYONE : 0;
+            one[k] = k == diagonal ? 0x3f800000u : 0;
+        }
+    }
+};
+
+// Build L_t from the coefficients in shared memory, and return g of the lane's row (in the first 16 lanes).
+__device__ __forceinline__ float build_factor(const Work& work, const Place& at) {
+    Floats a;
+    a.packets[0] = read16(work.coefficients() + at.factor_half * HALF);
+    a.packets[1] = read16(work.coefficients() + at.factor_half * HALF + 4);
+    // From the diagonal to the left, as if the half began here.
+    float entries[HALF];
+    entries[HALF - 1] = at.start;
+#pragma unroll
+    for (int k = HALF - 2; k >= 0; --k)
+        entries[k] = __uint_as_float((__float_as_uint(entries[k + 1] * a.items[k + 1]) & at.keep[k]) | at.one[k]);
+    float through = entries[0] * a.items[0];
+    // The left half of a lower row goes on from its right half.
+    float seed = __shfl_down_sync(EVERYONE, through, TILE);
+    if (at.factor_half == 1 || at.factor_row < HALF) seed = 1.0f;
+    Inputs high, low;
+#pragma unroll
+    for (int k = 0; k < HALF; ++k) {
+        entries[k] *= seed;
+        high.set(REVERSE ? HALF - 1 - k : k, entries[k]);
+    }
+    through *= seed;
+    const int offset = REVERSE ? (TILE - 1 - at.factor_row) * ROW + (1 - at.factor_half) * HALF
+                               : at.factor_row * ROW + at.factor_half * HALF;
+    write16(work.factor(0) + offset, high.packets[0]);
+#if SPLIT
+#pragma unroll
+    for (int k = 0; k < HALF; ++k) {
+        const int place = REVERSE ? HALF - 1 - k : k;
+        low.set(place, entries[k] - high[place]);
+    }
+    write16(work.factor(1) + offset, low.packets[0]);
+#endif
+    return through;
+}
+
+// L_t u_t, from shared memory to shared memory.
+__device__ __forceinline__ void multiply_tile(const Work& work, int stage) {
+    wmma::fragment<wmma::matrix_a, TILE, TILE, TILE, INPUT, wmma::row_major> factor;
+    wmma::fragment<wmma::accumulator, TILE, TILE, TILE, float> product;
+#if TIME_CONTIGUOUS
+    Right<wmma::col_major> inputs;
+#else
+    Right<wmma::row_major> inputs;
+#endif
+    load_fragment(inputs, work.inputs(stage), ROW);
+    wmma::fill_fragment(product, 0.0f);
+#pragma unroll
+    for (int term = SPLIT; term >= 0; --term) {
+        load_fragment(factor, work.factor(term), ROW);
+        wmma::mma_sync(product, factor, inputs, product);
+    }
+    wmma::store_matrix_sync(work.product(), product, ROW, TIME_CONTIGUOUS ? wmma::mem_col_major : wmma::mem_row_major);
+}
+
+// Eight outputs of two times four, in their order.
+__device__ __forceinline__ Vector<OUTPUT, HALF> join(const Vector<OUTPUT, 4>& p, const Vector<OUTPUT, 4>& q, bool swap) {
+    constexpr int WORDS = sizeof(OUTPUT);  // of 4 bytes in four outputs
+    Vector<OUTPUT, HALF> all;
+#pragma unroll
+    for (int w = 0; w < WORDS; ++w) {
+        const unsigned int first = p.packets[0].words[w], second = q.packets[0].words[w];
+        all.packets[w / 4].words[w % 4] = swap ? second : first;
+        all.packets[(w + WORDS) / 4].words[(w + WORDS) % 4] = swap ? first : second;
+    }
+    return all;
+}
+
+// Repeat a tile by plain steps, a lane for each channel: results in `product`, carriers in `version`.
+__device__ __forceinline__ void repeat_tile(const Work& work, int lane, int stage, int version, bool linked,
+                                            bool enters, bool ends) {
+    if (lane >= TILE) return;
+    float state = load_shared(work.carrier(1 - version) + lane);
+    float local = LONG ? load_shared(work.local_carrier(1 - version) + lane) : state;
+    if (!linked) state = 0.0f;
+    if (enters) local = 0.0f;
+#pragma unroll 1
+    for (int r = 0; r < TILE; ++r) {
+        const int m = REVERSE ? TILE - 1 - r : r;
+        const int place = TIME_CONTIGUOUS ? lane * ROW + m : m * ROW + lane;
+        const float u = widen(load_shared(work.inputs(stage) + place));
+        const float a = load_shared(work.coefficients() + r);
+        state = fmaf(r == 0 && !linked ? 0.0f : a, state, u);
+        local = fmaf(r == 0 && enters ? 0.0f : a, local, u);
+        store_shared(work.product() + place, state);
+    }
+    store_shared(work.carrier(version) + lane, ends ? local : state);
+    if (LONG) store_shared(work.local_carrier(version) + lane, local);
+}
+
+extern "C" __global__ void __launch_bounds__(WARPS * 32) b2p(
+    const char* a, const char* u, char* x, const char* x0,
+    long long steps,     // of the recurrence
+    int first,           // tiles of the first block in the order of the sweep
+    int block,           // tiles of every other block
+    int blocks,          // of a segment
+    long long segments,  // of a sequence
+    long long batch, long long heads, long long channels,
+    long long a_batch, long long a_head, long long a_step,
+    long long u_batch, long long u_head, long long u_channel, long long u_step,
+    long long x_batch, long long x_head, long long x_channel, long long x_step,
+    long long x0_batch, long long x0_head, long long x0_channel) {
+    __shared__ __align__(128) unsigned char memory[WARPS * WARP_BYTES];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const Work work = {memory + warp * WARP_BYTES};
+    const Place at(lane);
+
+    const long long columns = (channels + TILE - 1) / TILE;  // tiles next to each other in a head
+    const long long units = batch * heads * columns;
+    const long long index = blockIdx.x * static_cast<long long>(WARPS) + warp;
+    const long long segment = index / units, unit = index - segment * units;
+    if (segment >= segments) return;
+    const long long head_index = unit / columns, channel = (unit - head_index * columns) * TILE;
+    const long long b = head_index / heads, h = head_index - b * heads;
+
+    const int tiles = static_cast<int>((steps + TILE - 1) / TILE), whole_tiles = static_cast<int>(steps / TILE);
+    const int rest = static_cast<int>(steps % TILE);
+    const int wide = channels - channel < TILE ? static_cast<int>(channels - channel) : TILE;
+
+    // Tiles of the segment in the order of the sweep; `first` and `block` are in tiles.
+    const long long before = segment * blocks;  // blocks
+    const int begin = before == 0 ? 0 : static_cast<int>(first + (before - 1) * block);
+    const long long planned = first + (before + blocks - 1) * block;
+    const int end = planned > tiles || segment + 1 == segments ? tiles : static_cast<int>(planned);
+    int tile = begin;
+    if (WINDOW == NEIGHBOUR && before > 0) tile -= before == 1 ? first : block;
+
+    // A lane moves 8 numbers of a row: of a step, or of a channel if TIME_CONTIGUOUS.
+    const int lane_step = TIME_CONTIGUOUS ? at.half * HALF : at.row;
+    const int lane_channel = TIME_CONTIGUOUS ? at.row : at.half * HALF;
+    const bool in_width = lane_channel < wide;
+    const long long memory_tile = REVERSE ? tiles - 1 - tile : tile;
+    constexpr int AHEAD = REVERSE ? -TILE : TILE;
+    const char* u_next = u + b * u_batch + h * u_head + (channel + lane_channel) * u_channel +
+                         (memory_tile * TILE + lane_step) * u_step;
+    char* x_next = x + b * x_batch + h * x_head + (channel + lane_channel) * x_channel +
+                   (memory_tile * TILE + lane_step) * x_step;
+    // Coefficient r of a tile leads into its step r, in the order of the sweep: from the step before or after in memory.
+    const long long coefficient_step = memory_tile * TILE + (REVERSE ? TILE - lane : lane);
+    const char* a_next = a + b * a_batch + h * a_head + coefficient_step * a_step;
+    long long a_position = coefficient_step;
+
+    float ahead[STAGES];  // coefficients of the tiles on their way, one in each of the first 16 lanes
+    int loaded = tile;    // the next tile to set out for
+    auto set_out = [&](int stage) {
+        const int m = REVERSE ? tiles - 1 - loaded : loaded;
+        const bool here = loaded < end && in_width && (m < whole_tiles || lane_step < rest);
+        if (loaded < end) copy16_async(work.inputs(stage) + at.row * ROW + at.half * HALF, here ? u_next : u, here ? 16 : 0);
+        commit_async();
+        ahead[stage] = 0.0f;
+        if (loaded < end && lane < TILE && a_position < steps && (INITIAL || a_position > 0))
+            ahead[stage] = widen(load(reinterpret_cast<const COEFFICIENT*>(a_next)));
+        u_next += AHEAD * u_step;
+        a_next += AHEAD * a_step;
+        a_position += AHEAD;
+        ++loaded;
+    };
+#pragma unroll
+    for (int stage = 0; stage < STAGES; ++stage) set_out(stage);
+
+    if (lane < TILE) {
+        float state = 0.0f;
+        if (INITIAL && tile == 0 && lane < wide)
+            state = load(reinterpret_cast<const float*>(x0 + b * x0_batch + h * x0_head + (channel + lane) * x0_channel));
+        store_shared(work.carrier(1) + lane, state);
+        if (LONG) store_shared(work.local_carrier(1) + lane, state);
+    }
+    int left = before == 0 || (WINDOW == NEIGHBOUR && before == 1) ? first : block;  // tiles left of the block
+    bool enters = !(INITIAL && tile == 0);  // the tile is the first of a block, and has no state to go on from
+    bool linked = !enters;                  // the tile has a carrier
+
+    while (tile < end) {
+#pragma unroll
+        for (int stage = 0; stage < STAGES; ++stage) {
+            if (tile >= end) break;
+            const int version = stage % 2;
+            // The next tile belongs to another block, and gets what this one reached from zero.
+            const bool ends = WINDOW == NEIGHBOUR && (SINGLE || --left == 0);
+            if (LONG && ends) left = block;
+            wait_async<STAGES - 1>();
+            if (lane < TILE) store_shared(work.coefficients() + lane, ahead[stage]);
+            __syncwarp();
+            float g = build_factor(work, at);
+            if (TIME_CONTIGUOUS && lane < TILE)
+                store_shared(work.products() + (REVERSE ? TILE - 1 - lane : lane), linked ? g : 0.0f);
+            __syncwarp();
+            multiply_tile(work, stage);
+            __syncwarp();
+
+            // The rank-one update, four numbers at a time; `k` counts them in the order in which this lane takes them.
+            Vector<OUTPUT, 4> quads[2];
+            float row_g = 0.0f, row_carrier = 0.0f, row_local = 0.0f;
+            if (TIME_CONTIGUOUS) {
+                row_carrier = load_shared(work.carrier(1 - version) + at.row);
+                if (LONG) row_local = load_shared(work.local_carrier(1 - version) + at.row);
+            } else {
+                row_g = __shfl_sync(EVERYONE, g, REVERSE ? TILE - 1 - at.row : at.row);
+                if (!linked) row_g = 0.0f;
+            }
+            float check = 0.0f;
+#pragma unroll
+            for (int k = 0; k < 2; ++k) {
+                const int four = at.half * HALF + (k == 0 ? at.second : !at.second) * 4;
+                Vector<float, 4> local, factor, other, states, passed;
+                local.packets[0] = read16(work.product() + at.row * ROW + four);
+                factor.packets[0] = read16((TIME_CONTIGUOUS ? work.products() : work.carrier(1 - version)) + four);
+                if (LONG && !TIME_CONTIGUOUS) other.packets[0] = read16(work.local_carrier(1 - version) + four);
+#pragma unroll
+                for (int c = 0; c < 4; ++c) {
+                    const float w = local.items[c];
+                    states.items[c] = fmaf(factor.items[c], TIME_CONTIGUOUS ? row_carrier : row_g, w);
+                    quads[k].set(c, states.items[c]);
+                    check = fmaf(states.items[c], 0.0f, check);
+                    if (LONG) {
+                        // What the block reached from zero; a block that begins here doesn't see its first coefficient.
+                        const float through = TIME_CONTIGUOUS ? factor.items[c] : row_g;
+                        const float from = TIME_CONTIGUOUS ? row_local : other.items[c];
+                        passed.items[c] = enters ? w : fmaf(through, from, w);
+                    }
+                }
+                // The last row, in the order of the sweep, is what passes on.
+                constexpr int LAST = REVERSE ? 0 : TILE - 1;
+                if (TIME_CONTIGUOUS ? four == LAST / 4 * 4 : at.row == LAST) {
+                    const Vector<float, 4>& block_end = LONG ? passed : (!INITIAL || enters ? local : states);
+                    const Vector<float, 4>& kept = ends ? block_end : states;
+                    if (TIME_CONTIGUOUS) {
+                        store_shared(work.carrier(version) + at.row, kept.items[LAST % 4]);
+                        if (LONG) store_shared(work.local_carrier(version) + at.row, passed.items[LAST % 4]);
+                    } else {
+                        write16(work.carrier(version) + four, kept.packets[0]);
+                        if (LONG) write16(work.local_carrier(version) + four, passed.packets[0]);
+                    }
+                }
+            }
+            if (__builtin_expect(__any_sync(EVERYONE, check != 0.0f), 0)) {
+                __syncwarp();
+                repeat_tile(work, lane, stage, version, linked, enters, ends);
+                __syncwarp();
+#pragma unroll
+                for (int k = 0; k < 2; ++k) {
+                    const int four = at.half * HALF + (k == 0 ? at.second : !at.second) * 4;
+                    Vector<float, 4> states;
+                    states.packets[0] = read16(work.product() + at.row * ROW + four);
+#pragma unroll
+                    for (int c = 0; c < 4; ++c) quads[k].set(c, states.items[c]);
+                }
+            }
+            const int m = REVERSE ? tiles - 1 - tile : tile;
+            if (tile >= begin && in_width && (m < whole_tiles || lane_step < rest)) {
+                store_vector(reinterpret_cast<OUTPUT*>(x_next), join(quads[0], quads[1], at.second));
+            }
+            x_next += AHEAD * x_step;
+
+            enters = ends || (WINDOW == ALONE && --left == 0);
+            if (enters && WINDOW == ALONE) left = block;
+            linked = !(WINDOW == ALONE && enters);
+            ++tile;
+            set_out(stage);
+        }
+    }
+}
