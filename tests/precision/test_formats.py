@@ -116,6 +116,7 @@ def test_a_home_made_format_is_the_one_of_the_catalogue():
     assert FloatFormat.from_bits(4, 3, infinities=False) == pr.format("float8_e4m3fn")
     assert FloatFormat.from_bits(4, 3) == pr.format("float8_e4m3") != pr.format("float8_e4m3fn")
     assert FloatFormat.from_bits(8, 0, signed=False, zero=False) == pr.format("float8_e8m0fnu")
+    assert FloatFormat.from_bits(4, 3, nan="ieee", infinities=False).nan_codes == 8
     assert type(FloatFormat.from_bits(np.int8(5), np.int8(10)).max) is float
     assert pickle.loads(pickle.dumps(made)) == made
     with pytest.raises(AttributeError):

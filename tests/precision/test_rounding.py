@@ -349,6 +349,7 @@ def test_integers_and_long_doubles_are_rounded_once():
     assert fmt.round(x).tolist() == [2.0**60, 2.0**60, 2.0**60 + 2.0**37, -(2.0**60) - 2.0**37]
     assert fmt.round(x).dtype == np.float64
     assert fmt.round(np.uint64(2**64 - 1)) == 2.0**64
+    assert pr.format("binary64").round(np.array([2**53 + 1, -(2**53) - 1]), "up").tolist() == [2.0**53 + 2, -(2.0**53)]
     if np.finfo(np.longdouble).nmant > 52:
         assert fmt.round(np.longdouble(1) + np.longdouble(2) ** -24 + np.longdouble(2) ** -60) == 1 + 2.0**-23
     with pytest.raises(DTypeError, match="more digits than float64"):
