@@ -83,28 +83,33 @@ def upward_operator(a: Any, window: Window) -> TruncatedOperator | None:
 
 def spectral_norm(operator: TruncatedOperator, a: Any) -> Upward:
     """Return an upper bound of the 2-norm of E, proved by its pivots."""
-    relative = operator.relative_error_operator()
-    if len(relative.weights) == 0:
+    if len(operator.relative_error_operator().weights) == 0:
         return Upward(0)
-    states = relative.sources[relative.starts]
-    begins = np.append(0, states[:-1] + 1)
-    restarted = operator.a[: states[-1] + 1].copy()
-    factors = np.multiply.reduceat(restarted, begins)
-    restarted[begins] = Upward(0)
-    outputs = relative.lengths(relative.weights)
-    squares = forward(restarted * restarted, np.ones(len(restarted), dtype=object))[states]
+    bundles = state_bundles(operator)
     with np.errstate(all="ignore"):
         guess = truncate(np.asarray(a).astype(np.float64), operator.window).error_norm(2)  # type: ignore[union-attr]
     slack = 2.0**-51
     while slack < 1 and 0 < guess < inf:
         sigma = Upward.of(guess) * Upward.of(1 + slack)
-        if _is_above(sigma, outputs, factors, squares):
+        if is_above(sigma, *bundles):
             return sigma
         slack *= 4
     return (operator.error_norm(1) * operator.error_norm(np.inf)) ** 0.5  # type: ignore[no-any-return]
 
 
-def _is_above(sigma: Upward, outputs: Array, factors: Array, squares: Array) -> bool:
+def state_bundles(operator: TruncatedOperator) -> tuple[Array, Array, Array]:
+    """Return outputs, factors and squared inputs of the carrier problem that has the norm of E; see `ErrorOperator`."""
+    relative = operator.relative_error_operator()
+    states = relative.sources[relative.starts]
+    begins = np.append(0, states[:-1] + 1)
+    restarted = operator.a[: states[-1] + 1].copy()
+    factors = np.multiply.reduceat(restarted, begins)
+    restarted[begins] = Upward(0)
+    squares = forward(restarted * restarted, np.ones(len(restarted), dtype=object))[states]
+    return relative.lengths(relative.weights), factors, squares
+
+
+def is_above(sigma: Upward, outputs: Array, factors: Array, squares: Array) -> bool:
     """Return whether the pivots of `carrier_norm` prove that sigma is above the norm."""
     reciprocal = sigma.reciprocal()
     gain = Upward(0)

@@ -7,6 +7,8 @@ import mpmath
 import numpy as np
 import pytest
 import sympy
+from hypothesis import given
+from hypothesis import strategies as st
 from market import fractions
 
 from recfact import Full, Jagged, Uniform
@@ -188,3 +190,18 @@ def test_memory_is_bounded(rng):
     for piece in exact.enclose(a, u):
         assert len(piece) <= PIECE
         assert max(center.bit_length() for center in piece.centers) < 400
+
+
+@given(*[st.integers(-(2**20), 2**20), st.integers(0, 2**12)] * 2, st.integers(0, 30), *[st.floats(-1, 1)] * 2)
+def test_products_of_balls_lie_in_theirs(m, dm, x, dx, shift, p, q):
+    center, radius = enclosures.times((m, dm, shift), x, dx)
+    exact_product = (m + Fraction(p) * dm) * (x + Fraction(q) * dx) / 2**shift
+    assert abs(exact_product - center) <= radius
+    for a in (m - dm, m + dm):
+        for y in (x - dx, x + dx):
+            assert abs(Fraction(a * y, 2**shift) - center) <= radius
+
+
+def test_inputs_that_are_rounded_widen_a_radius():
+    assert enclosures.advance([(1, 0, 0)] * 2, [3, 4], (5, 0), extra=1) == [(8, 1), (12, 4)]
+    assert enclosures.advance([(1, 0, 0)] * 2, [3, 4], (5, 0)) == [(8, 0), (12, 0)]

@@ -18,6 +18,8 @@ from recfact.precision import (
     truncation_norm,
     truncation_witness,
 )
+from recfact.precision.outward import Upward
+from recfact.precision.window_errors import is_above, state_bundles, upward_operator
 
 WINDOWS = (
     Uniform(1),
@@ -180,3 +182,12 @@ def test_shapes_must_fit():
         posterior_truncation_bound([0.5] * 3, [1.0] * 3, Uniform(1), rounding=[0.0] * 2)
     with pytest.raises(OptionError, match="finite"):
         posterior_truncation_bound([0.5] * 3, [1.0, np.nan, 1.0], Uniform(1))
+
+
+@pytest.mark.parametrize("window", [Uniform(3), Jagged(4), Jagged(2, 2)], ids=str)
+def test_no_sigma_below_the_2_norm_is_proved(window, rng):
+    a = coefficients(33, rng)
+    norm = np.linalg.norm(truncate(a, window).error_operator().to_dense(), 2)
+    bundles = state_bundles(upward_operator(a, window))
+    assert not is_above(Upward.of(norm * (1 - 1e-9)), *bundles)
+    assert is_above(Upward.of(norm * (1 + 1e-9)), *bundles)
