@@ -331,8 +331,13 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32) b2p(
                 // The last row, in the order of the sweep, is what passes on.
                 constexpr int LAST = REVERSE ? 0 : TILE - 1;
                 if (TIME_CONTIGUOUS ? four == LAST / 4 * 4 : at.row == LAST) {
-                    const Vector<float, 4>& block_end = LONG ? passed : (!INITIAL || enters ? local : states);
-                    const Vector<float, 4>& kept = ends ? block_end : states;
+                    Vector<float, 4> kept;
+#pragma unroll
+                    for (int c = 0; c < 4; ++c) {
+                        const bool sees_all = INITIAL && !enters;  // of the block: the first one, with the initial state
+                        const float reached = LONG ? passed.items[c] : (sees_all ? states.items[c] : local.items[c]);
+                        kept.items[c] = ends ? reached : states.items[c];
+                    }
                     if (TIME_CONTIGUOUS) {
                         store_shared(work.carrier(version) + at.row, kept.items[LAST % 4]);
                         if (LONG) store_shared(work.local_carrier(version) + at.row, passed.items[LAST % 4]);

@@ -8,39 +8,13 @@
 // the carrier of that block: nothing passes between threads. Element (batch, head, channel, step) of an array lies at
 // batch * array_batch + head * array_head + channel * array_channel + step * array_step BYTES from its pointer.
 //
-// Macros
-//   INPUT, COEFFICIENT, OUTPUT   number types stored
-//   CHANNELS                     channels of a thread; 1 if TIME_CONTIGUOUS
-//   STEPS                        steps of a chunk; divides `block`
-//   TIME_CONTIGUOUS, TIME_ACCESS TIME_ACCESS steps (of INPUT and OUTPUT) move at once in that layout, else CHANNELS channels do
-//   COEFFICIENT_VECTORS          coefficients move like the inputs: one for each channel or, if TIME_CONTIGUOUS, TIME_ACCESS
-//                                steps at once; otherwise a step has one coefficient, read alone
-//   REVERSE                      only if TIME_CONTIGUOUS: the sweep runs towards lower addresses. In the other layout
-//                                strides are negative instead. The pointers are at the first step of the sweep.
+// Macros: those of lines.cuh, where STEPS divides `block`, and
 //   WINDOW                       0 full, 1 blocks alone, 2 blocks and the one before
 //   INITIAL                      1 if x0 holds the initial states
-//   STRIDE                       type of the strides of time: int wherever they fit, which makes an address one instruction
 //   THREADS                      of a thread block
-#include "numbers.cuh"
-
-using Number = Accumulator<INPUT>::type;
+#include "lines.cuh"
 
 constexpr int ALONE = 1, NEIGHBOUR = 2;
-constexpr int TIMES = TIME_CONTIGUOUS ? TIME_ACCESS : 1;  // steps of one access
-constexpr int WIDTH = TIME_CONTIGUOUS ? TIME_ACCESS : CHANNELS;  // numbers of one access
-constexpr int ACCESSES = STEPS / TIMES;
-constexpr int COEFFICIENTS = TIME_CONTIGUOUS ? 1 : (COEFFICIENT_VECTORS ? CHANNELS : 1);  // of one step
-static_assert(STEPS % TIMES == 0, "a chunk is whole accesses");
-
-// Where a vector of TIMES steps begins, and where in it a step of the sweep lies.
-constexpr int LOWEST = REVERSE ? 1 - TIMES : 0;
-__device__ __forceinline__ constexpr int place(int step) { return REVERSE ? TIMES - 1 - step : step; }
-
-// The element `count` strides behind a pointer.
-template <class T>
-__device__ __forceinline__ const T* at(const char* pointer, int count, STRIDE stride) {
-    return reinterpret_cast<const T*>(pointer + static_cast<long long>(stride) * count);
-}
 
 struct States {
     Number state[CHANNELS];  // what is written
@@ -60,34 +34,6 @@ struct States {
         const Number inner = fresh ? number<Number>(0) : a;
         state[c] = multiply_add(WINDOW == ALONE ? inner : a, state[c], u);
         if (WINDOW == NEIGHBOUR) local[c] = multiply_add(inner, local[c], u);
-    }
-};
-
-#if COEFFICIENT_VECTORS
-using Coefficients = Vector<COEFFICIENT, WIDTH>;  // of one access
-#else
-using Coefficients = Vector<COEFFICIENT, 1>;  // of one step
-#endif
-constexpr int COEFFICIENT_TIMES = COEFFICIENT_VECTORS ? TIMES : 1;  // steps of one of them
-
-struct Chunk {
-    Vector<INPUT, WIDTH> inputs[ACCESSES];
-    Coefficients coefficients[STEPS / COEFFICIENT_TIMES];
-
-    // From the pointer to the first step of a chunk.
-    __device__ __forceinline__ void load_inputs(int access, const char* u, STRIDE step) {
-        inputs[access] = load_vector<INPUT, WIDTH>(at<INPUT>(u, access * TIMES, step) + LOWEST);
-    }
-    __device__ __forceinline__ void load_coefficients(int index, const char* a, STRIDE step) {
-        coefficients[index] = load_vector<COEFFICIENT, Coefficients::COUNT>(
-            at<COEFFICIENT>(a, index * COEFFICIENT_TIMES, step) + (COEFFICIENT_VECTORS ? LOWEST : 0));
-    }
-    __device__ __forceinline__ Number input(int step, int c) const {
-        return inputs[step / TIMES][TIME_CONTIGUOUS ? place(step % TIMES) : c];
-    }
-    __device__ __forceinline__ auto coefficient(int step, int c) const {
-        return coefficients[step / COEFFICIENT_TIMES]
-                           [COEFFICIENT_VECTORS ? (TIME_CONTIGUOUS ? place(step % TIMES) : c) : 0];
     }
 };
 

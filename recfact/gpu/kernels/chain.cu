@@ -1,0 +1,264 @@
+// chain: the exact recurrence where there are too few channels to keep the GPU busy: time is split, and each part waits
+// only for one number per channel of the part before it.
+//
+// A thread block takes a tile: WARPS times STEPS steps of 32 lines, a warp for each STEPS steps. It holds the tile in
+// registers, so memory is passed once. Each warp finds v, what its steps reach from zero, and G, the product of their
+// coefficients; the first warp combines them and publishes the tile's. The state before the tile comes by decoupled
+// look-back (Merrill and Garland 2016): back to the nearest tile whose last state is published, and from there FORWARD,
+//
+//   c <- G_k c + v_k,
+//
+// through the tiles in between. So a state has the same bits however far the look-back went: the order of operations
+// doesn't depend on the timing of thread blocks. Then all warps step through their registers again with the true state.
+// Tiles are handed out by a counter in the order of time, so that the tiles that one waits for have always started.
+//
+// Where a product or a state overflows, G c + v isn't what the plain steps give. Such a tile publishes no aggregate, its
+// warps step one after another, and the tiles behind it wait for its last state.
+//
+// Macros: those of lines.cuh, and
+//   WARPS     of a thread block
+//   INITIAL   1 if x0 holds the initial states
+// `counters` holds the counter of tiles and then a flag for each tile, all 0 at the start. `aggregates` and `states` hold
+// 32 * (CHANNELS + coefficients) and 32 * CHANNELS numbers for each tile.
+#include "lines.cuh"
+
+constexpr unsigned int EVERYONE = 0xffffffffu;
+constexpr unsigned int AGGREGATE = 1, STATE = 2;  // what a flag says is published
+constexpr int NUMBERS = CHANNELS + COEFFICIENTS;  // of an aggregate: v of each channel, then G of each coefficient
+
+__device__ __forceinline__ bool finite(float x) { return x - x == 0; }
+__device__ __forceinline__ bool finite(double x) { return x - x == 0; }
+__device__ __forceinline__ bool finite(float2 x) { return finite(x.x) && finite(x.y); }
+__device__ __forceinline__ bool finite(double2 x) { return finite(x.x) && finite(x.y); }
+
+struct Aggregate {
+    Number numbers[NUMBERS];
+
+    __device__ __forceinline__ Number product(int c) const { return numbers[CHANNELS + (COEFFICIENTS == 1 ? 0 : c)]; }
+
+    // What this and then `next` give together.
+    __device__ __forceinline__ void append(const Aggregate& next) {
+#pragma unroll
+        for (int c = 0; c < CHANNELS; ++c) numbers[c] = multiply_add(next.product(c), numbers[c], next.numbers[c]);
+#pragma unroll
+        for (int c = CHANNELS; c < NUMBERS; ++c) numbers[c] = multiply(next.numbers[c], numbers[c]);
+    }
+    __device__ __forceinline__ bool is_finite() const {
+        bool all = true;
+#pragma unroll
+        for (int k = 0; k < NUMBERS; ++k) all = all && finite(numbers[k]);
+        return all;
+    }
+};
+
+struct States {
+    Number numbers[CHANNELS];
+
+    __device__ __forceinline__ void pass(const Aggregate& part) {
+#pragma unroll
+        for (int c = 0; c < CHANNELS; ++c) numbers[c] = multiply_add(part.product(c), numbers[c], part.numbers[c]);
+    }
+    __device__ __forceinline__ bool are_finite() const {
+        bool all = true;
+#pragma unroll
+        for (int c = 0; c < CHANNELS; ++c) all = all && finite(numbers[c]);
+        return all;
+    }
+};
+
+// Wait until everyone in the warp has seen `least` in a flag, and return whether it says STATE to all.
+__device__ __forceinline__ bool wait_for(const unsigned int* flag, unsigned int least) {
+    unsigned int seen;
+    do {
+        seen = load_acquire(flag);
+    } while (!__all_sync(EVERYONE, seen >= least));
+    return __all_sync(EVERYONE, seen == STATE);
+}
+
+__device__ __forceinline__ void publish(unsigned int* flag, unsigned int what, int lane) {
+    __syncwarp();
+    if (lane == 0) {
+        __threadfence();
+        store_release(flag, what);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(WARPS * 32) chain(
+    const char* a, const char* u, char* x, const char* x0, unsigned int* counters, char* aggregates, char* states,
+    long long steps,    // of the recurrence
+    long long columns,  // of tiles: their lines, 32 to a tile
+    long long batch, long long heads, long long lines,  // extents; `lines` of a head are its channels / CHANNELS
+    long long a_batch, long long a_head, long long a_channel, STRIDE a_step,
+    long long u_batch, long long u_head, long long u_channel, STRIDE u_step,
+    long long x_batch, long long x_head, long long x_channel, STRIDE x_step,
+    long long x0_batch, long long x0_head, long long x0_channel) {
+    __shared__ Number parts[WARPS * NUMBERS * 32];  // of each warp: its aggregate, then the states before it
+    __shared__ unsigned int ticket, wild;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    if (threadIdx.x == 0) store_shared(&ticket, atomicAdd(counters, 1u));
+    __syncthreads();
+    const long long tile = load_shared(&ticket);
+    const long long row_of_tiles = tile / columns, column = tile - row_of_tiles * columns;
+
+    // A lane without a line follows the last one, and writes nothing.
+    const long long all = batch * heads * lines;
+    const bool owns = column * 32 + lane < all;
+    const long long line = owns ? column * 32 + lane : all - 1;
+    const long long row = line / lines, channel = (line - row * lines) * CHANNELS;
+    const long long b = row / heads, h = row - b * heads;
+    const long long position = (row_of_tiles * WARPS + warp) * STEPS;
+    a += b * a_batch + h * a_head + channel * a_channel + position * a_step;
+    u += b * u_batch + h * u_head + channel * u_channel + position * u_step;
+    x += b * x_batch + h * x_head + channel * x_channel + position * x_step;
+
+    Chunk chunk;
+    const bool whole = position + STEPS <= steps && (INITIAL || position > 0);
+    if (whole) {
+#pragma unroll
+        for (int k = 0; k < ACCESSES; ++k) chunk.load_inputs(k, u, u_step);
+#pragma unroll
+        for (int k = 0; k < STEPS / COEFFICIENT_TIMES; ++k) chunk.load_coefficients(k, a, a_step);
+    } else {
+#pragma unroll
+        for (int s = 0; s < STEPS; ++s)
+            chunk.load_step(s, a + static_cast<long long>(a_step) * s, u + static_cast<long long>(u_step) * s,
+                            position + s < steps, INITIAL || position + s > 0);
+    }
+
+    Aggregate part;
+#pragma unroll
+    for (int c = 0; c < CHANNELS; ++c) {
+        Number v = chunk.input(0, c);
+#pragma unroll
+        for (int s = 1; s < STEPS; ++s) v = multiply_add(chunk.coefficient(s, c), v, chunk.input(s, c));
+        part.numbers[c] = v;
+    }
+#pragma unroll
+    for (int c = 0; c < COEFFICIENTS; ++c) {
+        Number product = chunk.coefficient(0, c);
+#pragma unroll
+        for (int s = 1; s < STEPS; ++s) product = multiply(product, chunk.coefficient(s, c));
+        part.numbers[CHANNELS + c] = product;
+    }
+#pragma unroll
+    for (int k = 0; k < NUMBERS; ++k) store_shared(&parts[(warp * NUMBERS + k) * 32 + lane], part.numbers[k]);
+    __syncthreads();
+
+    unsigned int* flags = counters + 1 + column;  // of this column, `columns` apart
+    Number* tile_aggregates = reinterpret_cast<Number*>(aggregates) + column * NUMBERS * 32 + lane;
+    Number* tile_states = reinterpret_cast<Number*>(states) + column * CHANNELS * 32 + lane;
+    States state;
+    if (warp == 0) {
+        auto part_of = [&](int w) {
+            Aggregate other;
+#pragma unroll
+            for (int k = 0; k < NUMBERS; ++k) other.numbers[k] = load_shared(&parts[(w * NUMBERS + k) * 32 + lane]);
+            return other;
+        };
+        Aggregate together = part_of(0);
+        for (int w = 1; w < WARPS; ++w) together.append(part_of(w));
+        const bool calm = __all_sync(EVERYONE, together.is_finite());
+        if (calm && row_of_tiles > 0) {
+#pragma unroll
+            for (int k = 0; k < NUMBERS; ++k)
+                store(tile_aggregates + (row_of_tiles * columns * NUMBERS + k) * 32, together.numbers[k]);
+            publish(flags + row_of_tiles * columns, AGGREGATE, lane);
+        }
+
+        auto read_state = [&](long long k) {
+#pragma unroll
+            for (int c = 0; c < CHANNELS; ++c) state.numbers[c] = load(tile_states + (k * columns * CHANNELS + c) * 32);
+        };
+        if (row_of_tiles == 0) {
+#pragma unroll
+            for (int c = 0; c < CHANNELS; ++c) {
+                state.numbers[c] = number<Number>(0);
+                if (INITIAL)
+                    state.numbers[c] = load(reinterpret_cast<const Number*>(
+                        x0 + b * x0_batch + h * x0_head + (channel + c) * x0_channel));
+            }
+        } else {
+            long long k = row_of_tiles - 1;
+            while (!wait_for(flags + k * columns, AGGREGATE)) --k;
+            read_state(k);
+            for (++k; k < row_of_tiles; ++k) {
+                Aggregate other;
+#pragma unroll
+                for (int i = 0; i < NUMBERS; ++i)
+                    other.numbers[i] = load(tile_aggregates + (k * columns * NUMBERS + i) * 32);
+                const bool known = __all_sync(EVERYONE, state.are_finite());
+                state.pass(other);
+                if (!known || !__all_sync(EVERYONE, state.are_finite())) {
+                    wait_for(flags + k * columns, STATE);
+                    read_state(k);
+                }
+            }
+        }
+
+        // The states before each warp; then the one after the tile.
+        bool finite_states = __all_sync(EVERYONE, state.are_finite());
+        for (int w = 0; w < WARPS; ++w) {
+            const Aggregate other = part_of(w);
+#pragma unroll
+            for (int c = 0; c < CHANNELS; ++c) store_shared(&parts[(w * NUMBERS + c) * 32 + lane], state.numbers[c]);
+            state.pass(other);
+        }
+        // The tile's aggregate passes the state on in one operation, as it does for those who look back.
+        States before;
+#pragma unroll
+        for (int c = 0; c < CHANNELS; ++c) before.numbers[c] = load_shared(&parts[c * 32 + lane]);
+        before.pass(together);
+        finite_states = finite_states && __all_sync(EVERYONE, state.are_finite() && before.are_finite());
+        const bool plain = calm && finite_states;
+        if (plain) {
+#pragma unroll
+            for (int c = 0; c < CHANNELS; ++c)
+                store(tile_states + (row_of_tiles * columns * CHANNELS + c) * 32, before.numbers[c]);
+            publish(flags + row_of_tiles * columns, STATE, lane);
+        }
+        if (lane == 0) store_shared(&wild, plain ? 0u : 1u);
+    }
+    __syncthreads();
+
+    // All warps at once or, in a tile where something overflows, one after another.
+    const bool in_turn = load_shared(&wild) != 0;
+    for (int turn = 0; turn < (in_turn ? WARPS : 1); ++turn) {
+        if (!in_turn || turn == warp) {
+#pragma unroll
+            for (int c = 0; c < CHANNELS; ++c) state.numbers[c] = load_shared(&parts[(warp * NUMBERS + c) * 32 + lane]);
+            Vector<OUTPUT, WIDTH> outputs;
+#pragma unroll
+            for (int s = 0; s < STEPS; ++s) {
+#pragma unroll
+                for (int c = 0; c < CHANNELS; ++c) {
+                    const int k = TIME_CONTIGUOUS ? place(s % TIMES) : c;
+                    // A step that isn't there leaves the state alone, also one that isn't finite.
+                    if (position + s < steps)
+                        state.numbers[c] = multiply_add(chunk.coefficient(s, c), state.numbers[c], chunk.input(s, c));
+                    outputs.set(k, state.numbers[c]);
+                }
+                if (whole) {
+                    if (owns && s % TIMES == TIMES - 1)
+                        store_vector(const_cast<OUTPUT*>(at<OUTPUT>(x, s + 1 - TIMES, x_step)) + LOWEST, outputs);
+                } else if (owns && position + s < steps) {
+                    Vector<OUTPUT, CHANNELS> single;
+#pragma unroll
+                    for (int c = 0; c < CHANNELS; ++c) single.set(c, state.numbers[c]);
+                    store_vector(const_cast<OUTPUT*>(at<OUTPUT>(x, s, x_step)), single);
+                }
+            }
+            if (in_turn) {
+#pragma unroll
+                for (int c = 0; c < CHANNELS; ++c) {
+                    if (warp + 1 < WARPS) {
+                        store_shared(&parts[((warp + 1) * NUMBERS + c) * 32 + lane], state.numbers[c]);
+                    } else {
+                        store(tile_states + (row_of_tiles * columns * CHANNELS + c) * 32, state.numbers[c]);
+                    }
+                }
+                if (warp + 1 == WARPS) publish(flags + row_of_tiles * columns, STATE, lane);
+            }
+        }
+        if (in_turn) __syncthreads();
+    }
+}

@@ -1,0 +1,84 @@
+// Lines: what a thread of `sweep` and `chain` owns, CHANNELS channels next to each other in memory (TIME_CONTIGUOUS 0), or
+// one channel whose steps are next to each other (TIME_CONTIGUOUS 1), and a chunk of its steps in registers.
+//
+// Macros
+//   INPUT, COEFFICIENT, OUTPUT   number types stored
+//   CHANNELS                     channels of a thread; 1 if TIME_CONTIGUOUS
+//   STEPS                        steps of a chunk
+//   TIME_CONTIGUOUS, TIME_ACCESS TIME_ACCESS steps (of INPUT and OUTPUT) move at once in that layout, else CHANNELS channels
+//   COEFFICIENT_VECTORS          coefficients move like the inputs: one for each channel or, if TIME_CONTIGUOUS, TIME_ACCESS
+//                                steps at once; otherwise a step has one coefficient, read alone
+//   REVERSE                      only if TIME_CONTIGUOUS: the sweep runs towards lower addresses. In the other layout
+//                                strides are negative instead. Pointers are at the first step of the sweep.
+//   STRIDE                       type of the strides of time: int wherever they fit, which makes an address one instruction
+#pragma once
+
+#include "numbers.cuh"
+
+using Number = Accumulator<INPUT>::type;
+
+constexpr int TIMES = TIME_CONTIGUOUS ? TIME_ACCESS : 1;  // steps of one access
+constexpr int WIDTH = TIME_CONTIGUOUS ? TIME_ACCESS : CHANNELS;  // numbers of one access
+constexpr int ACCESSES = STEPS / TIMES;
+constexpr int COEFFICIENTS = TIME_CONTIGUOUS ? 1 : (COEFFICIENT_VECTORS ? CHANNELS : 1);  // of one step
+static_assert(STEPS % TIMES == 0, "a chunk is whole accesses");
+
+// Where a vector of TIMES steps begins, and where in it a step of the sweep lies.
+constexpr int LOWEST = REVERSE ? 1 - TIMES : 0;
+__device__ __forceinline__ constexpr int place(int step) { return REVERSE ? TIMES - 1 - step : step; }
+
+// The element `count` strides behind a pointer.
+template <class T>
+__device__ __forceinline__ const T* at(const char* pointer, int count, STRIDE stride) {
+    return reinterpret_cast<const T*>(pointer + static_cast<long long>(stride) * count);
+}
+
+#if COEFFICIENT_VECTORS
+using Coefficients = Vector<COEFFICIENT, WIDTH>;  // of one access
+#else
+using Coefficients = Vector<COEFFICIENT, 1>;  // of one step
+#endif
+constexpr int COEFFICIENT_TIMES = COEFFICIENT_VECTORS ? TIMES : 1;  // steps of one of them
+
+__device__ __forceinline__ constexpr int coefficient_place(int step, int c) {
+    return COEFFICIENT_VECTORS ? (TIME_CONTIGUOUS ? place(step % TIMES) : c) : 0;
+}
+
+// STEPS steps of a line in registers.
+struct Chunk {
+    Vector<INPUT, WIDTH> inputs[ACCESSES];
+    Coefficients coefficients[STEPS / COEFFICIENT_TIMES];
+
+    // From the pointer to the first step of a chunk.
+    __device__ __forceinline__ void load_inputs(int access, const char* u, STRIDE step) {
+        inputs[access] = load_vector<INPUT, WIDTH>(at<INPUT>(u, access * TIMES, step) + LOWEST);
+    }
+    __device__ __forceinline__ void load_coefficients(int index, const char* a, STRIDE step) {
+        coefficients[index] = load_vector<COEFFICIENT, Coefficients::COUNT>(
+            at<COEFFICIENT>(a, index * COEFFICIENT_TIMES, step) + (COEFFICIENT_VECTORS ? LOWEST : 0));
+    }
+    // One step by itself; without one (`here` false) x stays as it is, and without `reads` nothing leads into it.
+    __device__ __forceinline__ void load_step(int step, const char* a, const char* u, bool here, bool reads) {
+        Vector<INPUT, CHANNELS> u_step;
+        Vector<COEFFICIENT, COEFFICIENTS> a_step;
+        if (here) u_step = load_vector<INPUT, CHANNELS>(at<INPUT>(u, 0, 0));
+        if (here && reads) a_step = load_vector<COEFFICIENT, COEFFICIENTS>(at<COEFFICIENT>(a, 0, 0));
+#pragma unroll
+        for (int c = 0; c < CHANNELS; ++c) {
+            if (!here) u_step.set(c, number<Number>(0));
+            inputs[step / TIMES].items[TIME_CONTIGUOUS ? place(step % TIMES) : c] = u_step.items[c];
+        }
+#pragma unroll
+        for (int c = 0; c < COEFFICIENTS; ++c) {
+            if (!(here && reads)) a_step.set(c, number<typename Accumulator<COEFFICIENT>::type>(here ? 0 : 1));
+            coefficients[step / COEFFICIENT_TIMES].items[coefficient_place(step, c)] = a_step.items[c];
+        }
+    }
+
+    __device__ __forceinline__ Number input(int step, int c) const {
+        return inputs[step / TIMES][TIME_CONTIGUOUS ? place(step % TIMES) : c];
+    }
+    __device__ __forceinline__ auto coefficient(int step, int c) const {
+        return coefficients[step / COEFFICIENT_TIMES][coefficient_place(step, c)];
+    }
+};
