@@ -59,7 +59,7 @@ def horizon(
     chosen = several_formats(formats or None)
     table = (actual_horizon_table if actual else horizon_table)(chosen, rho or None)
     if as_json:
-        typer.echo(to_json(list(table.rows)))
+        typer.echo(to_json(table.plain()))
     else:
         typer.echo(getattr(table, f"to_{style.value}")())
     if picture:

@@ -128,9 +128,9 @@ def actual_horizon(
     Notes
     -----
     For rho = 1 - 2^-(p+1), each step takes away one unit of the last place, so that 2^p steps halve the product: it
-    falls faster than the exact powers do. Rounding to nearest even stops at 2^emin, after 2^p |emin| steps, where half
-    a unit is a tie that goes back up; truncation goes on to zero after 2^p (|emin| + 1) steps; and with subnormals
-    flushed 2^p |emin| is the last step.
+    falls faster than the exact powers do. Rounding to nearest even stops at 2^emin, after 2^p (-emin) steps, where half
+    a unit is a tie that goes back up; truncation goes on to zero after 2^p (1 - emin) steps; and with subnormals
+    flushed 2^p (-emin) is the last step.
 
     Examples
     --------

@@ -86,6 +86,10 @@ class PrintedTable:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def plain(self) -> list[dict[str, Any]]:
+        """Return the rows with nothing but int, float, str and None; Fractions are written as in the text."""
+        return [{name: _plain(value) for name, value in row.items()} for row in self.rows]
+
     def to_text(self) -> str:
         """Return the table as text in columns."""
         lines = [[c.heading for c in self.columns], *self._cells("{}2^{}", "inf", "-")]
@@ -135,8 +139,7 @@ class PrintedTable:
         file = io.StringIO()
         writer = csv.DictWriter(file, self.names, lineterminator="\n")
         writer.writeheader()
-        for row in self.rows:
-            writer.writerow({k: short(v) if isinstance(v, Fraction) else v for k, v in row.items()})
+        writer.writerows(self.plain())
         return file.getvalue()
 
     def to_html(self) -> str:
@@ -218,6 +221,11 @@ def _power(exact: Fraction, most: int) -> Power | None:
         if 0 < part.numerator <= most and part.denominator & (part.denominator - 1) == 0 and part.denominator > 1:
             return Power(1 - part.denominator.bit_length(), below_one, part.numerator)
     return None
+
+
+def _plain(value: Any) -> Any:
+    written = short(value) if isinstance(value, Fraction) else value
+    return str(written) if isinstance(written, Power) else written
 
 
 def _latex(text: str) -> str:

@@ -90,6 +90,14 @@ def test_levels_between_floats_are_not_rounded():
     assert lags(np.array([0, 0.75]), Fraction(3, 4)).tolist() == [0, 1]
 
 
+@pytest.mark.parametrize("level", [Fraction(1, d) for d in (3, 5, 7, 9, 11, 13)])
+def test_the_float_above_a_level_reaches_it_and_the_one_below_does_not(level):
+    nearest = float(level)
+    below, above = (nearest, np.nextafter(nearest, 1)) if nearest < level else (np.nextafter(nearest, 0), nearest)
+    assert lags(np.array([0, below]), level).tolist() == [0, 0]
+    assert lags(np.array([0, above]), level).tolist() == [0, 1]
+
+
 def test_weights_far_out_of_the_range_of_floats():
     a = np.full(60, 1e-300)
     assert lags(a, "binary128").max() == 16  # 10^-4932 is the limit

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import math
 from fractions import Fraction
 from html.parser import HTMLParser
@@ -168,6 +169,13 @@ def test_empty_tables(make):
     assert r"\midrule" + "\n" + r"\bottomrule" in table.to_latex()
     assert len(Cells(table.to_html()).rows) == 1
     assert len(make("half", rho=[])) == 0
+
+
+@BOTH
+def test_plain_rows_are_what_json_has(make):
+    table = make("binary128")
+    assert json.loads(json.dumps(table.plain())) == table.plain()
+    assert table.plain()[0]["rho"] == "1 - 2^-113"
 
 
 def test_notebooks_and_prompts():
