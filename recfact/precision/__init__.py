@@ -8,12 +8,18 @@ if TYPE_CHECKING:
     from recfact.precision.actual_horizons import ActualHorizon, actual_horizon
     from recfact.precision.catalogue import FORMATS, format, p3109
     from recfact.precision.effective_horizons import EffectiveHorizon, effective_horizon
+    from recfact.precision.error_bounds import forward_bound
     from recfact.precision.formats import FloatFormat
     from recfact.precision.horizon_tables import actual_horizon_table, horizon_table
     from recfact.precision.horizons import horizon
     from recfact.precision.posterior_bounds import posterior_truncation_bound, posterior_truncation_norm
+    from recfact.precision.rounded_algorithms import rounded_solve
     from recfact.precision.saturation import saturated, saturation_threshold
+    from recfact.precision.sweep import verify_many
+    from recfact.precision.sweep_table import SweepTable
     from recfact.precision.truncation_bounds import pointwise_truncation_bound, truncation_bound
+    from recfact.precision.verification import verify
+    from recfact.precision.verification_result import Verification
     from recfact.precision.window_choice import WindowChoice, choose_window
     from recfact.precision.window_errors import truncation_norm, truncation_witness
 
@@ -22,6 +28,8 @@ __all__ = [
     "ActualHorizon",
     "EffectiveHorizon",
     "FloatFormat",
+    "SweepTable",
+    "Verification",
     "WindowChoice",
     "actual_horizon",
     "actual_horizon_table",
@@ -29,17 +37,21 @@ __all__ = [
     "effective_horizon",
     "exact",
     "format",
+    "forward_bound",
     "horizon",
     "horizon_table",
     "p3109",
     "pointwise_truncation_bound",
     "posterior_truncation_bound",
     "posterior_truncation_norm",
+    "rounded_solve",
     "saturated",
     "saturation_threshold",
     "truncation_bound",
     "truncation_norm",
     "truncation_witness",
+    "verify",
+    "verify_many",
 ]
 
 # Each public name and the module that it is loaded from on first use.
@@ -48,23 +60,29 @@ _MODULES = {
     "ActualHorizon": "actual_horizons",
     "EffectiveHorizon": "effective_horizons",
     "FloatFormat": "formats",
+    "SweepTable": "sweep_table",
+    "Verification": "verification_result",
     "WindowChoice": "window_choice",
     "actual_horizon": "actual_horizons",
     "actual_horizon_table": "horizon_tables",
     "choose_window": "window_choice",
     "effective_horizon": "effective_horizons",
     "format": "catalogue",
+    "forward_bound": "error_bounds",
     "horizon": "horizons",
     "horizon_table": "horizon_tables",
     "p3109": "catalogue",
     "pointwise_truncation_bound": "truncation_bounds",
     "posterior_truncation_bound": "posterior_bounds",
     "posterior_truncation_norm": "posterior_bounds",
+    "rounded_solve": "rounded_algorithms",
     "saturated": "saturation",
     "saturation_threshold": "saturation",
     "truncation_bound": "truncation_bounds",
     "truncation_norm": "window_errors",
     "truncation_witness": "window_errors",
+    "verify": "verification",
+    "verify_many": "sweep",
 }
 
 

@@ -64,14 +64,9 @@ def _growing(rng: np.random.Generator, _fmt: FloatFormat, shape: tuple[int, int]
 
 def _codes(rng: np.random.Generator, fmt: FloatFormat, shape: tuple[int, int]) -> Pair:
     """Return any numbers of the format, all codes alike."""
-    p = fmt.fraction_bits
 
     def numbers() -> Array:
-        codes = rng.integers(0, fmt.max_code + 1, shape)
-        exponents, fractions = codes >> p, codes & ((1 << p) - 1)
-        normal = np.ldexp((fractions + (1 << p)).astype(float), exponents - fmt.bias - p)
-        low = np.ldexp((fractions * fmt.subnormals).astype(float), fmt.emin - p)
-        return np.where((exponents == 0) & fmt.zero, low, normal) * rng.choice([-1.0, 1.0], shape)
+        return np.asarray(fmt.decode(rng.integers(0, fmt.max_code + 1, shape)) * rng.choice([-1.0, 1.0], shape))
 
     return numbers(), numbers()
 

@@ -70,4 +70,4 @@ def _step(a: Array, u: Array, center: Array, radius: Array) -> tuple[Array, Arra
 def distance(values: Array, centers: Array, radii: Array) -> Array:
     """Return floats at least as large as the distance of `values` from whatever the enclosures hold."""
     with np.errstate(all="ignore"):
-        return (np.abs(values - centers) + radii) * _SLACK
+        return np.asarray((np.abs(values - centers) + radii) * _SLACK)

@@ -32,7 +32,7 @@ def test_a_seed_draws_the_same_again():
 
 
 def test_no_such_family():
-    with pytest.raises(OptionError, match="family must be one of 'gates'.*got 'none'"):
+    with pytest.raises(OptionError, match=r"family must be one of 'gates'.*got 'none'"):
         draw("none", FORMATS["binary16"], 1, 1, 0)
 
 

@@ -1,0 +1,136 @@
+"""Bounds of the rounding errors of an algorithm: the algorithm itself, run on bounds instead of numbers.
+
+A number that an algorithm computes stands for an exact one. The pair (size, error) says that the exact one is at most
+`size` in magnitude, and that the computed one differs from it by at most `error`. Each operation adds what rounding may
+do to it: at most `unit` times its result in the range of normal numbers, and `quantum` below it. Unrolled, the sizes
+are the sums of |L_ij| |u_j|, and size + error the same sums with a factor 1 + unit for every rounding on the way from
+u_j to x_i: the forward bound with the counts N(i, j) of the algorithm, without its second-order terms.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from recfact.arrays import Array
+from recfact.precision.catalogue import format as format_of
+from recfact.precision.formats import FloatFormat
+from recfact.precision.rounded_algorithms import operands_of, run_in
+from recfact.windows import Full, Window
+
+_SLACK = 1 + 2.0**-49  # covers the roundings of ten operations of float64 in a row
+_TINY = 2.0**-1074
+
+
+def forward_bound(
+    a: Any,
+    u: Any,
+    format: Any,
+    algorithm: str = "sequential",
+    *,
+    window: Window = Full(),
+    accumulate: Any = None,
+    fma: bool = False,
+    x0: Any = None,
+    rounding: str = "nearest-even",
+    underflow: str = "gradual",
+) -> Array:
+    """Bound the rounding errors of every state that `rounded_solve` computes, before it does.
+
+    Parameters
+    ----------
+    a, u, format, algorithm, window, accumulate, fma, x0, rounding, underflow
+        As for `rounded_solve`; coefficients, inputs and initial state must be numbers of the format.
+
+    Returns
+    -------
+    ndarray of float64, shape (n, ...)
+        Bounds of |x^_i - x~_i|, the distance of the computed from the exact states of the window, rounded up, if no
+        operation overflows. Infinite where a bound of a size passes the range of float64.
+
+    Examples
+    --------
+    >>> forward_bound([0.5] * 3, [1.0] * 3, "float16") <= [0, 0.001, 0.002]
+    array([ True,  True,  True])
+    """
+    storage = format_of(format)
+    inner = storage if accumulate is None else format_of(accumulate)
+    coefficients, inputs, state = operands_of(a, u, x0, np.float64)
+    weights, sizes = (np.abs(values).astype(np.complex128) for values in (coefficients, inputs))
+    start = None if state is None else np.abs(state).astype(np.complex128)
+    bounds = BoundArithmetic(inner, rounding, underflow, holds_inputs=_contains(inner, storage))
+    with np.errstate(all="ignore"):
+        x = run_in(bounds, algorithm, weights, sizes, start, window=window, fused=fma)
+        return x.imag if accumulate is None else BoundArithmetic(storage, rounding, underflow).rounded(x).imag
+
+
+class BoundArithmetic:
+    """Products and sums of pairs of bounds, which arrays of complex numbers hold as size + i error.
+
+    Parameters
+    ----------
+    format : FloatFormat
+        The format that operations round to.
+    rounding, underflow : str
+        How.
+    holds_inputs : bool, default True
+        Whether all that comes in is a number of the format, so that adding it to 0 rounds nothing.
+    """
+
+    def __init__(self, format: FloatFormat, rounding: str, underflow: str, holds_inputs: bool = True) -> None:
+        self.holds_inputs = holds_inputs and underflow == "gradual"  # a flush takes away what is subnormal
+        to_nearest = rounding in ("nearest-even", "nearest-away")
+        self.unit = float(format.unit_roundoff) * (1 if to_nearest else 2)
+        gradual = format.subnormals and underflow == "gradual"
+        smallest = Fraction(format.smallest_subnormal if gradual else format.smallest_normal)
+        # What becomes of a result below the normal numbers; sums are exact there if there are subnormals.
+        self.quantum = max(float(smallest / 2 if gradual and to_nearest else smallest), _TINY)
+        self.sum_quantum = 0.0 if gradual else self.quantum
+
+    def multiply(self, x: Array, y: Array) -> Array:
+        """Return the bounds of x y."""
+        return self._rounded(*_product(x, y), self.quantum)
+
+    def add(self, x: Array, y: Array) -> Array:
+        """Return the bounds of x + y; adding an exact 0 rounds nothing."""
+        size, error = (x.real + y.real) * _SLACK, (x.imag + y.imag) * _SLACK
+        alone = ((_bound(x) == 0) | (_bound(y) == 0)) & self.holds_inputs
+        return np.where(alone, x + y, self._rounded(size, error, self.sum_quantum))
+
+    def fma(self, x: Array, y: Array, z: Array) -> Array:
+        """Return the bounds of x y + z."""
+        size, error = _product(x, y)
+        nothing = (size + error == 0) & self.holds_inputs
+        return np.where(nothing, z, self._rounded((size + z.real) * _SLACK, (error + z.imag) * _SLACK, self.quantum))
+
+    def rounded(self, x: Array) -> Array:
+        """Return the bounds of x rounded once more."""
+        return self._rounded(x.real, x.imag, self.quantum)
+
+    def _rounded(self, size: Array, error: Array, quantum: float) -> Array:
+        computed = size + error
+        lost = np.where(computed == 0, 0.0, np.maximum(self.unit * computed, quantum))
+        result = np.empty(size.shape, dtype=np.complex128)
+        result.real, result.imag = size, (error + lost) * _SLACK
+        return result
+
+
+def _contains(format: FloatFormat, other: FloatFormat) -> bool:
+    """Return whether every number of the other format is one of this format."""
+    finer = format.fraction_bits >= other.fraction_bits and format.emax >= other.emax
+    return finer and Fraction(format.smallest_subnormal) <= Fraction(other.smallest_subnormal)
+
+
+def _bound(x: Array) -> Array:
+    return np.asarray(x.real + x.imag)
+
+
+def _product(x: Array, y: Array) -> tuple[Array, Array]:
+    """Return size and error of a product before it is rounded; 0 times anything is exact."""
+    nothing = (_bound(x) == 0) | (_bound(y) == 0)
+    size = x.real * y.real * _SLACK
+    error = (x.imag * y.real + (x.real + x.imag) * y.imag) * _SLACK
+    # What underflows in float64 counts as its smallest number.
+    return np.where(nothing, 0.0, np.maximum(size, _TINY)), np.where(nothing, 0.0, error + 8 * _TINY)

@@ -1,0 +1,149 @@
+"""The algorithms in a number format: their own code, with every operation rounded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from recfact.arrays import Array, broadcast_shape
+from recfact.checks import boolean, choice
+from recfact.errors import ShapeError
+from recfact.precision import studied
+from recfact.precision.arithmetic import Arithmetic
+from recfact.precision.catalogue import format as format_of
+from recfact.precision.reals import as_reals
+from recfact.precision.studied import ALGORITHMS, Operations, operands
+from recfact.windows import Full, Jagged, Uniform, Window, check_window
+
+NATIVE = {(23, -126, 127): np.float32, (52, -1022, 1023): np.float64}
+"""NumPy's types by fraction bits and range, whose single operations are those of the format."""
+
+
+def rounded_solve(
+    a: Any,
+    u: Any,
+    format: Any,
+    algorithm: str = "sequential",
+    *,
+    window: Window = Full(),
+    accumulate: Any = None,
+    fma: bool = False,
+    x0: Any = None,
+    rounding: str = "nearest-even",
+    underflow: str = "gradual",
+) -> Array:
+    """Solve the recurrence by a named algorithm with every operation rounded to a number format.
+
+    Parameters
+    ----------
+    a, u : array_like, shape (n, ...)
+        Coefficients and inputs, which broadcast; time runs along axis 0. They should be numbers of the format.
+    format : str, dtype or FloatFormat
+        The number format.
+    algorithm : {"sequential", "kogge-stone", "brent-kung", "hierarchical", "b2p", "materialized"}
+        The algorithm of `recfact.algorithms`, in its own order. "b2p" is "hierarchical" for a jagged window, and
+        "materialized" forms the blocks of L and multiplies them by the inputs.
+    window : Full, Uniform or Jagged
+        What is kept.
+    accumulate : str, dtype or FloatFormat, optional
+        The format of all operations, whose states are rounded to `format` once at the end; `format` itself by default.
+    fma : bool, default False
+        Whether a product that is added to something is rounded only with the sum.
+    x0 : scalar or array_like, shape (...), optional
+        State before the first step, folded into the first input.
+    rounding, underflow : str
+        How to round, as in ``FloatFormat.round``.
+
+    Returns
+    -------
+    ndarray of float64, shape (n, ...)
+        Fractions instead for a format with numbers that float64 doesn't hold.
+
+    Raises
+    ------
+    OptionError
+        If there is no such algorithm, or it doesn't make that window, or an option isn't one of its values.
+    ShapeError
+        If the shapes don't fit together.
+
+    Examples
+    --------
+    >>> rounded_solve([0.75] * 4, [1.0] * 4, "float8_e5m2").tolist()
+    [1.0, 1.75, 2.0, 2.5]
+    >>> rounded_solve([0.75] * 4, [1.0] * 4, "float8_e5m2", accumulate="float32").tolist()
+    [1.0, 1.75, 2.5, 2.5]
+    """
+    storage = format_of(format)
+    arithmetic = Arithmetic(storage if accumulate is None else accumulate, rounding, underflow=underflow)
+    coefficients, inputs, state = operands_of(a, u, x0, arithmetic.dtype)
+    native = NATIVE.get((arithmetic.format.fraction_bits, arithmetic.format.emin, arithmetic.format.emax))
+    plain = (rounding, underflow, arithmetic.overflow, boolean(fma, "fma")) == (
+        "nearest-even",
+        "gradual",
+        "infinity",
+        False,
+    )
+    x: Array
+    if native is not None and plain:
+        start = None if state is None else state.astype(native)
+        with np.errstate(all="ignore"):
+            x = run(algorithm, coefficients.astype(native), inputs.astype(native), start, window=window)
+        x = x.astype(np.float64)
+    else:
+        x = run_in(arithmetic, algorithm, coefficients, inputs, state, window=window, fused=fma)
+    return x if accumulate is None else Arithmetic(storage, rounding, underflow=underflow).round(x)
+
+
+def operands_of(a: Any, u: Any, x0: Any, dtype: Any) -> tuple[Array, Array, Array | None]:
+    """Return coefficients, inputs and initial state of one shape."""
+    coefficients, inputs = as_reals(a, "a"), as_reals(u, "u")
+    shape = broadcast_shape(coefficients, inputs)
+    coefficients, inputs = (np.broadcast_to(values, shape).astype(dtype) for values in (coefficients, inputs))
+    if x0 is None:
+        return coefficients, inputs, None
+    try:
+        return coefficients, inputs, np.broadcast_to(as_reals(x0, "x0"), shape[1:]).astype(dtype)
+    except ValueError:
+        raise ShapeError(
+            f"x0 must broadcast against one step of the result, of shape {shape[1:]}, got {x0!r}"
+        ) from None
+
+
+def run_in(
+    operations: Operations, algorithm: str, a: Array, u: Array, x0: Array | None, *, window: Window, fused: bool
+) -> Array:
+    """Run an algorithm in the arithmetic of `operations`."""
+    # Single elements have no arithmetic of their own, so there is an axis more.
+    coefficients, inputs = (operands(values[..., None], operations, fused) for values in (a, u))
+    start = None if x0 is None else operands(x0[..., None], operations, fused)
+    return np.asarray(run(algorithm, coefficients, inputs, start, window=window))[..., 0]
+
+
+def run(algorithm: str, a: Array, u: Array, x0: Array | None, *, window: Window) -> Array:
+    """Run an algorithm; the rows of a window, which don't depend on each other in the sequential one, together."""
+    choice(algorithm, "algorithm", ALGORITHMS)
+    check_window(window)
+    if algorithm != "sequential" or isinstance(window, Full) or len(u) == 0:
+        return studied.run(algorithm, a, u, x0, window=window)
+    if x0 is not None:
+        u = u.copy()
+        u[0] = a[0] * x0[()] + u[0]
+    lags = kept_lags(len(u), window)
+    x = np.empty(u.shape, dtype=u.dtype)
+    for lag in range(int(lags.max()) - 1, -1, -1):
+        starting = np.flatnonzero(lags == lag + 1)
+        x[starting] = u[starting - lag]
+        going = np.flatnonzero(lags > lag + 1)
+        if len(going):
+            x[going] = a[going - lag] * x[going] + u[going - lag]
+    return x
+
+
+def kept_lags(n: int, window: Uniform | Jagged) -> Array:
+    """Return how many inputs the window lets into each of n states."""
+    steps = np.arange(n)
+    if isinstance(window, Uniform):
+        return np.minimum(steps + 1, min(window.lags, n))
+    block = min(window.block, n)
+    return np.asarray(np.minimum(steps, min(window.terms * block, n) + steps % block) + 1)
