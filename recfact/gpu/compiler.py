@@ -1,0 +1,66 @@
+"""From a planned launch to what NVRTC is given: one source without local includes, options, and folders of headers."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib import resources
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+from recfact.gpu.parts import Launch
+
+LOCAL_INCLUDE = re.compile(r'^#include "(\w+\.cuh)"$', re.MULTILINE)
+
+
+@cache
+def source_of(kernel: str) -> str:
+    """Return the source of a kernel with its local headers put in their places, each once.
+
+    NVRTC's caches don't look into headers, so a change in one wouldn't be noticed otherwise.
+
+    Parameters
+    ----------
+    kernel : str
+        Name of the kernel, and of its file without the suffix.
+
+    Returns
+    -------
+    str
+        CUDA C++; ``#line`` says which file and line each part comes from.
+    """
+    return _expanded(f"{kernel}.cu", set())
+
+
+def _expanded(name: str, included: set[str]) -> str:
+    """Return the text of a file, with the headers that aren't `included` yet."""
+    included.add(name)
+    lines = []
+    text = (resources.files("recfact.gpu") / "kernels" / name).read_text(encoding="utf-8")
+    for number, line in enumerate(text.splitlines(), 1):
+        match = LOCAL_INCLUDE.match(line)
+        if match is None:
+            lines.append("" if line == "#pragma once" else line)
+            continue
+        if match[1] not in included:
+            lines.append(_expanded(match[1], included))
+        lines.append(f'#line {number + 1} "{name}"')
+    return "\n".join((f'#line 1 "{name}"', *lines))
+
+
+def options_of(launch: Launch) -> tuple[str, ...]:
+    """Return the options that NVRTC takes for a launch, besides the target and the folders of headers.
+
+    Products and sums are contracted to fused operations only where the source says so: then the CPU of the tests
+    computes the same bits.
+    """
+    return ("--std=c++17", "-fmad=false", "-lineinfo", *(f"-D{name}={value}" for name, value in launch.macros))
+
+
+def header_folders() -> tuple[Path, ...]:
+    """Return the folders of CUDA's headers among the installed packages; none if ``mma.h`` isn't there."""
+    spec = PathFinder.find_spec("nvidia")
+    for root in (spec.submodule_search_locations or ()) if spec is not None else ():
+        for header in sorted(Path(root).glob("*/include/mma.h"), reverse=True):
+            return (header.parent, header.parent / "cccl")
+    return ()

@@ -1,0 +1,262 @@
+"""Plans of the kernels in plain arithmetic, whose threads own lines: `sweep`, `sliding` and `chain`."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from recfact.gpu.geometry import SIZES, Geometry, View
+from recfact.gpu.parts import (
+    ALONE,
+    C_TYPES,
+    COMPUTED_IN,
+    ENDLESS,
+    FULL,
+    NEIGHBOUR,
+    SLOT_BYTES,
+    Argument,
+    Blocks,
+    Device,
+    Launch,
+    Scratch,
+    Split,
+    first_block,
+    initial_state,
+    split_time,
+    strides,
+    wide,
+)
+
+THREADS = 128  # of a thread block of `sweep`
+CHAIN_WARPS = 16
+ACCESS_BYTES = 16  # the widest access
+INT_STRIDE = 1 << 30
+
+
+class Lines(NamedTuple):
+    """What a thread owns, and how it moves: `channels` channels, or `access` steps at once of a single one."""
+
+    channels: int
+    access: int
+    time_contiguous: bool
+    coefficient_vectors: bool
+    reason: str
+
+
+def lines_of(geometry: Geometry, reverse: bool, block: int) -> Lines:
+    """Choose what a thread owns: the widest access that the addresses allow."""
+    a, u, x = geometry.a, geometry.u, geometry.x
+    most = ACCESS_BYTES // u.size
+    if geometry.time_contiguous:
+        width = most
+        while width > 1 and (
+            block % width
+            or (reverse and geometry.steps % width)
+            or any(view.alignment(step=False, channel=True) % min(width * view.size, ACCESS_BYTES) for view in (u, x))
+        ):
+            width //= 2
+        vectors = (
+            width > 1
+            and not reverse
+            and a.step == a.size
+            and a.alignment(step=False, channel=True) % min(width * a.size, ACCESS_BYTES) == 0
+        )
+        return Lines(1, width, True, vectors, f"{width} steps in one access, because time is contiguous")
+    if not geometry.channels_contiguous or not (geometry.shared or a.channel == a.size):
+        return Lines(1, 1, False, False, "one channel to a thread, because channels aren't contiguous")
+    vectors = not geometry.shared
+    views: tuple[View, ...] = (a, u, x) if vectors else (u, x)
+    width = most
+    while width > 1 and (
+        geometry.channels % width
+        or any(view.alignment(step=True, channel=False) % min(width * view.size, ACCESS_BYTES) for view in views)
+    ):
+        width //= 2
+    return Lines(width, 1, False, vectors and width > 1, f"{width} channels in one access")
+
+
+def warps_of(geometry: Geometry, lines: Lines) -> int:
+    """Return how many warps own the lines of one segment."""
+    return -(-(geometry.batch * geometry.heads * (geometry.channels // lines.channels)) // 32)
+
+
+class Frame(NamedTuple):
+    """What all three kernels share of their arguments and macros."""
+
+    pointers: tuple[Argument, ...]
+    strides: tuple[Argument, ...]
+    macros: tuple[tuple[str, str], ...]
+
+
+def frame_of(geometry: Geometry, lines: Lines, reverse: bool, steps: int) -> Frame:
+    """Return pointers, strides and macros of a sweep, with a thread for each line.
+
+    Backwards, the pointers are at the first step of the sweep, the coefficient that leads into a step stands one place
+    behind it, and strides are negative.
+    """
+    last = geometry.steps - 1 if reverse else 0
+    sign = -1 if reverse else 1
+    a, u, x = geometry.a, geometry.u, geometry.x
+    fits = all(abs(view.step) * 16 < INT_STRIDE for view in (a, u, x))
+    stride = "int" if fits else "long long"
+    pointers = (
+        Argument("a", "const char*", "a", (last + reverse) * a.step),
+        Argument("u", "const char*", "u", last * u.step),
+        Argument("x", "char*", "x", last * x.step),
+        initial_state(geometry),
+    )
+    described = (
+        *strides("a", a, sign * a.step, stride),
+        *strides("u", u, sign * u.step, stride),
+        *strides("x", x, sign * x.step, stride),
+        *strides("x0", geometry.x0, None),
+    )
+    macros = (
+        ("INPUT", C_TYPES[u.dtype]),
+        ("COEFFICIENT", C_TYPES[a.dtype]),
+        ("OUTPUT", C_TYPES[x.dtype]),
+        ("CHANNELS", str(lines.channels)),
+        ("STEPS", str(steps)),
+        ("TIME_CONTIGUOUS", str(int(lines.time_contiguous))),
+        ("TIME_ACCESS", str(lines.access)),
+        ("COEFFICIENT_VECTORS", str(int(lines.coefficient_vectors))),
+        ("REVERSE", str(int(reverse and lines.time_contiguous))),
+        ("STRIDE", stride),
+        ("INITIAL", str(int(geometry.x0 is not None))),
+    )
+    return Frame(pointers, described, macros)
+
+
+def extents(geometry: Geometry, lines: Lines) -> tuple[Argument, ...]:
+    """Return the arguments that count lines."""
+    return (
+        wide("batch", geometry.batch),
+        wide("heads", geometry.heads),
+        wide("lines", geometry.channels // lines.channels),
+    )
+
+
+def chunk_steps(lines: Lines, block: int) -> int:
+    """Return the steps of a chunk: as many as stay in registers, and a whole number of them to a block."""
+    steps = max(16 if lines.access > 1 else 8, lines.access) // (2 if lines.coefficient_vectors else 1)
+    steps = max(steps, lines.access)
+    while block % steps:
+        steps //= 2
+    return steps
+
+
+def sweep_split(geometry: Geometry, lines: Lines, blocks: Blocks, device: Device) -> Split:
+    """Split the time of a sweep into segments."""
+    if blocks.terms is None:
+        return Split(1, 1, "one segment: the exact recurrence passes its state from step to step")
+    return split_time(warps_of(geometry, lines), -(-geometry.steps // blocks.length), blocks.terms, device)
+
+
+def sweep(geometry: Geometry, lines: Lines, blocks: Blocks, split: Split, reverse: bool, why: str) -> Launch:
+    """Plan a sweep: full, blocks alone, or blocks with one before them."""
+    frame = frame_of(geometry, lines, reverse, chunk_steps(lines, blocks.length))
+    window = FULL if blocks.terms is None else (NEIGHBOUR if blocks.terms else ALONE)
+    first = ENDLESS if blocks.length == ENDLESS else first_block(geometry.steps, blocks.length, reverse)
+    all_lines = geometry.batch * geometry.heads * (geometry.channels // lines.channels)
+    return Launch(
+        "sweep",
+        (*frame.macros, ("WINDOW", str(window)), ("THREADS", str(THREADS))),
+        (-(-all_lines // THREADS) * split.segments, 1, 1),
+        (THREADS, 1, 1),
+        0,
+        (
+            *frame.pointers,
+            wide("steps", geometry.steps),
+            wide("first", first),
+            wide("block", blocks.length),
+            wide("blocks", split.blocks),
+            wide("segments", split.segments),
+            *extents(geometry, lines),
+            *frame.strides,
+        ),
+        (),
+        (why, lines.reason, split.reason),
+    )
+
+
+def sliding(geometry: Geometry, blocks: Blocks, reverse: bool, device: Device) -> Launch:
+    """Plan a window of several blocks."""
+    assert blocks.terms is not None
+    lines = lines_of(geometry, reverse, 1)
+    computed = COMPUTED_IN.get(geometry.u.dtype, geometry.u.dtype)
+    most = 2 if SIZES[computed] == 4 else 1
+    lines = lines._replace(
+        channels=min(lines.channels, most), access=1, coefficient_vectors=lines.coefficient_vectors and most > 1
+    )
+    if lines.time_contiguous:
+        lines = lines._replace(time_contiguous=False, coefficient_vectors=False)
+    coefficients = lines.channels if lines.coefficient_vectors else 1
+    slot_bytes = blocks.terms * (lines.channels + coefficients) * SIZES[computed]
+    shared = slot_bytes * 32 <= SLOT_BYTES
+    threads = 32 if shared else THREADS
+    count = -(-geometry.steps // (blocks.length * blocks.terms))
+    split = split_time(warps_of(geometry, lines), count, 1, device)
+    all_lines = geometry.batch * geometry.heads * (geometry.channels // lines.channels)
+    grid = -(-all_lines // threads) * split.segments
+    frame = frame_of(geometry, lines, reverse, 1)
+    where = "shared memory" if shared else "global memory, because shared memory is too small"
+    return Launch(
+        "sliding",
+        (*frame.macros, ("SLOTS_SHARED", str(int(shared))), ("THREADS", str(threads))),
+        (grid, 1, 1),
+        (threads, 1, 1),
+        slot_bytes * threads if shared else 0,
+        (
+            *frame.pointers,
+            Argument("slots", "char*", None if shared else "slots"),
+            wide("steps", geometry.steps),
+            wide("first", first_block(geometry.steps, blocks.length, reverse)),
+            wide("block", blocks.length),
+            wide("terms", blocks.terms),
+            wide("groups", split.blocks),
+            wide("segments", split.segments),
+            *extents(geometry, lines),
+            *frame.strides,
+        ),
+        () if shared else (Scratch("slots", slot_bytes * threads * grid, False),),
+        (
+            f"sliding: the window has {blocks.terms + 1} blocks of {blocks.length} steps",
+            f"{lines.channels} channels to a thread; what blocks leave is in {where}",
+            split.reason.replace("blocks", "groups of blocks"),
+        ),
+    )
+
+
+def chain(geometry: Geometry, lines: Lines, reverse: bool, why: str) -> Launch:
+    """Plan the exact recurrence with time split among thread blocks."""
+    vectors = lines.channels * (1 + lines.coefficient_vectors)
+    steps = lines.access * 2 if lines.access > 1 else (8 if vectors == 1 and geometry.u.size < 16 else 4)
+    frame = frame_of(geometry, lines, reverse, steps)
+    all_lines = geometry.batch * geometry.heads * (geometry.channels // lines.channels)
+    columns = -(-all_lines // 32)
+    rows = -(-geometry.steps // (CHAIN_WARPS * steps))
+    tiles = columns * rows
+    computed = SIZES[COMPUTED_IN.get(geometry.u.dtype, geometry.u.dtype)]
+    coefficients = lines.channels if lines.coefficient_vectors and not lines.time_contiguous else 1
+    return Launch(
+        "chain",
+        (*frame.macros, ("WARPS", str(CHAIN_WARPS))),
+        (tiles, 1, 1),
+        (32 * CHAIN_WARPS, 1, 1),
+        0,
+        (
+            *frame.pointers,
+            Argument("counters", "unsigned int*", "counters"),
+            Argument("aggregates", "char*", "aggregates"),
+            Argument("states", "char*", "states"),
+            wide("steps", geometry.steps),
+            wide("columns", columns),
+            *extents(geometry, lines),
+            *frame.strides,
+        ),
+        (
+            Scratch("counters", 4 * (1 + tiles), True),
+            Scratch("aggregates", tiles * 32 * (lines.channels + coefficients) * computed, False),
+            Scratch("states", tiles * 32 * lines.channels * computed, False),
+        ),
+        (why, lines.reason, f"{rows} tiles of {CHAIN_WARPS * steps} steps in time, {columns} of 32 lines each"),
+    )

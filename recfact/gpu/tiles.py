@@ -1,0 +1,133 @@
+"""The plan of `b2p`, and the choice between it and the kernels in plain arithmetic."""
+
+from __future__ import annotations
+
+from recfact.gpu import lines as plain
+from recfact.gpu.geometry import Geometry
+from recfact.gpu.parts import (
+    ALONE,
+    C_TYPES,
+    FULL,
+    LEAST_CAPABILITY,
+    NEIGHBOUR,
+    STAGES,
+    TILE,
+    WARPS_NEEDED,
+    WARPS_WANTED,
+    Argument,
+    Blocks,
+    Device,
+    Launch,
+    Split,
+    initial_state,
+    resident,
+    split_time,
+    strides,
+    wide,
+)
+
+WARPS = 4  # of a thread block of b2p
+MOST_STEPS = 1 << 34  # tiles are counted in 32 bits
+GROUP = 8  # numbers of an access
+
+
+def obstacle(geometry: Geometry, blocks: Blocks, device: Device) -> str | None:
+    """Return why tensor cores can't do a solve, or None if they can."""
+    a, u, x = geometry.a, geometry.u, geometry.x
+    least = LEAST_CAPABILITY.get(u.dtype)
+    if least is None:
+        return f"{u.dtype} isn't a half-precision type"
+    if device.capability < least:
+        return f"{u.dtype} on tensor cores needs compute capability {least[0]}.{least[1]}"
+    if not geometry.shared or geometry.channels < GROUP:
+        return "fewer than 8 channels share their coefficients"
+    if blocks.terms is not None and blocks.length % TILE:
+        return f"blocks of {blocks.length} steps aren't whole tiles of {TILE}"
+    if geometry.steps > MOST_STEPS:
+        return "there are too many steps"
+    along = geometry.time_contiguous
+    if not along and not geometry.channels_contiguous:
+        return "neither channels nor steps are contiguous"
+    if (geometry.steps if along else geometry.channels) % GROUP:
+        return "rows aren't whole groups of 8 numbers"
+    if any(view.alignment(step=not along, channel=along) % 16 for view in (u, x)) or a.dtype not in C_TYPES:
+        return "rows aren't aligned to 16 bytes"
+    return None
+
+
+def choose(geometry: Geometry, blocks: Blocks, reverse: bool, device: Device, split_factor: bool) -> Launch:
+    """Plan a window of at most two blocks, or the exact recurrence, with the kernel that fits it."""
+    lines = plain.lines_of(geometry, reverse, blocks.length)
+    split = plain.sweep_split(geometry, lines, blocks, device)
+    warps = plain.warps_of(geometry, lines) * split.segments
+    has = f"{resident(warps, device):.1f} warps on a multiprocessor"
+    enough = (WARPS_NEEDED if blocks.terms is None else WARPS_WANTED) * device.multiprocessors
+    if warps >= enough:
+        return plain.sweep(geometry, lines, blocks, split, reverse, f"sweep: {has} are enough, and it issues least")
+    reason = obstacle(geometry, blocks, device)
+    if reason is None:
+        columns = -(-geometry.channels // TILE)
+        units = geometry.batch * geometry.heads * columns
+        if blocks.terms is None:
+            tile_split = Split(1, 1, "one segment: the exact recurrence passes its state from tile to tile")
+        else:
+            tile_split = split_time(units, -(-geometry.steps // blocks.length), blocks.terms, device)
+        tile_warps = units * tile_split.segments
+        if blocks.terms is not None or tile_warps >= enough:
+            why = f"b2p: sweep would have {has}, and b2p has {resident(tile_warps, device):.1f}"
+            return b2p(geometry, blocks, tile_split, reverse, split_factor, why)
+        reason = f"b2p would have {resident(tile_warps, device):.1f}"
+    if blocks.terms is None and geometry.steps > plain.CHAIN_WARPS * TILE:
+        return plain.chain(geometry, lines, reverse, f"chain: sweep would have {has} ({reason})")
+    return plain.sweep(geometry, lines, blocks, split, reverse, f"sweep: {has}, and not b2p, because {reason}")
+
+
+def b2p(geometry: Geometry, blocks: Blocks, split: Split, reverse: bool, split_factor: bool, why: str) -> Launch:
+    """Plan the block two-pass algorithm on tensor cores."""
+    tiles = -(-geometry.steps // TILE)
+    endless = blocks.terms is None
+    block = tiles if endless else blocks.length // TILE
+    first = (tiles % block or block) if reverse else block
+    window = FULL if endless else (NEIGHBOUR if blocks.terms else ALONE)
+    warps = geometry.batch * geometry.heads * -(-geometry.channels // TILE) * split.segments
+    a, u, x = geometry.a, geometry.u, geometry.x
+    macros = {
+        "INPUT": C_TYPES[u.dtype],
+        "COEFFICIENT": C_TYPES[a.dtype],
+        "OUTPUT": C_TYPES[x.dtype],
+        "TIME_CONTIGUOUS": int(geometry.time_contiguous),
+        "REVERSE": int(reverse),
+        "SPLIT": int(split_factor),
+        "STAGES": STAGES,
+        "WARPS": WARPS,
+        "WINDOW": window,
+        "SINGLE": int(block == 1),
+        "INITIAL": int(geometry.x0 is not None),
+    }
+    return Launch(
+        "b2p",
+        tuple((name, str(value)) for name, value in macros.items()),
+        (-(-warps // WARPS), 1, 1),
+        (32 * WARPS, 1, 1),
+        0,
+        (
+            Argument("a", "const char*", "a"),
+            Argument("u", "const char*", "u"),
+            Argument("x", "char*", "x"),
+            initial_state(geometry),
+            wide("steps", geometry.steps),
+            Argument("first", "int", first),
+            Argument("block", "int", block),
+            Argument("blocks", "int", split.blocks),
+            wide("segments", split.segments),
+            wide("batch", geometry.batch),
+            wide("heads", geometry.heads),
+            wide("channels", geometry.channels),
+            *(argument for argument in strides("a", a, a.step) if argument.name != "a_channel"),
+            *strides("u", u, u.step),
+            *strides("x", x, x.step),
+            *strides("x0", geometry.x0, None),
+        ),
+        (),
+        (why, "L_t in two terms" if split_factor else "L_t in one term, as in the paper", split.reason),
+    )
