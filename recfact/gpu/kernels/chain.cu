@@ -26,11 +26,6 @@ constexpr unsigned int EVERYONE = 0xffffffffu;
 constexpr unsigned int AGGREGATE = 1, STATE = 2;  // what a flag says is published
 constexpr int NUMBERS = CHANNELS + COEFFICIENTS;  // of an aggregate: v of each channel, then G of each coefficient
 
-__device__ __forceinline__ bool finite(float x) { return x - x == 0; }
-__device__ __forceinline__ bool finite(double x) { return x - x == 0; }
-__device__ __forceinline__ bool finite(float2 x) { return finite(x.x) && finite(x.y); }
-__device__ __forceinline__ bool finite(double2 x) { return finite(x.x) && finite(x.y); }
-
 struct Aggregate {
     Number numbers[NUMBERS];
 
@@ -46,7 +41,7 @@ struct Aggregate {
     __device__ __forceinline__ bool is_finite() const {
         bool all = true;
 #pragma unroll
-        for (int k = 0; k < NUMBERS; ++k) all = all && finite(numbers[k]);
+        for (int k = 0; k < NUMBERS; ++k) all = all && finite_number(numbers[k]);
         return all;
     }
 };
@@ -61,7 +56,7 @@ struct States {
     __device__ __forceinline__ bool are_finite() const {
         bool all = true;
 #pragma unroll
-        for (int c = 0; c < CHANNELS; ++c) all = all && finite(numbers[c]);
+        for (int c = 0; c < CHANNELS; ++c) all = all && finite_number(numbers[c]);
         return all;
     }
 };

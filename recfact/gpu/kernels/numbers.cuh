@@ -81,6 +81,12 @@ __device__ __forceinline__ double2 multiply(double2 a, double2 x) {
     return make_double2(fma(a.x, x.x, -a.y * x.y), fma(a.x, x.y, a.y * x.x));
 }
 
+// Neither infinite nor NaN.
+__device__ __forceinline__ bool finite_number(float x) { return x - x == 0; }
+__device__ __forceinline__ bool finite_number(double x) { return x - x == 0; }
+__device__ __forceinline__ bool finite_number(float2 x) { return finite_number(x.x) && finite_number(x.y); }
+__device__ __forceinline__ bool finite_number(double2 x) { return finite_number(x.x) && finite_number(x.y); }
+
 // N numbers that stand next to each other in memory, in registers as they are stored.
 template <class T, int N>
 struct Vector {

@@ -25,11 +25,6 @@ using Number = Accumulator<INPUT>::type;
 
 constexpr int COEFFICIENTS = COEFFICIENT_VECTORS ? CHANNELS : 1;
 
-__device__ __forceinline__ bool finite(float x) { return x - x == 0; }
-__device__ __forceinline__ bool finite(double x) { return x - x == 0; }
-__device__ __forceinline__ bool finite(float2 x) { return finite(x.x) && finite(x.y); }
-__device__ __forceinline__ bool finite(double2 x) { return finite(x.x) && finite(x.y); }
-
 // The numbers that a block leaves: one for each channel, then one for each coefficient.
 struct Slots {
     Number* numbers;
@@ -156,7 +151,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) sliding(
                     local[c] = multiply_add(fresh ? zero : coefficient, local[c], inputs[c]);
                 }
                 Number result = state[c];
-                if (!finite(result) && i >= begin) {
+                if (!finite_number(result) && i >= begin) {
                     // By the definition: from the first step of the window on.
                     long long j = start_of(index - terms);
                     result = j == 0 ? first_input(c) : inputs_at(j)[c];
