@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +15,7 @@ from recfact.errors import ShapeError
 from recfact.precision import studied
 from recfact.precision.arithmetic import Arithmetic
 from recfact.precision.catalogue import format as format_of
+from recfact.precision.formats import FloatFormat
 from recfact.precision.reals import as_reals
 from recfact.precision.studied import ALGORITHMS, Operations, operands
 from recfact.windows import Full, Jagged, Uniform, Window, check_window
@@ -32,6 +36,7 @@ def rounded_solve(
     x0: Any = None,
     rounding: str = "nearest-even",
     underflow: str = "gradual",
+    seed: Any = None,
 ) -> Array:
     """Solve the recurrence by a named algorithm with every operation rounded to a number format.
 
@@ -54,6 +59,8 @@ def rounded_solve(
         State before the first step, folded into the first input.
     rounding, underflow : str
         How to round, as in ``FloatFormat.round``.
+    seed : int or numpy.random.Generator, optional
+        Seed of "stochastic".
 
     Returns
     -------
@@ -75,24 +82,100 @@ def rounded_solve(
     [1.0, 1.75, 2.5, 2.5]
     """
     storage = format_of(format)
-    arithmetic = Arithmetic(storage if accumulate is None else accumulate, rounding, underflow=underflow)
-    coefficients, inputs, state = operands_of(a, u, x0, arithmetic.dtype)
-    native = NATIVE.get((arithmetic.format.fraction_bits, arithmetic.format.emin, arithmetic.format.emax))
-    plain = (rounding, underflow, arithmetic.overflow, boolean(fma, "fma")) == (
-        "nearest-even",
-        "gradual",
-        "infinity",
-        False,
-    )
-    x: Array
-    if native is not None and plain:
-        start = None if state is None else state.astype(native)
-        with np.errstate(all="ignore"):
-            x = run(algorithm, coefficients.astype(native), inputs.astype(native), start, window=window)
-        x = x.astype(np.float64)
-    else:
-        x = run_in(arithmetic, algorithm, coefficients, inputs, state, window=window, fused=fma)
+    inner = storage if accumulate is None else format_of(accumulate)
+    choice(algorithm, "algorithm", ALGORITHMS)
+    check_window(window)
+    boolean(fma, "fma")
+    native = NATIVE.get((inner.fraction_bits, inner.emin, inner.emax))
+    if native is None or fma or (rounding, underflow, inner.overflow) != ("nearest-even", "gradual", "infinity"):
+        make = partial(Arithmetic, rounding=rounding, underflow=underflow, seed=seed)
+        return _solve(make, storage, inner, a, u, x0, algorithm, window, fma)
+    coefficients, inputs, state = operands_of(a, u, x0, native)
+    with np.errstate(all="ignore"):
+        x = run(algorithm, coefficients, inputs, state, window=window).astype(np.float64)
     return x if accumulate is None else Arithmetic(storage, rounding, underflow=underflow).round(x)
+
+
+def overflows(
+    a: Any,
+    u: Any,
+    format: Any,
+    algorithm: str = "sequential",
+    *,
+    window: Window = Full(),
+    accumulate: Any = None,
+    fma: bool = False,
+    x0: Any = None,
+    rounding: str = "nearest-even",
+    underflow: str = "gradual",
+    seed: Any = None,
+) -> Array:
+    """Return which states of `rounded_solve` depend on an operation that overflows.
+
+    The algorithm runs with the exponents of one more bit, and what passes the largest number of the format becomes NaN,
+    which stays with all that depends on it but products with 0. So an overflow shows that saturates, or that a directed
+    rounding hides; infinities, whose products with 0 are NaN, show by themselves.
+
+    Parameters
+    ----------
+    a, u, format, algorithm, window, accumulate, fma, x0, rounding, underflow, seed
+        As for `rounded_solve`.
+
+    Returns
+    -------
+    ndarray of bool, shape (n, ...)
+
+    Examples
+    --------
+    >>> rounded_solve([1, 1, 0], [4, 4, 1], "float4_e2m1fn"), overflows([1, 1, 0], [4, 4, 1], "float4_e2m1fn")
+    (array([4., 6., 1.]), array([False,  True, False]))
+    """
+    storage = format_of(format)
+    inner = storage if accumulate is None else format_of(accumulate)
+    make = partial(_Marking, rounding=rounding, underflow=underflow, seed=seed)
+    x = _solve(make, storage, inner, a, u, x0, algorithm, window, fma)
+    return np.asarray(x.astype(np.float64) != x.astype(np.float64))
+
+
+class _Marking(Arithmetic):
+    """Arithmetic whose overflows are NaN, except that 0 times one is 0, as it is with what saturates."""
+
+    def __init__(self, format: FloatFormat, rounding: str, underflow: str, seed: Any) -> None:
+        wider = replace(format, name="wider", exponent_bits=format.exponent_bits + 1, nan_codes=0, infinities=True)
+        super().__init__(wider, rounding, underflow=underflow, seed=seed)
+        self.largest = format.max
+
+    def round(self, x: Array) -> Array:
+        """Return numbers rounded to the format, NaN beyond it."""
+        rounded = super().round(x)
+        with np.errstate(invalid="ignore"):
+            return np.where(np.abs(rounded) > self.largest, np.nan, rounded)
+
+    def multiply(self, x: Array, y: Array) -> Array:
+        """Return x y."""
+        return np.where((x == 0) | (y == 0), 0, super().multiply(x, y))
+
+    def fma(self, x: Array, y: Array, z: Array) -> Array:
+        """Return x y + z."""
+        return np.where((x == 0) | (y == 0), self.round(z), super().fma(x, y, z))
+
+
+def _solve(
+    make: Callable[[FloatFormat], Arithmetic],
+    storage: FloatFormat,
+    inner: FloatFormat,
+    a: Any,
+    u: Any,
+    x0: Any,
+    algorithm: str,
+    window: Window,
+    fused: bool,
+) -> Array:
+    """Run an algorithm in the arithmetic that `make` makes of a format."""
+    arithmetic = make(inner)
+    coefficients, inputs, state = operands_of(a, u, x0, arithmetic.dtype)
+    x = run_in(arithmetic, algorithm, coefficients, inputs, state, window=window, fused=fused)
+    return x if inner is storage else make(storage).round(x)
 
 
 def operands_of(a: Any, u: Any, x0: Any, dtype: Any) -> tuple[Array, Array, Array | None]:
@@ -122,8 +205,6 @@ def run_in(
 
 def run(algorithm: str, a: Array, u: Array, x0: Array | None, *, window: Window) -> Array:
     """Run an algorithm; the rows of a window, which don't depend on each other in the sequential one, together."""
-    choice(algorithm, "algorithm", ALGORITHMS)
-    check_window(window)
     if algorithm != "sequential" or isinstance(window, Full) or len(u) == 0:
         return studied.run(algorithm, a, u, x0, window=window)
     if x0 is not None:

@@ -16,6 +16,7 @@ from recfact.precision.measured import Measured, measure, truncation_error
 from recfact.precision.rounded_algorithms import rounded_solve
 from recfact.precision.sweep_case import Case, Variant
 from recfact.precision.verification import out_of_range, sum_of_bounds, truncation_bounds
+from recfact.precision.verification_result import quotients
 from recfact.recurrence import first_kept
 from recfact.windows import Full, Window
 
@@ -95,8 +96,8 @@ def run_batch(batch: Batch) -> list[Tally]:
             windows[variant.window] = _Exact.of(a, u, variant.window)
         kept = windows[variant.window]
         options = {"algorithm": variant.algorithm, **variant.options()}
-        x = rounded_solve(a, u, batch.format, **options)
-        lost = out_of_range(x, a, u, batch.format, **options)
+        x = rounded_solve(a, u, batch.format, seed=batch.seed, **options)
+        lost = out_of_range(x, a, u, batch.format, seed=batch.seed, **options)
         bound = np.where(lost, np.inf, forward_bound(a, u, batch.format, **options))
         x = np.where(lost, 0.0, x)
         near, far = distance(x, kept.centers, kept.radii), distance(x, full.centers, full.radii)
@@ -155,8 +156,7 @@ def _compare(upper: Array, bound: Array, again: Callable[[int], Measured]) -> _C
         measured = again(int(channel))
         upper[:, channel] = measured.upper
         broken[channel] = not measured.within(bound[:, channel]).all()
-    with np.errstate(all="ignore"):
-        ratios = np.where(silent | (upper == 0), 0.0, np.nextafter(upper / bound, np.inf))
+    ratios = np.where(silent, 0.0, quotients(upper, bound))
     return _Compared(ratios.max(axis=0, initial=0.0), broken)
 
 

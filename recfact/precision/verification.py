@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +13,9 @@ from recfact.precision.catalogue import format as format_of
 from recfact.precision.error_bounds import forward_bound
 from recfact.precision.formats import FloatFormat
 from recfact.precision.measured import Measured, UndecidedError, measure, truncation_error
+from recfact.precision.posterior_bounds import posterior_truncation_bound
 from recfact.precision.reals import as_reals
-from recfact.precision.rounded_algorithms import rounded_solve
+from recfact.precision.rounded_algorithms import overflows, rounded_solve
 from recfact.precision.truncation_bounds import pointwise_truncation_bound
 from recfact.precision.verification_result import CheckedError, Verification
 from recfact.windows import Full, Window, check_window
@@ -36,6 +36,7 @@ def verify(
     fma: bool = False,
     rounding: str = "nearest-even",
     underflow: str = "gradual",
+    seed: int = 0,
     progress: Callable[[float], object] | None = None,
 ) -> Verification:
     """Run a recurrence in a number format, measure its errors exactly, and compare them with their proved bounds.
@@ -55,6 +56,8 @@ def verify(
         State before the first step.
     accumulate, fma, rounding, underflow
         The arithmetic, as in `rounded_solve`.
+    seed : int, default 0
+        Seed of the rounding "stochastic".
     progress : callable, optional
         Is called with the share of the work that is done, from 0 to 1.
 
@@ -75,9 +78,10 @@ def verify(
     Notes
     -----
     Three errors of each state: truncation, the exact states less those of the window; rounding, the computed states
-    less the exact ones of the window; and in total. Their bounds are `pointwise_truncation_bound` for the largest
-    coefficient and input, `forward_bound`, and the sum of the two. Measured errors are enclosed by fixed-point integers
-    with tracked radii, with as many bits as the comparison takes (`recfact.precision.exact`), piece by piece.
+    less the exact ones of the window; and in total. The bound of truncation is the smaller of
+    `pointwise_truncation_bound`, for the largest coefficient and input, and `posterior_truncation_bound`, from the
+    computed states; that of rounding is `forward_bound`; and that of both is their sum. Measured errors are enclosed by
+    fixed-point integers with tracked radii, with as many bits as the comparison takes (`recfact.precision.exact`).
 
     Examples
     --------
@@ -100,15 +104,18 @@ def verify(
 
     options = {"accumulate": accumulate, "fma": fma, "rounding": rounding, "underflow": underflow}
     share = _Share(progress, work=4 * int(np.prod(shape)))
-    x = rounded_solve(coefficients, inputs, fmt, algorithm, window=window, x0=state, **options)
-    lost = out_of_range(x, coefficients, inputs, fmt, algorithm, window=window, x0=state, **options)
+    x = rounded_solve(coefficients, inputs, fmt, algorithm, window=window, x0=state, seed=seed, **options)
+    lost = out_of_range(x, coefficients, inputs, fmt, algorithm, window=window, x0=state, seed=seed, **options)
     bound = np.where(lost, 0.0, forward_bound(coefficients, inputs, fmt, algorithm, window=window, x0=state, **options))
     share.add(x.size)
 
     cut = np.zeros(shape)
     for channel in np.ndindex(shape[1:]):
         at = (slice(None), *channel)
-        cut[at] = truncation_bounds(coefficients[at], inputs[at], window, None if state is None else state[channel])
+        own, start = coefficients[at], None if state is None else state[channel]
+        cut[at] = truncation_bounds(own, inputs[at], window, start)
+        if not isinstance(window, Full) and not lost[at].any() and np.isfinite(bound[at]).all():
+            cut[at] = np.minimum(cut[at], posterior_truncation_bound(own, x[at], window, rounding=bound[at]))
     truncation, rounded, total = _Errors(cut), _Errors(bound, lost), _Errors(sum_of_bounds(cut, bound), lost)
     finite = np.where(lost, 0, x)
     for channel in np.ndindex(shape[1:]):
@@ -187,34 +194,15 @@ def sum_of_bounds(truncation: Array, rounding: Array) -> Array:
 
 
 def out_of_range(x: Array, a: Array, u: Array, fmt: FloatFormat, algorithm: str, **options: Any) -> Array:
-    """Return where computed states aren't finite, or are what they are because a number was cut to the largest one.
+    """Return where computed states aren't finite, or come from an overflow that doesn't show.
 
-    A format that saturates hides its overflows. There the same operations run once more with a wider exponent: states
-    that agree were not touched by any, and the bounds of rounding, which suppose no overflow, speak of them.
+    Infinities and NaN show by themselves. Where the format saturates, or a rounding is directed, `overflows` finds out.
     """
     lost = ~np.isfinite(x.astype(np.float64))
-    directed = options.get("rounding", "nearest-even") in ("toward-zero", "up", "down")
-    if fmt.overflow == "saturate" or directed:
-        wide = widened(fmt)
-        if wide is not None:
-            lost |= x != rounded_solve(a, u, wide, algorithm, **options)
-        else:
-            lost |= np.abs(x) >= fmt.max
-    return lost
-
-
-def widened(fmt: FloatFormat) -> FloatFormat | None:
-    """Return the format with as many larger numbers as float64 holds; None if it has them already."""
-    exponent_bits = (1023 + fmt.bias).bit_length() - 1
-    if exponent_bits <= fmt.exponent_bits:
-        return None
-    return replace(
-        fmt,
-        name=f"{fmt.name} with {exponent_bits} exponent bits",
-        exponent_bits=exponent_bits,
-        nan_codes=0,
-        infinities=True,
-    )
+    inner = format_of(options["accumulate"] or fmt)
+    if "saturate" in (fmt.overflow, inner.overflow) or options["rounding"] in ("toward-zero", "up", "down"):
+        lost |= overflows(a, u, fmt, algorithm, **options)
+    return np.asarray(lost)
 
 
 def _default_format(a: Any, u: Any) -> FloatFormat:

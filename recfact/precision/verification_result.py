@@ -68,11 +68,17 @@ class CheckedError:
     @staticmethod
     def of(upper: Array, bound: Array, holds: bool | None) -> CheckedError:
         """Summarize errors, rounded up, and their bounds, both of shape (n, ...)."""
-        with np.errstate(all="ignore"):
-            quotient = np.nextafter(upper / bound, np.inf)
-        # An infinite bound is no bound that an error comes near to, and 0 / 0 is an error of 0.
-        ratio = np.where((upper == 0) | (np.isinf(bound) & np.isfinite(upper)), 0.0, quotient)
-        return CheckedError(*_largest(upper), float(np.max(bound, initial=0.0)), *_largest(ratio), holds)
+        return CheckedError(
+            *_largest(upper), float(np.max(bound, initial=0.0)), *_largest(quotients(upper, bound)), holds
+        )
+
+
+def quotients(errors: Array, bounds: Array) -> Array:
+    """Return errors over their bounds, rounded up, and 0 for no error and for an error with an infinite bound."""
+    with np.errstate(all="ignore"):
+        ratio = np.nextafter(errors / bounds, np.inf)
+    ratio = np.where(errors <= bounds, np.minimum(ratio, 1.0), ratio)
+    return np.where((errors == 0) | (np.isinf(bounds) & np.isfinite(errors)), 0.0, ratio)
 
 
 def _largest(values: Array) -> tuple[float, tuple[int, ...] | None]:

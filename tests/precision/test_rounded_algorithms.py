@@ -1,5 +1,6 @@
 """Algorithms with every operation rounded, against the same operations on exact fractions."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import ml_dtypes
@@ -10,7 +11,9 @@ from recfact.algorithms import BLOCK
 from recfact.errors import DTypeError, OptionError, ShapeError
 from recfact.precision.case_families import draw
 from recfact.precision.catalogue import FORMATS
-from recfact.precision.rounded_algorithms import kept_lags, rounded_solve
+from recfact.precision.formats import FloatFormat
+from recfact.precision.rounded_algorithms import kept_lags, overflows, rounded_solve
+from recfact.precision.studied import ALGORITHMS
 from recfact.recurrence import first_kept
 from recfact.windows import Full, Jagged, Uniform
 
@@ -131,6 +134,39 @@ def test_flushed_underflow():
     a, u = [1.0, 2.0**-10, 2.0**-10], [1.0, 0.0, 0.0]
     assert rounded_solve(a, u, "float16").tolist() == [1, 2.0**-10, 2.0**-20]
     assert rounded_solve(a, u, "float16", underflow="flush-after").tolist() == [1, 2.0**-10, 0]
+
+
+@pytest.mark.parametrize("fma", [False, True])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_what_no_overflow_reaches_is_the_same_with_more_exponents(algorithm, fma):
+    fmt = FloatFormat.from_bits(4, 3, nan="none")
+    wide = replace(fmt, exponent_bits=9)
+    a, u = draw("codes", fmt, 9, 300, seed=4)
+    window = Jagged(4) if algorithm == "b2p" else Full()
+    lost = overflows(a, u, fmt, algorithm, window=window, fma=fma)
+    x, y = (rounded_solve(a, u, kind, algorithm, window=window, fma=fma) for kind in (fmt, wide))
+    assert np.abs(y).max() < 2.0**100
+    np.testing.assert_array_equal(x[~lost], y[~lost])
+    assert np.mean(x[lost] != y[lost]) > 0.5
+
+
+def test_an_overflow_that_is_multiplied_by_0_is_gone():
+    a, u = [1, 1, 0, 1], [4, 4, 1, 1]
+    for fma in (False, True):
+        assert overflows(a, u, "float4_e2m1fn", fma=fma).tolist() == [False, True, False, False]
+
+
+def test_directed_roundings_hide_overflows():
+    a, u = np.ones(3), np.full(3, 30000.0)
+    assert rounded_solve(a, u, "float16", rounding="down").tolist() == [30000, 60000, 65504]
+    assert overflows(a, u, "float16", rounding="down").tolist() == [False, False, True]
+
+
+def test_stochastic_rounding_is_seeded():
+    a, u = np.full(40, 0.9), np.ones(40)
+    first, again, other = (rounded_solve(a, u, "bfloat16", rounding="stochastic", seed=s) for s in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert np.any(first != other)
 
 
 def test_kept_lags_are_those_of_the_definition():

@@ -58,7 +58,7 @@ def test_equality_at_the_witness():
     v = verify(np.full(16, 0.5), np.ones(16), window=Jagged(4), format="float32", algorithm="hierarchical")
     assert v.truncation.largest == v.truncation.bound == 255 / 4096
     assert v.truncation.at == (12,)
-    assert 1 <= v.truncation.ratio <= 1 + 2.0**-51
+    assert v.truncation.ratio == 1
     assert v.truncation.holds is True
 
 
@@ -126,6 +126,14 @@ def test_overflow_that_saturates_is_said():
     v = verify(np.full(6, 2.0), np.full(6, 30000.0), format="float16", rounding="toward-zero")
     assert v.x.max() == 65504
     assert v.nonfinite == 5
+
+
+def test_stochastic_rounding_is_within_its_bound(rng):
+    a, u = rng.uniform(0, 1, 200), rng.standard_normal(200)
+    for seed in range(5):
+        v = verify(a, u, format="bfloat16", rounding="stochastic", seed=seed)
+        assert v.holds is True
+    assert "rounding=stochastic" in str(v)
 
 
 def test_a_saturated_state_that_no_later_one_sees():
