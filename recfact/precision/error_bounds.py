@@ -17,6 +17,7 @@ import numpy as np
 from recfact.arrays import Array
 from recfact.precision.catalogue import format as format_of
 from recfact.precision.formats import FloatFormat
+from recfact.precision.outward import round_up
 from recfact.precision.rounded_algorithms import operands_of, run_in
 from recfact.windows import Full, Window
 
@@ -47,8 +48,8 @@ def forward_bound(
     Returns
     -------
     ndarray of float64, shape (n, ...)
-        Bounds of |x^_i - x~_i|, the distance of the computed from the exact states of the window, rounded up, if no
-        operation overflows. Infinite where a bound of a size passes the range of float64.
+        Bounds of the distance of the computed states from the exact ones of the window, rounded up, if no operation
+        overflows. Infinite where a bound of a size passes the range of float64.
 
     Examples
     --------
@@ -57,9 +58,10 @@ def forward_bound(
     """
     storage = format_of(format)
     inner = storage if accumulate is None else format_of(accumulate)
-    coefficients, inputs, state = operands_of(a, u, x0, np.float64)
-    weights, sizes = (np.abs(values).astype(np.complex128) for values in (coefficients, inputs))
-    start = None if state is None else np.abs(state).astype(np.complex128)
+    dtype = np.dtype(np.float64 if storage.fits_float64 else object)
+    coefficients, inputs, state = operands_of(a, u, x0, dtype)
+    weights, sizes = _sizes(coefficients), _sizes(inputs)
+    start = None if state is None else _sizes(state)
     bounds = BoundArithmetic(inner, rounding, underflow, holds_inputs=_contains(inner, storage))
     with np.errstate(all="ignore"):
         x = run_in(bounds, algorithm, weights, sizes, start, window=window, fused=fma)
@@ -115,6 +117,14 @@ class BoundArithmetic:
         result = np.empty(size.shape, dtype=np.complex128)
         result.real, result.imag = size, (error + lost) * _SLACK
         return result
+
+
+def _sizes(values: Array) -> Array:
+    """Return the pairs of numbers without errors."""
+    sizes = np.abs(values)
+    if sizes.dtype == object:  # of numbers that float64 may not hold
+        sizes = np.array([round_up(value) for value in sizes.flat]).reshape(sizes.shape)
+    return sizes.astype(np.complex128)
 
 
 def _contains(format: FloatFormat, other: FloatFormat) -> bool:

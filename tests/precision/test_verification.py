@@ -198,6 +198,17 @@ def test_exact_scalars_come_in():
     assert v.holds is True
 
 
+def test_formats_wider_than_float64():
+    v = verify([Fraction(1, 3)] * 9, [Fraction(1)] * 9, window=Jagged(2), format="binary128", algorithm="b2p")
+    assert v.x.dtype == object
+    assert 0 < v.rounding.largest < 2.0**-110
+    assert v.holds is True
+    tiny = Fraction(2) ** -9000
+    v = verify([tiny] * 3, [tiny] * 3, format="binary128")
+    assert v.holds is True
+    assert 0 < v.total.bound < 1e-320
+
+
 def test_formats_of_ones_own():
     fmt = FloatFormat.from_bits(exponent=6, fraction=5)
     v = verify(np.full(20, 0.9), np.ones(20), format=fmt)
