@@ -7,11 +7,16 @@ if TYPE_CHECKING:
     from recfact.precision import exact
     from recfact.precision.actual_horizons import ActualHorizon, actual_horizon
     from recfact.precision.catalogue import FORMATS, format, p3109
+    from recfact.precision.coefficient_families import COEFFICIENT_FAMILIES
+    from recfact.precision.compare_constructions import materialization_table
+    from recfact.precision.construction_errors import MaterializationErrors, materialization_errors
+    from recfact.precision.construction_table import MaterializationTable
     from recfact.precision.effective_horizons import EffectiveHorizon, effective_horizon
     from recfact.precision.error_bounds import forward_bound
     from recfact.precision.formats import FloatFormat
     from recfact.precision.horizon_tables import actual_horizon_table, horizon_table
     from recfact.precision.horizons import horizon
+    from recfact.precision.materialization import materialization_bound, rounded_materialize
     from recfact.precision.posterior_bounds import posterior_truncation_bound, posterior_truncation_norm
     from recfact.precision.rounded_algorithms import rounded_solve
     from recfact.precision.saturation import saturated, saturation_threshold
@@ -24,10 +29,13 @@ if TYPE_CHECKING:
     from recfact.precision.window_errors import truncation_norm, truncation_witness
 
 __all__ = [
+    "COEFFICIENT_FAMILIES",
     "FORMATS",
     "ActualHorizon",
     "EffectiveHorizon",
     "FloatFormat",
+    "MaterializationErrors",
+    "MaterializationTable",
     "SweepTable",
     "Verification",
     "WindowChoice",
@@ -40,10 +48,14 @@ __all__ = [
     "forward_bound",
     "horizon",
     "horizon_table",
+    "materialization_bound",
+    "materialization_errors",
+    "materialization_table",
     "p3109",
     "pointwise_truncation_bound",
     "posterior_truncation_bound",
     "posterior_truncation_norm",
+    "rounded_materialize",
     "rounded_solve",
     "saturated",
     "saturation_threshold",
@@ -56,10 +68,13 @@ __all__ = [
 
 # Each public name and the module that it is loaded from on first use.
 _MODULES = {
+    "COEFFICIENT_FAMILIES": "coefficient_families",
     "FORMATS": "catalogue",
     "ActualHorizon": "actual_horizons",
     "EffectiveHorizon": "effective_horizons",
     "FloatFormat": "formats",
+    "MaterializationErrors": "construction_errors",
+    "MaterializationTable": "construction_table",
     "SweepTable": "sweep_table",
     "Verification": "verification_result",
     "WindowChoice": "window_choice",
@@ -71,10 +86,14 @@ _MODULES = {
     "forward_bound": "error_bounds",
     "horizon": "horizons",
     "horizon_table": "horizon_tables",
+    "materialization_bound": "materialization",
+    "materialization_errors": "construction_errors",
+    "materialization_table": "compare_constructions",
     "p3109": "catalogue",
     "pointwise_truncation_bound": "truncation_bounds",
     "posterior_truncation_bound": "posterior_bounds",
     "posterior_truncation_norm": "posterior_bounds",
+    "rounded_materialize": "materialization",
     "rounded_solve": "rounded_algorithms",
     "saturated": "saturation",
     "saturation_threshold": "saturation",

@@ -1,0 +1,204 @@
+"""A table of the constructions of the blocks of L, case by case, and which one to use in each."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+GAIN = 0.9
+"""A construction is recommended over cumprod if its mean error is at most this share of cumprod's."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConstructionRow:
+    """One construction in one case: a row of `MaterializationTable`.
+
+    Parameters
+    ----------
+    coefficients : str
+        The family of coefficients.
+    block : int
+        Block length.
+    format, accumulate : str
+        Format of coefficients and result, and of the operations.
+    method : str
+        The construction.
+    blocks : int
+        Number of blocks.
+    entries, measured : int
+        Strictly lower entries, and those whose relative error is measured.
+    nan, inf, lost, invented : float
+        Failures as shares of the strictly lower entries; `MaterializationErrors` defines them.
+    zero, underflow, overflow : float
+        True zeros, and true values out of the range of normal numbers, as shares of the strictly lower entries.
+    mean, p5, p25, median, p75, p95, largest : float
+        Mean and quantiles of the relative errors; NaN without any. Times 100 they are the percentage errors.
+    ratio : float
+        Largest error in terms of its proved bound.
+    """
+
+    coefficients: str
+    block: int
+    format: str
+    accumulate: str
+    method: str
+    blocks: int
+    entries: int
+    measured: int
+    nan: float
+    inf: float
+    lost: float
+    invented: float
+    zero: float
+    underflow: float
+    overflow: float
+    mean: float
+    p5: float
+    p25: float
+    median: float
+    p75: float
+    p95: float
+    largest: float
+    ratio: float
+
+    @property
+    def failures(self) -> float:
+        """The share of strictly lower entries that failed."""
+        return self.nan + self.inf + self.lost + self.invented
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """The construction to use in one case, and why.
+
+    Parameters
+    ----------
+    coefficients, block, format, accumulate
+        The case, as in `ConstructionRow`.
+    method : str
+        The construction.
+    reason : str
+        What the numbers say.
+    """
+
+    coefficients: str
+    block: int
+    format: str
+    accumulate: str
+    method: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class MaterializationTable:
+    """Errors of the constructions case by case; prints as text with one case a line, iterates over its rows.
+
+    Parameters
+    ----------
+    rows : tuple of ConstructionRow
+        One for each construction in each case, the constructions of a case together.
+    """
+
+    rows: tuple[ConstructionRow, ...]
+
+    def __iter__(self) -> Iterator[ConstructionRow]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def cases(self) -> list[tuple[ConstructionRow, ...]]:
+        """Return the rows of each case together."""
+        grouped: dict[tuple[str, int, str, str], list[ConstructionRow]] = {}
+        for row in self.rows:
+            grouped.setdefault((row.coefficients, row.block, row.format, row.accumulate), []).append(row)
+        return [tuple(case) for case in grouped.values()]
+
+    def recommendations(self) -> list[Recommendation]:
+        """Return the construction to use in each case.
+
+        That with the fewest failures; among several, that with the smallest mean error, but "cumprod", which needs
+        neither logarithm nor division, unless another's mean error is at most 0.9 times its own.
+        """
+        return [_recommend(case) for case in self.cases()]
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return the rows as dictionaries, ready for a DataFrame."""
+        return [asdict(row) for row in self.rows]
+
+    def to_json(self) -> str:
+        """Return rows and recommendations as JSON; NaN, which JSON doesn't have, becomes null."""
+        rows = [
+            {
+                key: None if isinstance(value, float) and not math.isfinite(value) else value
+                for key, value in row.items()
+            }
+            for row in self.to_rows()
+        ]
+        return json.dumps({"rows": rows, "recommendations": [asdict(each) for each in self.recommendations()]})
+
+    def to_csv(self) -> str:
+        """Return the rows as CSV with a header."""
+        text = io.StringIO()
+        writer = csv.DictWriter(text, [each.name for each in fields(ConstructionRow)], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(self.to_rows())
+        return text.getvalue()
+
+    def to_markdown(self) -> str:
+        """Return the cases as a Markdown table, with what the text shows."""
+        head, *body = self._cells()
+        return "\n".join(f"| {' | '.join(cells)} |" for cells in [head, ["---"] * len(head), *body])
+
+    def __repr__(self) -> str:
+        if not self.rows:
+            return "no cases"
+        cells = self._cells()
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in cells]
+        return "\n".join(["relative error in %, median / largest, and failures in % of the entries", *lines])
+
+    def _cells(self) -> list[list[str]]:
+        methods = list(dict.fromkeys(row.method for row in self.rows))
+        table = [["coefficients", "block", "format", *methods, "use"]]
+        for case, best in zip(self.cases(), self.recommendations(), strict=True):
+            inside = "" if best.accumulate == best.format else f", {best.accumulate} inside"
+            by_method = {row.method: _cell(row) for row in case}
+            cells = [by_method.get(method, "") for method in methods]
+            table.append([best.coefficients, str(best.block), best.format + inside, *cells, best.method])
+        return table
+
+
+def _recommend(case: tuple[ConstructionRow, ...]) -> Recommendation:
+    fewest = min(row.failures for row in case)
+    sound = [row for row in case if row.failures == fewest]
+    best = min(sound, key=lambda row: (math.isnan(row.mean), row.mean))
+    default = next((row for row in sound if row.method == "cumprod"), None)
+    if default is not None and not best.mean <= GAIN * default.mean:
+        best = default
+    others = [row for row in sound if row is not best and not math.isnan(row.mean)]
+    reason = "no failure" if fewest == 0 else f"the fewest failures, {_percent(fewest)} %"
+    if others and not math.isnan(best.mean):
+        runner = min(others, key=lambda row: row.mean)
+        reason += f"; mean error {_percent(best.mean)} %, that of {runner.method} is {_percent(runner.mean)} %"
+    elif not others:
+        reason += ", alone in that"
+    return Recommendation(best.coefficients, best.block, best.format, best.accumulate, best.method, reason)
+
+
+def _cell(row: ConstructionRow) -> str:
+    """Return median and largest error and the failures, in percent."""
+    errors = f"{_percent(row.median)} / {_percent(row.largest)}" if row.measured else "-"
+    failures = [
+        f"{name} {_percent(share)}" for name, share in (("nan", row.nan), ("inf", row.inf), ("lost", row.lost)) if share
+    ]
+    return ", ".join([errors, *failures])
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f}" if share >= 0.1 else f"{100 * share:.2g}"
