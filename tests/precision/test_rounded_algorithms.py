@@ -122,6 +122,10 @@ def test_accumulation_in_a_wider_format(rng):
     x = rounded_solve(a, u, "bfloat16", accumulate="float32")
     np.testing.assert_array_equal(x, FORMATS["bfloat16"].round(inside))
     assert np.any(x != rounded_solve(a, u, "bfloat16"))
+    inside = rounded_solve(a, u, "tf32", fma=True)
+    x = rounded_solve(a, u, "bfloat16", accumulate="tf32", fma=True)
+    np.testing.assert_array_equal(x, FORMATS["bfloat16"].round(inside))
+    assert np.any(x != inside)
 
 
 def test_initial_state_is_folded():

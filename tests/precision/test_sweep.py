@@ -17,7 +17,7 @@ from recfact.precision.catalogue import FORMATS
 from recfact.precision.sweep import verify_many
 from recfact.windows import Full, Jagged, Uniform
 
-FEW = {"cases": 400, "lengths": (3, 8), "processes": 1}
+FEW = {"cases": 2000, "lengths": (8, 3), "processes": 1}
 
 
 @pytest.fixture(scope="module")
@@ -28,19 +28,20 @@ def table():
 def test_counts_every_combination_once(table):
     seen = [tuple(row[key] for key in ("format", "algorithm", "window", "fma", "family")) for row in table.rows]
     assert len(seen) == len(set(seen))
-    assert {row["family"] for row in table.rows} == set(FAMILIES)
+    assert list(dict.fromkeys(row["format"] for row in table.rows)) == ["binary16", "float8_e5m2"]
+    assert list(dict.fromkeys(row["family"] for row in table.rows)) == list(FAMILIES)
     assert {row["window"] for row in table.rows if row["algorithm"] == "hierarchical"} >= {
         "Full()",
         "Jagged(block=4, terms=1)",
     }
     assert len({row["cases"] for row in table.rows}) == 1
-    assert table.cases == sum(row["cases"] for row in table.rows) >= 400
+    assert table.cases == sum(row["cases"] for row in table.rows) >= 2000
 
 
 def test_no_bound_is_broken(table):
     assert table.failures == ()
     assert all(row["broken"] == 0 for row in table.rows)
-    assert all(0 <= row[name] <= 1 + 2.0**-40 for row in table.rows for name in ("truncation", "rounding", "total"))
+    assert all(0 <= row[name] <= 1 for row in table.rows for name in ("truncation", "rounding", "total"))
     assert max(row["rounding"] for row in table.rows) > 0.3
 
 

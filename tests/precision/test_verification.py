@@ -198,6 +198,22 @@ def test_exact_scalars_come_in():
     assert v.holds is True
 
 
+def test_truncation_of_an_initial_state():
+    v = verify(np.full(16, 0.5), np.zeros(16), window=Jagged(4), format="float16", algorithm="b2p", x0=1)
+    assert (v.truncation.largest, v.truncation.at, v.truncation.ratio) == (1 / 512, (8,), 1)
+    assert v.holds is True
+    # The first coefficient counts, because it multiplies the initial state.
+    v = verify([4.0, *[0.5] * 15], np.zeros(16), window=Uniform(4), format="float16", x0=2)
+    assert v.truncation.largest == 8 / 16
+    assert v.holds is True
+
+
+def test_overflow_with_a_window():
+    v = verify(np.full(12, 2.0), np.full(12, 30000.0), window=Jagged(2), format="float16")
+    assert v.nonfinite > 0
+    assert v.truncation.holds is True
+
+
 def test_formats_wider_than_float64():
     v = verify([Fraction(1, 3)] * 9, [Fraction(1)] * 9, window=Jagged(2), format="binary128", algorithm="b2p")
     assert v.x.dtype == object
