@@ -159,8 +159,8 @@ def choose_window(
     format : str, FloatFormat or dtype, optional
         A number format whose unit roundoff is wanted as `tol`.
     block : int, optional
-        A block length that is given, by a kernel for instance. The number of terms is chosen then; all block lengths
-        with one term or none are tried otherwise.
+        A block length that is given, by a kernel for instance. The number of terms is chosen then. Otherwise all block
+        lengths are tried, with one term or none, that reach back at most twice as far as the shortest uniform window.
 
     Returns
     -------

@@ -17,9 +17,6 @@ from recfact.precision.truncation_bounds import magnitude, truncation_bound
 from recfact.precision.window_errors import truncation_norm
 from recfact.windows import Jagged, Uniform
 
-LONGEST = 4096
-"""Block lengths up to this, and up to the lags of the uniform window, are tried."""
-
 MARGIN = 1e-6
 """Sums of logarithms this far above the limit's are still left to the proof."""
 
@@ -138,14 +135,17 @@ class DataSearch:
         return None
 
     def _jagged_windows(self, block: int | None, lags: int) -> Iterator[Jagged]:
-        """Yield the windows to try, the cheaper first."""
+        """Yield the windows to try, the cheaper first: none reaches back more than twice as far as is needed.
+
+        Some sequence always has a place where a long block may end; a window is chosen to be short.
+        """
         n = len(self.a)
         if block is not None:
             yield from (Jagged(block, terms) for terms in range(max(1, -(-n // block) - 1)))
             return
-        longest = max(lags, LONGEST)
         for terms in (0, 1):
-            yield from (Jagged(length, terms) for length in range(1, min(longest, (n - 1) // (terms + 1)) + 1))
+            longest = min(2 * lags, n - 1) // (terms + 1)
+            yield from (Jagged(length, terms) for length in range(1, longest + 1))
 
     def reason(self) -> str:
         """Return why there is none."""

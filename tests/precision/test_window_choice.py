@@ -19,7 +19,10 @@ def kinds(result):
 
 
 def best(a, tol, relative_to, block):
-    """Return the cheapest window of each kind by trying all that are shorter than the sequence."""
+    """Return the cheapest window of each kind by trying all that are shorter than the sequence.
+
+    Jagged windows whose block isn't given reach back at most twice as far as the shortest uniform window.
+    """
     n = len(a)
     uniform = [Uniform(lags) for lags in range(1, max(2, n))]
     if block is None:
@@ -28,6 +31,9 @@ def best(a, tol, relative_to, block):
         jagged = [Jagged(block, terms) for terms in range(max(1, -(-n // block) - 1))]
     found = {}
     for windows in (uniform, jagged):
+        if block is None and Uniform in found:
+            reach = 2 * found[Uniform].lags
+            windows = [window for window in windows if (window.terms + 1) * window.block <= reach]
         good = [window for window in windows if truncation_norm(a, window, relative_to=relative_to) <= tol]
         if good:
             cheapest = min(good, key=lambda window: (operations_per_step(window), entries_per_step(window)))
@@ -71,6 +77,13 @@ def test_choices_for_a_bound_are_the_shortest(rho, relative_to, block):
             assert jagged.terms == 0 or error(Jagged(block, jagged.terms - 1)) > tol
         else:
             assert jagged.block == 1 or error(Jagged(jagged.block - 1)) > tol
+
+
+def test_a_block_that_ends_at_a_small_coefficient_is_no_short_window():
+    a = np.full(1000, 0.5)
+    a[855] = 1e-9
+    found = kinds(choose_window(a, 1e-3))
+    assert found == {Uniform: Uniform(10), Jagged: Jagged(9)}
 
 
 def test_formats_stand_for_their_unit_roundoff():
