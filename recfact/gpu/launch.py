@@ -77,7 +77,7 @@ def plan(
     ...     (128, 4096, 16), 1, shared, rows, rows, None, window=Jagged(16), reverse=False, device=Device((9, 0), 132)
     ... )
     >>> launch.kernel, launch.grid, launch.reasons[0]
-    ('b2p', (288, 1, 1), 'b2p: sweep would have 1.9 warps on a multiprocessor, and b2p has 8.7')
+    ('b2p', (384, 1, 1), 'b2p: sweep would have 1.9 warps on a multiprocessor, and b2p has 11.6')
     """
     geometry = geometry_of(shape, axis, a, u, x, x0)
     if geometry.steps == 0 or geometry.batch * geometry.heads * geometry.channels == 0:

@@ -29,7 +29,13 @@ from recfact.gpu.parts import (
 THREADS = 128  # of a thread block of `sweep`
 CHAIN_WARPS = 16
 ACCESS_BYTES = 16  # the widest access
-INT_STRIDE = 1 << 30
+INT_STRIDE = 1 << 30  # strides of time below this, 16 of them together, leave 32-bit arithmetic room
+ONLY_CHUNKS = (
+    "STEPS",
+    "TIME_CONTIGUOUS",
+    "TIME_ACCESS",
+    "REVERSE",
+)  # macros that `sliding`, step by step, doesn't have
 
 
 class Lines(NamedTuple):
@@ -135,10 +141,10 @@ def extents(geometry: Geometry, lines: Lines) -> tuple[Argument, ...]:
     )
 
 
-def chunk_steps(lines: Lines, block: int) -> int:
+def chunk_steps(geometry: Geometry, lines: Lines, block: int) -> int:
     """Return the steps of a chunk: as many as stay in registers, and a whole number of them to a block."""
-    steps = max(16 if lines.access > 1 else 8, lines.access) // (2 if lines.coefficient_vectors else 1)
-    steps = max(steps, lines.access)
+    heavy = lines.coefficient_vectors or geometry.a.size == ACCESS_BYTES  # coefficients fill registers, too
+    steps = max((16 if lines.access > 1 else 8) // (1 + heavy), lines.access)
     while block % steps:
         steps //= 2
     return steps
@@ -148,12 +154,18 @@ def sweep_split(geometry: Geometry, lines: Lines, blocks: Blocks, device: Device
     """Split the time of a sweep into segments."""
     if blocks.terms is None:
         return Split(1, 1, "one segment: the exact recurrence passes its state from step to step")
-    return split_time(warps_of(geometry, lines), -(-geometry.steps // blocks.length), blocks.terms, device)
+    count = -(-geometry.steps // blocks.length)
+    return split_time(warps_of(geometry, lines), count, blocks.terms, warp_bytes(geometry, lines, blocks), device)
+
+
+def warp_bytes(geometry: Geometry, lines: Lines, blocks: Blocks) -> int:
+    """Return the bytes that a warp of `sweep` has on their way: of its next chunk."""
+    return 32 * lines.channels * geometry.u.size * chunk_steps(geometry, lines, blocks.length)
 
 
 def sweep(geometry: Geometry, lines: Lines, blocks: Blocks, split: Split, reverse: bool, why: str) -> Launch:
     """Plan a sweep: full, blocks alone, or blocks with one before them."""
-    frame = frame_of(geometry, lines, reverse, chunk_steps(lines, blocks.length))
+    frame = frame_of(geometry, lines, reverse, chunk_steps(geometry, lines, blocks.length))
     window = FULL if blocks.terms is None else (NEIGHBOUR if blocks.terms else ALONE)
     first = ENDLESS if blocks.length == ENDLESS else first_block(geometry.steps, blocks.length, reverse)
     all_lines = geometry.batch * geometry.heads * (geometry.channels // lines.channels)
@@ -194,14 +206,18 @@ def sliding(geometry: Geometry, blocks: Blocks, reverse: bool, device: Device) -
     shared = slot_bytes * 32 <= SLOT_BYTES
     threads = 32 if shared else THREADS
     count = -(-geometry.steps // (blocks.length * blocks.terms))
-    split = split_time(warps_of(geometry, lines), count, 1, device)
+    split = split_time(warps_of(geometry, lines), count, 1, 32 * lines.channels * geometry.u.size, device)
     all_lines = geometry.batch * geometry.heads * (geometry.channels // lines.channels)
     grid = -(-all_lines // threads) * split.segments
     frame = frame_of(geometry, lines, reverse, 1)
     where = "shared memory" if shared else "global memory, because shared memory is too small"
     return Launch(
         "sliding",
-        (*frame.macros, ("SLOTS_SHARED", str(int(shared))), ("THREADS", str(threads))),
+        (
+            *(macro for macro in frame.macros if macro[0] not in ONLY_CHUNKS),
+            ("SLOTS_SHARED", str(int(shared))),
+            ("THREADS", str(threads)),
+        ),
         (grid, 1, 1),
         (threads, 1, 1),
         slot_bytes * threads if shared else 0,

@@ -5,7 +5,8 @@ Tuning table (measured on no GPU yet; each number is a bound from the machine):
 ==================  =======  ==================================================================================
 name                value    why
 ==================  =======  ==================================================================================
-WARPS_WANTED        8        warps on a multiprocessor: with 4 KiB each on their way, 32 KiB cover the latency
+BYTES_WANTED        32 KiB   on their way to a multiprocessor: they cover the latency of memory at full bandwidth
+MOST_WARPS          32       wanted on a multiprocessor, however little each has on its way
 WARPS_NEEDED        4        with fewer, a multiprocessor's four schedulers don't all have work
 SEGMENT_BLOCKS      20       blocks of a segment for one block read twice: at most 5 % more is read
 SHORT_BLOCKS        8        the same where otherwise fewer than WARPS_NEEDED would run
@@ -20,7 +21,8 @@ from typing import NamedTuple
 
 from recfact.gpu.geometry import Geometry, View
 
-WARPS_WANTED = 8
+BYTES_WANTED = 32 * 1024
+MOST_WARPS = 32
 WARPS_NEEDED = 4
 SEGMENT_BLOCKS = 20
 SHORT_BLOCKS = 8
@@ -97,7 +99,12 @@ class Split(NamedTuple):
     reason: str
 
 
-def split_time(warps: int, blocks: int, halo: int, device: Device) -> Split:
+def warps_wanted(warp_bytes: int, device: Device) -> int:
+    """Return how many warps keep enough on its way to all multiprocessors, if each has `warp_bytes`."""
+    return min(-(-BYTES_WANTED // warp_bytes), MOST_WARPS) * device.multiprocessors
+
+
+def split_time(warps: int, blocks: int, halo: int, warp_bytes: int, device: Device) -> Split:
     """Split time into segments, each of which reads `halo` blocks twice, so that there are enough warps.
 
     Parameters
@@ -108,10 +115,12 @@ def split_time(warps: int, blocks: int, halo: int, device: Device) -> Split:
         Of all time.
     halo : int
         Blocks that a segment reads before its own.
+    warp_bytes : int
+        That each warp has on their way.
     device : Device
         To be kept busy.
     """
-    wanted, needed = WARPS_WANTED * device.multiprocessors, WARPS_NEEDED * device.multiprocessors
+    wanted, needed = warps_wanted(warp_bytes, device), WARPS_NEEDED * device.multiprocessors
     most = blocks // (SEGMENT_BLOCKS * halo) if halo else blocks
     segments = max(1, min(-(-wanted // warps), most))
     reason = f"{wanted} warps wanted"

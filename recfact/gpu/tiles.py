@@ -13,7 +13,6 @@ from recfact.gpu.parts import (
     STAGES,
     TILE,
     WARPS_NEEDED,
-    WARPS_WANTED,
     Argument,
     Blocks,
     Device,
@@ -23,12 +22,14 @@ from recfact.gpu.parts import (
     resident,
     split_time,
     strides,
+    warps_wanted,
     wide,
 )
 
 WARPS = 4  # of a thread block of b2p
 MOST_STEPS = 1 << 34  # tiles are counted in 32 bits
 GROUP = 8  # numbers of an access
+TILE_BYTES = 2 * TILE * TILE
 
 
 def obstacle(geometry: Geometry, blocks: Blocks, device: Device) -> str | None:
@@ -61,25 +62,31 @@ def choose(geometry: Geometry, blocks: Blocks, reverse: bool, device: Device, sp
     split = plain.sweep_split(geometry, lines, blocks, device)
     warps = plain.warps_of(geometry, lines) * split.segments
     has = f"{resident(warps, device):.1f} warps on a multiprocessor"
-    enough = (WARPS_NEEDED if blocks.terms is None else WARPS_WANTED) * device.multiprocessors
-    if warps >= enough:
-        return plain.sweep(geometry, lines, blocks, split, reverse, f"sweep: {has} are enough, and it issues least")
+    enough = WARPS_NEEDED * device.multiprocessors
+    if blocks.terms is not None:
+        enough = warps_wanted(plain.warp_bytes(geometry, lines, blocks), device)
     reason = obstacle(geometry, blocks, device)
+    # Along contiguous time a lane of `sweep` has a row of its own, and each request touches 32 half-used sectors.
+    if warps >= enough and (reason is not None or not geometry.time_contiguous):
+        return plain.sweep(geometry, lines, blocks, split, reverse, f"sweep: {has} are enough, and it issues least")
     if reason is None:
         columns = -(-geometry.channels // TILE)
         units = geometry.batch * geometry.heads * columns
         if blocks.terms is None:
             tile_split = Split(1, 1, "one segment: the exact recurrence passes its state from tile to tile")
         else:
-            tile_split = split_time(units, -(-geometry.steps // blocks.length), blocks.terms, device)
+            count = -(-geometry.steps // blocks.length)
+            tile_split = split_time(units, count, blocks.terms, STAGES * TILE_BYTES, device)
         tile_warps = units * tile_split.segments
         if blocks.terms is not None or tile_warps >= enough:
             why = f"b2p: sweep would have {has}, and b2p has {resident(tile_warps, device):.1f}"
+            if warps >= enough:
+                why = "b2p: time is contiguous, and it reads and writes whole sectors, which sweep doesn't"
             return b2p(geometry, blocks, tile_split, reverse, split_factor, why)
         reason = f"b2p would have {resident(tile_warps, device):.1f}"
-    if blocks.terms is None and geometry.steps > plain.CHAIN_WARPS * TILE:
+    if blocks.terms is None and warps < enough and geometry.steps > plain.CHAIN_WARPS * TILE:
         return plain.chain(geometry, lines, reverse, f"chain: sweep would have {has} ({reason})")
-    return plain.sweep(geometry, lines, blocks, split, reverse, f"sweep: {has}, and not b2p, because {reason}")
+    return plain.sweep(geometry, lines, blocks, split, reverse, f"sweep: {has}, and not b2p: {reason}")
 
 
 def b2p(geometry: Geometry, blocks: Blocks, split: Split, reverse: bool, split_factor: bool, why: str) -> Launch:

@@ -15,15 +15,11 @@ import pytest
 from recfact.gpu.compiler import header_folders, options_of, source_of
 from recfact.gpu.launch import Launch
 
-PACKAGES = " ".join(
-    f"nvidia-cuda-{name}" for name in ("nvrtc", "crt", "runtime", "cccl", "nvdisasm", "cuobjdump")
-)
-
 
 def need_tools() -> None:
     """Skip where the compiler, its headers or the disassembler are missing."""
     if not header_folders() or not _library() or not _tool("nvdisasm") or not _tool("cuobjdump"):
-        pytest.skip(f"CUDA's compiler isn't installed: pip install {PACKAGES}")
+        pytest.skip("CUDA's compiler isn't installed: pip install 'recfact[gpu-test]'")
 
 
 def _folder() -> Path:

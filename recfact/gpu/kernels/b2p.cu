@@ -198,7 +198,7 @@ __device__ __forceinline__ void repeat_tile(const Work& work, int lane, int stag
     if (LONG) store_shared(work.local_carrier(version) + lane, local);
 }
 
-extern "C" __global__ void __launch_bounds__(WARPS * 32) b2p(
+extern "C" __global__ void __launch_bounds__(WARPS * 32, 16 / WARPS) b2p(
     const char* a, const char* u, char* x, const char* x0,
     long long steps,     // of the recurrence
     int first,           // tiles of the first block in the order of the sweep
@@ -223,8 +223,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32) b2p(
     const long long head_index = unit / columns, channel = (unit - head_index * columns) * TILE;
     const long long b = head_index / heads, h = head_index - b * heads;
 
-    const int tiles = static_cast<int>((steps + TILE - 1) / TILE), whole_tiles = static_cast<int>(steps / TILE);
-    const int rest = static_cast<int>(steps % TILE);
+    const int tiles = static_cast<int>((steps + TILE - 1) / TILE);
+    const int rest = static_cast<int>(steps % TILE);  // of the ragged tile, if there is one
     const int wide = channels - channel < TILE ? static_cast<int>(channels - channel) : TILE;
 
     // Tiles of the segment in the order of the sweep; `first` and `block` are in tiles.
@@ -238,7 +238,6 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32) b2p(
     // A lane moves 8 numbers of a row: of a step, or of a channel if TIME_CONTIGUOUS.
     const int lane_step = TIME_CONTIGUOUS ? at.half * HALF : at.row;
     const int lane_channel = TIME_CONTIGUOUS ? at.row : at.half * HALF;
-    const bool in_width = lane_channel < wide;
     const long long memory_tile = REVERSE ? tiles - 1 - tile : tile;
     constexpr int AHEAD = REVERSE ? -TILE : TILE;
     const char* u_next = u + b * u_batch + h * u_head + (channel + lane_channel) * u_channel +
@@ -248,21 +247,30 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32) b2p(
     // Coefficient r of a tile leads into its step r, in the order of the sweep: from the step before or after in memory.
     const long long coefficient_step = memory_tile * TILE + (REVERSE ? TILE - lane : lane);
     const char* a_next = a + b * a_batch + h * a_head + coefficient_step * a_step;
-    long long a_position = coefficient_step;
+
+    // Which tiles, in the order of the sweep, have what a lane moves: those from `first` on, `count` of them. Only the
+    // ragged tile (the last one forwards, the first one backwards) and the first coefficient make a difference.
+    const bool in_rest = rest == 0 || lane_step < rest;
+    const bool in_rest_a = REVERSE ? TILE - lane < (rest == 0 ? 0 : rest) || (rest == 0 && lane > 0) : rest == 0 || lane < rest;
+    const int u_first = REVERSE && !in_rest ? 1 : 0, u_end = !REVERSE && !in_rest ? tiles - 1 : tiles;
+    const int a_first = REVERSE ? !in_rest_a : !INITIAL && lane == 0, a_end = !REVERSE && !in_rest_a ? tiles - 1 : tiles;
+    const int x_first = max(begin, u_first);
+    auto count_of = [&](int from, int to, bool any) { return static_cast<unsigned int>(any ? max(min(to, end) - from, 0) : 0); };
+    const unsigned int u_count = count_of(u_first, u_end, lane_channel < wide);
+    const unsigned int a_count = count_of(a_first, a_end, lane < TILE);
+    const unsigned int x_count = count_of(x_first, u_end, lane_channel < wide);
 
     float ahead[STAGES];  // coefficients of the tiles on their way, one in each of the first 16 lanes
     int loaded = tile;    // the next tile to set out for
     auto set_out = [&](int stage) {
-        const int m = REVERSE ? tiles - 1 - loaded : loaded;
-        const bool here = loaded < end && in_width && (m < whole_tiles || lane_step < rest);
-        if (loaded < end) copy16_async(work.inputs(stage) + at.row * ROW + at.half * HALF, here ? u_next : u, here ? 16 : 0);
+        const bool here = static_cast<unsigned int>(loaded - u_first) < u_count;
+        copy16_async(work.inputs(stage) + at.row * ROW + at.half * HALF, u_next, here ? 16 : 0);
         commit_async();
         ahead[stage] = 0.0f;
-        if (loaded < end && lane < TILE && a_position < steps && (INITIAL || a_position > 0))
+        if (static_cast<unsigned int>(loaded - a_first) < a_count)
             ahead[stage] = widen(load(reinterpret_cast<const COEFFICIENT*>(a_next)));
         u_next += AHEAD * u_step;
         a_next += AHEAD * a_step;
-        a_position += AHEAD;
         ++loaded;
     };
 #pragma unroll
@@ -360,10 +368,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32) b2p(
                     for (int c = 0; c < 4; ++c) quads[k].set(c, states.items[c]);
                 }
             }
-            const int m = REVERSE ? tiles - 1 - tile : tile;
-            if (tile >= begin && in_width && (m < whole_tiles || lane_step < rest)) {
+            if (static_cast<unsigned int>(tile - x_first) < x_count)
                 store_vector(reinterpret_cast<OUTPUT*>(x_next), join(quads[0], quads[1], at.second));
-            }
             x_next += AHEAD * x_step;
 
             enters = ends || (WINDOW == ALONE && --left == 0);

@@ -14,8 +14,10 @@
 // A product may overflow where the recurrence itself doesn't. So a state that isn't finite is repeated by its definition,
 // a loop over its window.
 //
-// Lines, strides (in bytes) and macros are those of `sweep`; besides
+// Lines and strides (in bytes, negative in reverse) are those of `sweep`. Macros
+//   INPUT, COEFFICIENT, OUTPUT   number types stored
 //   CHANNELS                 channels of a thread, which move in one access
+//   STRIDE, INITIAL, THREADS as in `sweep`
 //   COEFFICIENT_VECTORS      1 if each channel has its coefficient
 //   SLOTS_SHARED             1: slots in shared memory, terms * (CHANNELS + coefficients) * THREADS numbers;
 //                            0: in `slots`, which holds that many for each thread block
@@ -62,7 +64,7 @@ struct Slots {
     }
 };
 
-extern "C" __global__ void __launch_bounds__(THREADS) sliding(
+extern "C" __global__ void __launch_bounds__(THREADS, 512 / THREADS) sliding(
     const char* a, const char* u, char* x, const char* x0, char* slots,
     long long steps,     // of the recurrence
     long long first,     // of the first block in the order of the sweep

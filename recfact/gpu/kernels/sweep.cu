@@ -37,7 +37,7 @@ struct States {
     }
 };
 
-extern "C" __global__ void __launch_bounds__(THREADS) sweep(
+extern "C" __global__ void __launch_bounds__(THREADS, 640 / THREADS) sweep(
     const char* a, const char* u, char* x, const char* x0,
     long long steps,     // of the recurrence
     long long first,     // of the first block in the order of the sweep

@@ -1,0 +1,237 @@
+"""Plans: which kernel, how time is split, and that every element is covered once. Arithmetic only."""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+
+import numpy as np
+import pytest
+from gpu.cases import COMPUTED, H100, LAYOUTS, Case, described, random_numbers
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recfact.errors import ShapeError
+from recfact.gpu.compiler import options_of, source_of
+from recfact.gpu.geometry import geometry_of
+from recfact.gpu.launch import Device, Launch, Operand, blocks_of, plan
+from recfact.gpu.parts import ENDLESS, SEGMENT_BLOCKS, split_time
+from recfact.recurrence import first_kept
+from recfact.windows import Full, Jagged, Uniform
+
+HEADS, ROWS, STEPS = "head, time, channel", "head, channel, time", "time, head, channel"
+WINDOWS = (Full(), Jagged(16), Jagged(16, 0), Jagged(64), Jagged(16, 3), Uniform(1), Uniform(2), Uniform(40))
+
+
+def value(launch: Launch, name: str) -> int:
+    (found,) = (argument.value for argument in launch.arguments if argument.name == name)
+    assert isinstance(found, int)
+    return found
+
+
+def macro(launch: Launch, name: str) -> str:
+    return dict(launch.macros)[name]
+
+
+def every_launch() -> list[Launch]:
+    """Plan launches of every kernel, number type and layout."""
+    return [
+        described(layout, heads, 4096, d, dtype, window, shared=shared, reverse=reverse, initial=initial)
+        for layout in LAYOUTS
+        for heads, d in ((4, 16), (8192, 16), (3, 1), (2, 17))
+        for dtype in ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
+        for window in WINDOWS
+        for shared, reverse, initial in ((True, False, True), (False, True, False))
+    ]
+
+
+@pytest.fixture(scope="module")
+def launches() -> list[Launch]:
+    return every_launch()
+
+
+def test_every_kernel_is_chosen(launches):
+    assert {launch.kernel for launch in launches} == {"sweep", "sliding", "chain", "b2p"}
+
+
+def test_arguments_are_those_of_the_kernel(launches):
+    # Names, order and types, parsed from the source.
+    for launch in launches:
+        (signature,) = re.findall(
+            rf"\b{launch.kernel}\(\s*(const char\* a,.*?)\) {{", source_of(launch.kernel), re.DOTALL
+        )
+        signature = re.sub(r"//[^\n]*", "", signature)
+        wanted = [tuple(item.split()) for item in re.sub(r"\s+", " ", signature).split(",")]
+        given_types = []
+        for argument in launch.arguments:
+            c_type = argument.c_type
+            if argument.name in ("a_step", "u_step", "x_step") and launch.kernel != "b2p":
+                assert c_type == macro(launch, "STRIDE")
+                c_type = "STRIDE"
+            given_types.append((*c_type.split(), argument.name))
+        assert given_types == wanted
+
+
+def test_macros_are_those_of_the_kernel(launches):
+    for launch in launches:
+        source = source_of(launch.kernel)
+        for name, _ in launch.macros:
+            assert re.search(rf"\b{name}\b", source), f"{launch.kernel} doesn't use {name}"
+            header = {"sweep": "lines.cuh", "chain": "lines.cuh"}.get(launch.kernel, f"{launch.kernel}.cu")
+            text = "".join(
+                (resources.files("recfact.gpu") / "kernels" / file).read_text()
+                for file in {header, f"{launch.kernel}.cu", "lines.cuh"}
+            )
+            assert re.search(rf"^//.*\b{name}\b", text, re.MULTILINE), f"{launch.kernel} doesn't explain {name}"
+        assert f"-DINPUT={macro(launch, 'INPUT')}" in options_of(launch)
+
+
+def test_numbers_fit_their_types(launches):
+    for launch in launches:
+        for argument in launch.arguments:
+            if isinstance(argument.value, int):
+                bits = 32 if argument.c_type == "int" else 64
+                assert -(2 ** (bits - 1)) <= argument.value < 2 ** (bits - 1)
+        assert launch.grid[0] < 2**31
+        assert launch.grid[1:] == (1, 1)
+        assert launch.block[0] <= 1024
+        assert all(launch.reasons)
+
+
+@pytest.mark.parametrize("kernel", ["sweep", "sliding", "chain", "b2p"])
+def test_sources_stand_alone(kernel):
+    source = source_of(kernel)
+    assert not re.search(r'^#include "(?!accessors\.h)', source, re.MULTILINE), "a local header was left out"
+    assert source.count('#line 1 "memory.cuh"') == 1
+    assert "#pragma once" not in source
+    # A line says where it comes from.
+    line = next(k for k, text in enumerate(source.splitlines()) if f"{kernel}(\n" in text + "\n" and "extern" in text)
+    markers = [(k, text) for k, text in enumerate(source.splitlines()[:line]) if text.startswith("#line")]
+    at, marker = markers[-1]
+    number, name = marker.split()[1:]
+    file = (resources.files("recfact.gpu") / "kernels" / name.strip('"')).read_text().splitlines()
+    assert file[int(number) - 1 + line - at - 1] == source.splitlines()[line]
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("n", [1, 15, 16, 17, 40, 41, 100])
+def test_blocks_are_the_window(n, window):
+    length, terms = blocks_of(window, n)
+    for i in range(n):
+        kept = 0 if terms is None else max(0, i // length - terms) * length
+        assert kept == first_kept(i, window)
+
+
+@given(
+    warps=st.integers(1, 5000),
+    blocks=st.integers(1, 100_000),
+    halo=st.integers(0, 4),
+    warp_bytes=st.integers(64, 8192),
+    multiprocessors=st.integers(1, 200),
+)
+def test_segments_cover_time_once(warps, blocks, halo, warp_bytes, multiprocessors):
+    split = split_time(warps, blocks, halo, warp_bytes, Device((9, 0), multiprocessors))
+    assert (split.segments - 1) * split.blocks < blocks <= split.segments * split.blocks
+    if halo and split.segments > 1:
+        assert split.blocks >= 8 * halo
+        if warps * split.segments >= 2 * 4 * multiprocessors:
+            assert split.blocks >= SEGMENT_BLOCKS * halo
+
+
+def test_table_of_the_docs():
+    # Batch 1, n = 8192, 128 heads, d = 16, bfloat16: enough warps, and at most 5 % read twice.
+    for layout in LAYOUTS:
+        launch = described(layout, 128, 8192, 16, "bfloat16", Jagged(16))
+        assert launch.kernel == "b2p"
+        segments = value(launch, "segments")
+        assert 128 * segments / H100.multiprocessors >= 8
+        assert (512 + segments - 1) / 512 <= 1.05
+        short = described(layout, 128, 1024, 16, "bfloat16", Jagged(16))
+        assert 128 * value(short, "segments") / H100.multiprocessors >= 4
+
+
+def test_sweep_where_there_are_channels_enough():
+    launch = described(HEADS, 8192, 4096, 16, "bfloat16", Jagged(16))
+    assert (launch.kernel, macro(launch, "CHANNELS")) == ("sweep", "8")
+    assert "enough" in launch.reasons[0]
+    # A request of `sweep` along time would touch half-used sectors.
+    assert described(ROWS, 8192, 4096, 16, "bfloat16", Jagged(16)).kernel == "b2p"
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"dtype": "float32"}, "float32 isn't a half-precision type"),
+        ({"device": Device((7, 5), 40)}, "needs compute capability 8.0"),
+        ({"shared": False}, "fewer than 8 channels share"),
+        ({"d": 12}, "whole groups of 8"),
+        ({"window": Jagged(24)}, "whole tiles of 16"),
+    ],
+)
+def test_says_why_not_tensor_cores(change, reason):
+    options = {"heads": 2, "n": 4096, "d": 16, "dtype": "bfloat16", "window": Jagged(16), **change}
+    launch = described(HEADS, **options)
+    assert launch.kernel == "sweep"
+    assert reason in launch.reasons[0]
+
+
+def test_exact_recurrence():
+    few = described(HEADS, 4, 8192, 16, "float32", Full())
+    assert few.kernel == "chain"
+    assert [array.zeroed for array in few.scratch] == [True, False, False]
+    assert described(HEADS, 8192, 8192, 16, "float32", Full()).kernel == "sweep"
+    assert described(HEADS, 4, 100, 16, "float32", Full()).kernel == "sweep"
+    # 600 heads are enough warps for b2p, and too few for sweep.
+    assert described(HEADS, 600, 8192, 16, "float16", Full()).kernel == "b2p"
+
+
+def test_window_that_leaves_nothing_out_is_full():
+    for window in (Jagged(64), Jagged(16, 3), Uniform(64)):
+        assert described(HEADS, 2, 64, 16, "float32", window).kernel == "sweep"
+        assert value(described(HEADS, 2, 64, 16, "float32", window), "block") == ENDLESS
+
+
+def test_nothing_to_do():
+    for shape in ((0, 3), (4, 0)):
+        operand = Operand("float32", (12, 4))
+        assert plan(shape, 0, operand, operand, operand, None, window=Full(), reverse=False, device=H100) is None
+
+
+def test_more_sequences_than_a_grid_dimension():
+    launch = described(HEADS, 200_000, 5, 16, "bfloat16", Jagged(16))
+    assert launch.grid[0] * launch.block[0] >= 200_000 * 2
+
+
+def test_dimensions_merge():
+    u = random_numbers(np.random.default_rng(0), (2, 3, 40, 4, 5), "float32")
+    operand = Operand("float32", u.strides)
+    geometry = geometry_of(u.shape, 2, operand, operand, operand, None)
+    assert (geometry.batch, geometry.heads, geometry.channels) == (1, 6, 20)
+    shared = Operand("float32", (*u.strides[:4], 0))
+    geometry = geometry_of(u.shape, 2, shared, operand, operand, None)
+    assert (geometry.batch, geometry.heads, geometry.channels) == (6, 4, 5)
+
+
+def test_too_many_dimensions():
+    u = np.zeros((4, 4, 4, 4, 40), np.float32)[:, :3, :3, :3]
+    case = Case(u, u, u, 4)
+    with pytest.raises(ShapeError, match="copy the arrays"):
+        case.plan(Full())
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32", "complex128"])
+def test_access_width_follows_alignment(dtype):
+    size = {"bfloat16": 2, "float32": 4, "complex128": 16}[dtype]
+    for shift in range(16 // size):
+        memory = np.zeros((40, 64 + 8), COMPUTED.get(dtype, dtype) if dtype != "bfloat16" else "uint16")
+        u = Operand(dtype, memory.strides, size * shift)
+        launch = plan((40, 64), 0, u, u, u, None, window=Jagged(8), reverse=False, device=H100)
+        channels = int(macro(launch, "CHANNELS"))
+        assert channels * size == (16 if shift == 0 else min(16, (size * shift) & -(size * shift)))
+
+
+def test_long_strides_take_wide_arithmetic():
+    near, far = Operand("float32", (4096, 4)), Operand("float32", (1 << 33, 4))
+    for operand, wanted in ((near, "int"), (far, "long long")):
+        launch = plan((64, 1024), 0, operand, operand, operand, None, window=Full(), reverse=False, device=H100)
+        assert macro(launch, "STRIDE") == wanted

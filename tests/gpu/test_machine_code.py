@@ -1,0 +1,122 @@
+"""What NVRTC makes of the kernels for real GPUs: read, not run."""
+
+from __future__ import annotations
+
+import pytest
+from gpu.cases import H100, described
+from gpu.disassembly import Instruction, MachineCode, machine_code, need_tools
+
+from recfact import Full, Jagged, Uniform
+from recfact.gpu.launch import Device, Launch
+
+TARGETS = ((7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (12, 0))
+WORK = ("HMMA", "LDG", "LDGSTS", "STG")  # what the main loop of a kernel never leaves out
+MOST_REGISTERS = {"sweep": 96, "b2p": 96, "sliding": 128, "chain": 128}
+HEADS, ROWS = "head, time, channel", "head, channel, time"
+TABLE = (HEADS, 128, 8192, 16)  # batch 1, n = 8192, 128 heads, d = 16
+WIDE = (HEADS, 8192, 8192, 16)  # enough channels for `sweep`
+
+
+@pytest.fixture(autouse=True)
+def tools() -> None:
+    need_tools()
+
+
+def launches(device: Device) -> dict[str, Launch]:
+    """Plan one launch of each kind for a device."""
+    half = "bfloat16" if device.capability >= (8, 0) else "float16"
+    return {
+        "b2p": described(*TABLE, half, Jagged(16), device=device),
+        "b2p along time": described(ROWS, 128, 8192, 16, half, Jagged(16), device=device, reverse=True),
+        "sweep": described(*WIDE, half, Jagged(16), device=device),
+        "sweep float32": described(*WIDE, "float32", Jagged(16), device=device),
+        "chain": described(HEADS, 4, 8192, 16, half, Full(), device=device),
+        "sliding": described(*WIDE, half, Uniform(64), device=device),
+    }
+
+
+def more_launches() -> dict[str, Launch]:
+    """Plan launches that differ from those in what costs registers."""
+    return {
+        "per channel": described(*WIDE, "float32", Jagged(16), shared=False, initial=True),
+        "per channel bfloat16": described(*WIDE, "bfloat16", Jagged(16), shared=False),
+        "complex": described(*WIDE, "complex128", Jagged(16), shared=False),
+        "sweep along time": described(ROWS, 8192, 8192, 16, "float32", Jagged(16)),
+        "chain per channel": described(HEADS, 4, 8192, 16, "float32", Full(), shared=False, initial=True),
+        "chain complex": described(HEADS, 4, 8192, 16, "complex64", Full(), shared=False),
+        "chain along time": described(ROWS, 4, 8192, 16, "float32", Full(), reverse=True),
+        "long blocks": described(*TABLE, "bfloat16", Jagged(64), initial=True, a_dtype="float32", out="float32"),
+        "long blocks along time": described(ROWS, 128, 8192, 16, "float16", Jagged(64), initial=True),
+        "paper": described(*TABLE, "bfloat16", Jagged(16), precision="paper"),
+        "sliding complex": described(HEADS, 4, 8192, 16, "complex128", Uniform(64), shared=False),
+    }
+
+
+def sound(code: MachineCode, launch: Launch) -> None:
+    """Hold what is true of every kernel."""
+    assert code.log == ""
+    assert code.stack == 0, "registers spilled, or an array indexed while running"
+    assert code.count("LDL") == code.count("STL") == 0
+    assert code.registers <= MOST_REGISTERS[launch.kernel]
+    assert code.shared + launch.shared_bytes <= 48 * 1024
+
+
+def wide_accesses(loop: list[Instruction], opcode: str) -> set[bool]:
+    """Say of the accesses of one kind whether they are of 16 bytes."""
+    return {".128" in instruction.name for instruction in loop if instruction.opcode == opcode}
+
+
+@pytest.mark.parametrize("kind", ["b2p", "b2p along time", "sweep", "sweep float32", "chain", "sliding"])
+@pytest.mark.parametrize("capability", TARGETS, ids=lambda target: f"sm_{target[0]}{target[1]}")
+def test_every_target(capability, kind):
+    launch = launches(Device(capability, 132))[kind]
+    assert launch.kernel == kind.split()[0]
+    code = machine_code(launch, capability)
+    sound(code, launch)
+    assert (code.count("HMMA") > 0) == (launch.kernel == "b2p")
+    assert (code.count("LDGSTS") > 0) == (launch.kernel == "b2p" and capability >= (8, 0))
+
+
+@pytest.mark.parametrize("kind", more_launches())
+def test_every_variant(kind):
+    launch = more_launches()[kind]
+    sound(machine_code(launch, (9, 0)), launch)
+
+
+@pytest.mark.parametrize(("precision", "most", "products"), [("full", 220, 4), ("paper", 190, 2)])
+@pytest.mark.parametrize("layout", [HEADS, ROWS])
+def test_b2p_issues_little(layout, precision, most, products):
+    launch = described(layout, 128, 8192, 16, "bfloat16", Jagged(16), precision=precision)
+    code = machine_code(launch, (9, 0))
+    loop = code.main_loop(WORK)
+    tiles = sum(instruction.opcode == "STG" for instruction in loop)
+    assert tiles == int(dict(launch.macros)["STAGES"])
+    assert len(loop) <= most * tiles
+    assert sum(instruction.opcode == "HMMA" for instruction in loop) == products * tiles
+    assert wide_accesses(loop, "STG") == wide_accesses(loop, "LDGSTS") == {True}
+    assert code.count("BAR") == 0, "warps wait for each other"
+    # Fragments come by LDSM: one instruction for each of L_t's terms and for the inputs.
+    assert sum(instruction.opcode == "LDSM" for instruction in loop) == (products // 2 + 1) * tiles
+    assert not any(instruction.opcode in ("LD", "ST") for instruction in loop), "generic accesses"
+
+
+def test_sweep_issues_little():
+    launch = described(*WIDE, "bfloat16", Jagged(16))
+    code = machine_code(launch, (9, 0))
+    loop = code.main_loop(WORK)
+    steps = sum(instruction.opcode == "STG" for instruction in loop)
+    assert steps == int(dict(launch.macros)["STEPS"])
+    # A step of a warp is 256 channels: 512 bytes in and 512 out.
+    assert len(loop) <= 48 * steps
+    assert wide_accesses(loop, "STG") == {True}
+    assert sum(".128" in i.name for i in loop if i.opcode == "LDG") == steps
+    assert code.count("BAR") == 0
+
+
+def test_bytes_in_flight():
+    # A warp of b2p has STAGES tiles on their way.
+    launch = described(*TABLE, "bfloat16", Jagged(16))
+    warps = launch.grid[0] * launch.block[0] // 32 / H100.multiprocessors
+    shared = machine_code(launch, (9, 0)).shared
+    assert shared * launch.grid[0] / H100.multiprocessors <= 227 * 1024, "not all thread blocks are resident"
+    assert 512 * int(dict(launch.macros)["STAGES"]) * warps >= 32 * 1024
