@@ -8,6 +8,7 @@ from recfact.stream import solve_chunks
 from recfact.windows import Full, Jagged, Uniform
 
 if TYPE_CHECKING:
+    from recfact import precision as precision
     from recfact.factorizations import BrentKung, Hierarchical, KoggeStone, TransferOperator, cost_table
     from recfact.factorizations.materialize import materialize
 
@@ -34,8 +35,10 @@ _FACTORIZATIONS = {"BrentKung", "Hierarchical", "KoggeStone", "TransferOperator"
 def __getattr__(name: str) -> Any:
     if name in _FACTORIZATIONS:
         return getattr(import_module("recfact.factorizations"), name)
+    if name == "precision":
+        return import_module("recfact.precision")
     raise AttributeError(f"module 'recfact' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, "precision"})
