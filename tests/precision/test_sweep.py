@@ -126,6 +126,10 @@ def test_prints_and_converts(table):
     by = table.by("format", "family")
     assert sum(row["cases"] for row in by.rows) == table.cases
     assert len(by) == 2 * len(FAMILIES)
+    for merged in table.by("algorithm").rows:
+        own = [row for row in table.rows if row["algorithm"] == merged["algorithm"]]
+        assert merged["rounding"] == max(row["rounding"] for row in own) > own[-1]["rounding"]
+        assert merged["nonfinite"] == sum(row["nonfinite"] for row in own)
 
 
 @pytest.mark.parametrize(
