@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from recfact.precision import exact
     from recfact.precision.actual_horizons import ActualHorizon, actual_horizon
+    from recfact.precision.arithmetic import Arithmetic
+    from recfact.precision.backward_errors import BackwardError, backward_error, backward_error_bound
     from recfact.precision.catalogue import FORMATS, format, p3109
     from recfact.precision.coefficient_families import COEFFICIENT_FAMILIES
     from recfact.precision.compare_constructions import materialization_table
+    from recfact.precision.condition_numbers import Condition, condition
     from recfact.precision.construction_errors import MaterializationErrors, materialization_errors
     from recfact.precision.construction_table import MaterializationTable
     from recfact.precision.effective_horizons import EffectiveHorizon, effective_horizon
@@ -17,8 +20,11 @@ if TYPE_CHECKING:
     from recfact.precision.horizon_tables import actual_horizon_table, horizon_table
     from recfact.precision.horizons import horizon
     from recfact.precision.materialization import materialization_bound, rounded_materialize
+    from recfact.precision.mixed_precision import mixed_precision_bound, mixed_precision_solve
     from recfact.precision.posterior_bounds import posterior_truncation_bound, posterior_truncation_norm
     from recfact.precision.rounded_algorithms import rounded_solve
+    from recfact.precision.rounding_counts import cast_counts, factor_counts
+    from recfact.precision.running_bounds import running_bound
     from recfact.precision.saturation import saturated, saturation_threshold
     from recfact.precision.sweep import verify_many
     from recfact.precision.sweep_table import SweepTable
@@ -32,6 +38,9 @@ __all__ = [
     "COEFFICIENT_FAMILIES",
     "FORMATS",
     "ActualHorizon",
+    "Arithmetic",
+    "BackwardError",
+    "Condition",
     "EffectiveHorizon",
     "FloatFormat",
     "MaterializationErrors",
@@ -41,9 +50,14 @@ __all__ = [
     "WindowChoice",
     "actual_horizon",
     "actual_horizon_table",
+    "backward_error",
+    "backward_error_bound",
+    "cast_counts",
     "choose_window",
+    "condition",
     "effective_horizon",
     "exact",
+    "factor_counts",
     "format",
     "forward_bound",
     "horizon",
@@ -51,12 +65,15 @@ __all__ = [
     "materialization_bound",
     "materialization_errors",
     "materialization_table",
+    "mixed_precision_bound",
+    "mixed_precision_solve",
     "p3109",
     "pointwise_truncation_bound",
     "posterior_truncation_bound",
     "posterior_truncation_norm",
     "rounded_materialize",
     "rounded_solve",
+    "running_bound",
     "saturated",
     "saturation_threshold",
     "truncation_bound",
@@ -71,6 +88,9 @@ _MODULES = {
     "COEFFICIENT_FAMILIES": "coefficient_families",
     "FORMATS": "catalogue",
     "ActualHorizon": "actual_horizons",
+    "Arithmetic": "arithmetic",
+    "BackwardError": "backward_errors",
+    "Condition": "condition_numbers",
     "EffectiveHorizon": "effective_horizons",
     "FloatFormat": "formats",
     "MaterializationErrors": "construction_errors",
@@ -80,8 +100,13 @@ _MODULES = {
     "WindowChoice": "window_choice",
     "actual_horizon": "actual_horizons",
     "actual_horizon_table": "horizon_tables",
+    "backward_error": "backward_errors",
+    "backward_error_bound": "backward_errors",
+    "cast_counts": "rounding_counts",
     "choose_window": "window_choice",
+    "condition": "condition_numbers",
     "effective_horizon": "effective_horizons",
+    "factor_counts": "rounding_counts",
     "format": "catalogue",
     "forward_bound": "error_bounds",
     "horizon": "horizons",
@@ -89,12 +114,15 @@ _MODULES = {
     "materialization_bound": "materialization",
     "materialization_errors": "construction_errors",
     "materialization_table": "compare_constructions",
+    "mixed_precision_bound": "mixed_precision",
+    "mixed_precision_solve": "mixed_precision",
     "p3109": "catalogue",
     "pointwise_truncation_bound": "truncation_bounds",
     "posterior_truncation_bound": "posterior_bounds",
     "posterior_truncation_norm": "posterior_bounds",
     "rounded_materialize": "materialization",
     "rounded_solve": "rounded_algorithms",
+    "running_bound": "running_bounds",
     "saturated": "saturation",
     "saturation_threshold": "saturation",
     "truncation_bound": "truncation_bounds",
