@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from recfact.precision.mixed_precision import mixed_precision_bound, mixed_precision_solve
     from recfact.precision.posterior_bounds import posterior_truncation_bound, posterior_truncation_norm
     from recfact.precision.rounded_algorithms import rounded_solve
-    from recfact.precision.rounding_counts import cast_counts, factor_counts
+    from recfact.precision.rounding_counts import cast_counts, counted_bound, factor_counts
     from recfact.precision.running_bounds import running_bound
     from recfact.precision.saturation import saturated, saturation_threshold
     from recfact.precision.sweep import verify_many
@@ -55,6 +55,7 @@ __all__ = [
     "cast_counts",
     "choose_window",
     "condition",
+    "counted_bound",
     "effective_horizon",
     "exact",
     "factor_counts",
@@ -105,6 +106,7 @@ _MODULES = {
     "cast_counts": "rounding_counts",
     "choose_window": "window_choice",
     "condition": "condition_numbers",
+    "counted_bound": "rounding_counts",
     "effective_horizon": "effective_horizons",
     "factor_counts": "rounding_counts",
     "format": "catalogue",
