@@ -1,0 +1,26 @@
+"""An emulator of a GPU for recfact's kernels: builds the unchanged CUDA source with g++, runs it, and says what hardware would.
+
+    report = emulate(launch, {"u": u, "a": a, "x": x}, source=source_of(launch.kernel))
+    report.check()                          # no fault of any kind
+    report.arrays["u"].read                 # bytes
+
+What it models and what not is said in include/emulator.h.
+"""
+
+from gpu.emulator.build import COMPILER, Library, build
+from gpu.emulator.launch import SCHEDULES, Buffer, Schedule, emulate
+from gpu.emulator.report import ArrayTraffic, Fault, Report, SiteTraffic
+
+__all__ = [
+    "COMPILER",
+    "SCHEDULES",
+    "ArrayTraffic",
+    "Buffer",
+    "Fault",
+    "Library",
+    "Report",
+    "Schedule",
+    "SiteTraffic",
+    "build",
+    "emulate",
+]
