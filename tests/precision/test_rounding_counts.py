@@ -113,7 +113,7 @@ def test_the_engine_stays_within_its_counts(window, dtype):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("window", [Full(), Uniform(16), Uniform(70), Jagged(16)])
 def test_errors_of_the_engine_are_within_the_bound(window, dtype, rng):
-    n = 300
+    n = 200
     a, u = rng.uniform(-1, 1, n).astype(dtype), rng.standard_normal(n).astype(dtype)
     a[::50] = 1
     x, reference = rf.solve(a, u, window=window), exact.solve(a, u, window)

@@ -7,11 +7,12 @@ import pytest
 
 from recfact.errors import DTypeError, OptionError
 from recfact.precision import exact
+from recfact.precision.arithmetic import Arithmetic
 from recfact.precision.case_families import FAMILIES, draw
 from recfact.precision.catalogue import FORMATS
 from recfact.precision.error_bounds import forward_bound
 from recfact.precision.rounded_algorithms import rounded_solve
-from recfact.precision.running_bounds import running_bound
+from recfact.precision.running_bounds import RunningArithmetic, running_bound
 from recfact.windows import Full, Jagged, Uniform
 
 MADE = [
@@ -39,6 +40,12 @@ def test_errors_are_within_them(name, family, underflow):
         reference = exact.solve(a, u, window)
         for at in zip(*np.nonzero(np.isfinite(bound)), strict=True):
             assert abs(Fraction(x[at]) - Fraction(reference[at])) <= Fraction(bound[at])
+
+
+def test_errors_of_both_factors_multiply():
+    # Two numbers that are 1 for what may be 3/2: their product is 1 for what may be 9/4.
+    pair = np.array([1 + 0.5j])
+    assert RunningArithmetic(Arithmetic("float64")).multiply(pair, pair)[0].imag >= 1.25
 
 
 def test_the_classical_recurrence(rng):
