@@ -17,6 +17,7 @@ import numpy as np
 
 from recfact.arrays import Array
 from recfact.precision.array_rounding import round_array
+from recfact.precision.catalogue import FORMATS
 from recfact.precision.catalogue import format as format_of
 from recfact.precision.reals import Number, as_rational
 
@@ -76,8 +77,8 @@ class Arithmetic:
         p, lowest = fmt.fraction_bits, fmt.emin - fmt.fraction_bits
         self._products_fit = p <= 25 and 2 * lowest >= -1074 and 2 * fmt.emax + 2 <= 1023
         self._sums_fit = fmt.emax + 2 - lowest <= 53
-        self._is_native = fmt.fits_float64 and (p, fmt.emin, fmt.emax) == (52, -1022, 1023)
-        self._is_native &= (rounding, underflow, self.overflow) == ("nearest-even", "gradual", "infinity")
+        usual = (rounding, underflow, self.overflow) == ("nearest-even", "gradual", "infinity")
+        self._is_native = usual and fmt == FORMATS["binary64"]
 
     def round(self, x: Array) -> Array:
         """Return float64 or exact numbers rounded to the format."""

@@ -21,6 +21,9 @@ from recfact.precision.outward import round_up
 from recfact.precision.rounded_algorithms import operands_of, run_in
 from recfact.windows import Full, Window
 
+MOST_CHANNELS = 16
+"""Fewer sequences than these are bounded faster one by one, in a loop over Python's floats, than all together."""
+
 _SLACK = 1 + 2.0**-49  # covers the roundings of ten operations of float64 in a row
 _TINY = 2.0**-1074
 
@@ -64,7 +67,10 @@ def forward_bound(
     start = None if state is None else _sizes(state)
     bounds = BoundArithmetic(inner, rounding, underflow, holds_inputs=_contains(inner, storage))
     with np.errstate(all="ignore"):
-        x = run_in(bounds, algorithm, weights, sizes, start, window=window, fused=fma)
+        if algorithm == "sequential" and isinstance(window, Full) and inputs.size <= MOST_CHANNELS * len(inputs):
+            x = bounds.sequence(weights, sizes, start, fma)
+        else:
+            x = run_in(bounds, algorithm, weights, sizes, start, window=window, fused=fma)
         return x.imag if accumulate is None else BoundArithmetic(storage, rounding, underflow).rounded(x).imag
 
 
@@ -106,6 +112,39 @@ class BoundArithmetic:
         size, error = _product(x, y)
         nothing = (size + error == 0) & self.holds_inputs
         return np.where(nothing, z, self._rounded((size + z.real) * _SLACK, (error + z.imag) * _SLACK, self.quantum))
+
+    def sequence(self, a: Array, u: Array, x0: Array | None, fused: bool) -> Array:
+        """Return the bounds of the recurrence, as the sequential algorithm in this arithmetic gives them."""
+        x = np.empty(u.shape, dtype=np.complex128)
+        for channel in np.ndindex(u.shape[1:]):
+            at = (slice(None), *channel)
+            states: list[complex] = []
+            for weight, own in zip(a[at].real.tolist(), u[at].real.tolist(), strict=True):
+                if states:
+                    size, error = self._step(weight, own, size, error, fused)
+                elif x0 is None:
+                    size, error = own, 0.0
+                else:
+                    size, error = self._step(weight, own, float(x0[channel].real), 0.0, fused)
+                states.append(complex(size, error))
+            x[at] = states
+        return x
+
+    def _step(self, weight: float, own: float, size: float, error: float, fused: bool) -> tuple[float, float]:
+        if weight == 0 or size + error == 0:
+            size = error = 0.0
+        else:
+            size, error = max(weight * size * _SLACK, _TINY), weight * error * _SLACK + 8 * _TINY
+            if not fused:
+                error = (error + max(self.unit * (size + error), self.quantum)) * _SLACK
+        nothing = size + error == 0
+        if self.holds_inputs and (nothing or (own == 0 and not fused)):
+            return size + own, error
+        size, error = (size + own) * _SLACK, error * _SLACK
+        computed = size + error
+        if computed == 0:
+            return size, error
+        return size, (error + max(self.unit * computed, self.quantum if fused else self.sum_quantum)) * _SLACK
 
     def rounded(self, x: Array) -> Array:
         """Return the bounds of x rounded once more."""

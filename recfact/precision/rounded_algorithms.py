@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from recfact.arrays import Array, broadcast_shape
@@ -14,14 +15,18 @@ from recfact.checks import boolean, choice
 from recfact.errors import ShapeError
 from recfact.precision import studied
 from recfact.precision.arithmetic import Arithmetic
+from recfact.precision.catalogue import FORMATS
 from recfact.precision.catalogue import format as format_of
 from recfact.precision.formats import FloatFormat
 from recfact.precision.reals import as_reals
 from recfact.precision.studied import ALGORITHMS, Operations, operands
 from recfact.windows import Full, Jagged, Uniform, Window, check_window
 
-NATIVE = {(23, -126, 127): np.float32, (52, -1022, 1023): np.float64}
-"""NumPy's types by fraction bits and range, whose single operations are those of the format."""
+NATIVE = {FORMATS["binary32"]: np.float32, FORMATS["binary64"]: np.float64}
+"""Formats whose operations, rounded to nearest, are those of a type of NumPy."""
+
+NATIVE_SCALARS = {FORMATS["binary16"]: np.float16, FORMATS["bfloat16"]: ml_dtypes.bfloat16}
+"""Formats whose operations on single numbers are too: faster on those than ours, if not on arrays."""
 
 
 def rounded_solve(
@@ -86,7 +91,9 @@ def rounded_solve(
     choice(algorithm, "algorithm", ALGORITHMS)
     check_window(window)
     boolean(fma, "fma")
-    native = NATIVE.get((inner.fraction_bits, inner.emin, inner.emax))
+    native = NATIVE.get(inner)
+    if native is None and algorithm == "sequential" and isinstance(window, Full) and len(np.shape(u)) <= 1:
+        native = NATIVE_SCALARS.get(inner)
     if native is None or fma or (rounding, underflow, inner.overflow) != ("nearest-even", "gradual", "infinity"):
         make = partial(Arithmetic, rounding=rounding, underflow=underflow, seed=seed)
         return _solve(make, storage, inner, a, u, x0, algorithm, window, fma)

@@ -6,8 +6,9 @@ from math import ceil, floor, log2
 import numpy as np
 import pytest
 
+from recfact.precision.case_families import FAMILIES, draw
 from recfact.precision.catalogue import FORMATS
-from recfact.precision.error_bounds import forward_bound
+from recfact.precision.error_bounds import MOST_CHANNELS, forward_bound
 from recfact.precision.formats import FloatFormat
 from recfact.precision.rounded_algorithms import rounded_solve
 from recfact.windows import Full, Jagged, Uniform
@@ -66,6 +67,20 @@ def test_is_the_sum_with_counted_factors(numbers, algorithm, window, fma, count)
     bound, expected = forward_bound(*numbers, FORMAT, algorithm, window=window, fma=fma), factors(count)(*numbers)
     assert np.all(bound >= expected)
     np.testing.assert_allclose(bound, expected, rtol=1e-11)
+
+
+@pytest.mark.parametrize("underflow", ["gradual", "flush-after"])
+@pytest.mark.parametrize("fma", [False, True])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_sequences_are_bounded_one_by_one_as_all_together(family, fma, underflow):
+    fmt = FORMATS["binary16"]
+    a, u = draw(family, fmt, 12, 2 * MOST_CHANNELS, seed=3)
+    for x0 in (None, np.linspace(-1, 1, 2 * MOST_CHANNELS)):
+        options = {"fma": fma, "underflow": underflow}
+        together = forward_bound(a, u, fmt, x0=x0, **options)
+        for c in range(2 * MOST_CHANNELS):
+            start = None if x0 is None else x0[c]
+            np.testing.assert_array_equal(forward_bound(a[:, c], u[:, c], fmt, x0=start, **options), together[:, c])
 
 
 def test_brent_kung_is_within_its_count(numbers):

@@ -9,10 +9,11 @@ import pytest
 
 from recfact.algorithms import BLOCK
 from recfact.errors import DTypeError, OptionError, ShapeError
-from recfact.precision.case_families import draw
+from recfact.precision.arithmetic import Arithmetic
+from recfact.precision.case_families import FAMILIES, draw
 from recfact.precision.catalogue import FORMATS
 from recfact.precision.formats import FloatFormat
-from recfact.precision.rounded_algorithms import kept_lags, overflows, rounded_solve
+from recfact.precision.rounded_algorithms import kept_lags, overflows, rounded_solve, run_in
 from recfact.precision.studied import ALGORITHMS
 from recfact.recurrence import first_kept
 from recfact.windows import Full, Jagged, Uniform
@@ -114,6 +115,27 @@ def test_the_loop_in_the_type_itself(dtype, rng):
     for i in range(1, 60):
         x.append(dtype(dtype(a[i] * x[-1]) + u[i]))
     np.testing.assert_array_equal(rounded_solve(a, u, dtype), np.array(x, dtype=np.float64))
+
+
+@pytest.mark.parametrize("name", ["binary16", "bfloat16", "binary32", "binary64"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_native_types_are_bitwise_the_same(name, family):
+    fmt = FORMATS[name]
+    a, u = draw(family, fmt, 40, 6, seed=9)
+    by_hand = Arithmetic(fmt)
+    by_hand._is_native = False
+    expected = run_in(by_hand, "sequential", a, u, None, window=Full(), fused=False)
+    for c in range(6):
+        x = rounded_solve(a[:, c], u[:, c], fmt)
+        np.testing.assert_array_equal(x, expected[:, c])
+        np.testing.assert_array_equal(np.signbit(x), np.signbit(expected[:, c]))
+
+
+@pytest.mark.parametrize("exponent", [8, 11])
+def test_formats_without_subnormals_are_not_those_of_numpy(exponent):
+    fmt = FloatFormat.from_bits(exponent, {8: 23, 11: 52}[exponent], subnormals=False)
+    a, u = [1.0, 0.5], [float(fmt.smallest_normal), 0.0]
+    assert rounded_solve(a, u, fmt)[1] in (0, u[0])
 
 
 def test_accumulation_in_a_wider_format(rng):
