@@ -17,7 +17,7 @@ from recfact.cli.study import Picture
 from recfact.report.gallery import PICTURES
 from recfact.windows import Jagged, Uniform
 
-COMMANDS = ["report", "solve", "plot", "horizon", "bench"]
+COMMANDS = ["report", "solve", "plot", "horizon", "verify", "materialize", "bench"]
 
 
 @pytest.fixture(autouse=True)

@@ -5,11 +5,14 @@ import io
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from recfact import precision as pr
 from recfact.cli.app import app
+from recfact.data import load_co2
+from recfact.windows import Full, Jagged, Uniform
 
 
 @pytest.fixture(autouse=True)
@@ -70,3 +73,135 @@ def test_horizon_draws():
 def test_horizon_says_what_is_wrong(arguments, says):
     assert says in run("horizon", *arguments, code=2).output
     assert not list(Path().iterdir())
+
+
+@pytest.fixture
+def arrays(rng):
+    a, u = rng.uniform(0.5, 1, 60), rng.standard_normal(60)
+    np.save("a.npy", a)
+    np.save("u.npy", u)
+    return a, u
+
+
+@pytest.mark.parametrize(
+    ("typed", "window", "algorithm"),
+    [
+        ("full", Full(), "kogge-stone"),
+        ("jagged:8", Jagged(8), "hierarchical"),
+        ("uniform:5", Uniform(5), "sequential"),
+    ],
+)
+def test_verify_says_what_the_function_finds(arrays, typed, window, algorithm):
+    options = [
+        "verify",
+        "--a",
+        "a.npy",
+        "--u",
+        "u.npy",
+        "--window",
+        typed,
+        "--format",
+        "half",
+        "--algorithm",
+        algorithm,
+    ]
+    expected = pr.verify(*arrays, window=window, format="half", algorithm=algorithm)
+    made = json.loads(run(*options, "--json").stdout)
+    assert made.pop("source") == "Coefficients from a.npy, inputs from u.npy."
+    assert made == expected.as_dict()
+    assert str(expected) in run(*options).stdout
+
+
+def test_verify_on_the_bundled_record_in_its_own_format():
+    made = json.loads(run("verify", "--json").stdout)
+    assert (made["format"], made["shape"], made["holds"]) == ("binary64", [len(load_co2().value)], True)
+    assert made["rounding"]["ratio"] <= 1
+
+
+def test_verify_takes_an_arithmetic(arrays):
+    typed = ["--accumulate", "fp32", "--fma", "--rounding", "toward-zero", "--underflow", "flush-before"]
+    made = json.loads(run("verify", "--a", "a.npy", "--u", "u.npy", "--format", "bf16", *typed, "--json").stdout)
+    options = {"accumulate": "fp32", "fma": True, "rounding": "toward-zero", "underflow": "flush-before"}
+    assert made["rounding"]["largest"] == pr.verify(*arrays, format="bf16", **options).rounding.largest
+
+
+@pytest.mark.parametrize("window", ["full", "uniform:4", "jagged:4"])
+def test_verify_draws_errors_and_bounds(arrays, window):
+    run("verify", "--a", "a.npy", "--u", "u.npy", "--format", "half", "--window", window, "--plot", "v.svg")
+    picture = Path("v.svg").read_text(encoding="utf-8")
+    kind = "Uniform" if window.startswith("u") else "Jagged"
+    assert all(text in picture for text in (f"{kind}(k) in binary16, 60 steps", "proved bound", "measured exactly"))
+
+
+def test_verify_ends_with_1_where_states_overflow():
+    np.save("a.npy", np.full(40, 2.0))
+    np.save("u.npy", np.ones(40))
+    options = ["verify", "--a", "a.npy", "--u", "u.npy", "--format", "half"]
+    assert "25 states overflowed" in run(*options, code=1).stdout  # 2^(i + 1) - 1 rounds to 2^16 from i = 15 on
+    made = json.loads(run(*options, "--json", code=1).stdout)
+    assert (made["nonfinite"], made["first_nonfinite"], made["holds"]) == (25, [15], False)
+    run(*options, "--plot", "v.png", code=1)
+    assert Path("v.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_verify_refuses_complex_numbers():
+    np.save("a.npy", np.full(4, 0.5j))
+    result = run("verify", "--a", "a.npy", "--u", "a.npy", "--format", "half", code=1)
+    assert result.stderr.startswith("error: ")
+    assert "complex" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--format", "fp8 e4m3"], "float8_e4m3fn"),
+        (["--format", "half", "--algorithm", "nosuch"], "algorithm"),
+        (["--format", "half", "--algorithm", "kogge-stone", "--window", "jagged:4"], "kogge-stone"),
+        (["--format", "half", "--rounding", "nosuch"], "rounding"),
+        (["--format", "half", "--window", "nosuch"], "--window"),
+        (["--format", "half", "--plot", "v.pdf"], ".svg"),
+        (["--tau", "0"], "--tau"),
+    ],
+)
+def test_verify_says_what_is_wrong(arguments, says):
+    assert says in run("verify", *arguments, code=2).output
+    assert not list(Path().iterdir())
+
+
+def test_materialize_compares_families():
+    options = ["materialize", "--family", "10% zeros", "--family", "U(0.9, 1)", "--format", "bf16", "--blocks", 20]
+    table = pr.materialization_table(["10% zeros", "U(0.9, 1)"], format="bf16", accumulate=None, blocks=20)
+    assert run(*options).stdout == f"{table}\n"
+    assert json.loads(run(*options, "--json").stdout) == json.loads(table.to_json())
+
+
+def test_materialize_compares_what_is_asked_for(arrays):
+    typed = ["--block", 4, "--block", 8, "--format", "half", "--accumulate", "fp32", "--method", "cumprod"]
+    made = json.loads(run("materialize", "--a", "a.npy", *typed, "--json").stdout)["rows"]
+    kinds = [(row["coefficients"], row["block"], row["accumulate"], row["method"], row["blocks"]) for row in made]
+    assert kinds == [("a.npy", b, inside, "cumprod", 60 // b) for b in (4, 8) for inside in ("binary16", "binary32")]
+
+
+def test_materialize_draws_all_families():
+    run("materialize", "--format", "half", "--blocks", 3, "--plot", "m.svg")
+    picture = Path("m.svg").read_text(encoding="utf-8")
+    assert all(name in picture for name in pr.COEFFICIENT_FAMILIES)
+    assert "failed entries in %" in picture
+    run("materialize", "--block", 1, "--family", "U(0, 1)", "--format", "half", "--plot", "m.svg")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["--family", "nosuch"], 2, "sigmoid(N)"),
+        (["--format", "nosuch"], 2, "nosuch"),
+        (["--method", "nosuch"], 2, "cumprod"),
+        (["--block", "0"], 2, "--block"),
+        (["--a", "a.npy", "--family", "U(0, 1)"], 2, "exclude"),
+        (["--a", "a.npy", "--block", "100"], 1, "at least"),
+        (["--a", "missing.npy"], 1, "missing.npy"),
+        (["--plot", "m.pdf"], 2, ".svg"),
+    ],
+)
+def test_materialize_says_what_is_wrong(arrays, arguments, code, says):
+    assert says in " ".join(run("materialize", *arguments, code=code).output.split())

@@ -1,15 +1,19 @@
-"""The commands on number formats: how far they look back."""
+"""The commands on number formats: how far they look back, what they cost, and what their errors are proved to be."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recfact.cli.app import app
-from recfact.cli.options import Json
+from recfact.cli.app import app, progress
+from recfact.cli.options import A, Dt, Json, Pick, Tau, U, parse_window, read_problem
+
+if TYPE_CHECKING:
+    from recfact.precision.construction_table import ConstructionRow
 
 
 class Style(StrEnum):
@@ -66,3 +70,145 @@ def horizon(
         from recfact.report.horizon_plot import COLOURS, horizon_figure
 
         save(horizon_figure(chosen[: len(COLOURS)]), picture)
+
+
+@app.command(epilog="Example: recfact verify --window jagged:16 --format bfloat16 --algorithm hierarchical")
+def verify(
+    a: A = None,
+    u: U = None,
+    dt: Dt = None,
+    tau: Tau = None,
+    pick: Pick = None,
+    window: Annotated[
+        str, typer.Option("--window", help="full, uniform:LAGS, or jagged:BLOCK with an optional :TERMS.")
+    ] = "full",
+    number_format: Annotated[
+        str | None, typer.Option("--format", metavar="FORMAT", help="Number format; that of the arrays if left out.")
+    ] = None,
+    algorithm: Annotated[
+        str, typer.Option("--algorithm", metavar="NAME", help="What computes the states.")
+    ] = "sequential",
+    accumulate: Annotated[
+        str | None, typer.Option("--accumulate", metavar="FORMAT", help="Format of the operations, if another one.")
+    ] = None,
+    fma: Annotated[bool, typer.Option("--fma", help="Products and sums are fused.")] = False,
+    rounding: Annotated[str, typer.Option("--rounding", metavar="NAME", help="How numbers round.")] = "nearest-even",
+    underflow: Annotated[
+        str, typer.Option("--underflow", metavar="NAME", help="gradual, or one of the flushes.")
+    ] = "gradual",
+    picture: Annotated[
+        Path | None, typer.Option("--plot", metavar="FILE", help="Draw errors against window sizes: .png or .svg.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Measure the errors of a recurrence in a number format exactly, and compare them with their proved bounds.
+
+    Of the bundled CO2 record, or the recurrence in --a and --u. What the window leaves out, what rounding adds, and
+    both. The exit code is 1 if a bound is broken or a state overflows.
+    """
+    from recfact import precision
+    from recfact.report.bound_plot import SIZES, bound_figure, sweep_windows
+    from recfact.report.files import check_destination
+    from recfact.report.style import PICTURE_SUFFIXES, save
+    from recfact.report.tables import to_json
+    from recfact.windows import Jagged, Uniform
+
+    kept = parse_window(window)
+    if picture:
+        check_destination(picture, PICTURE_SUFFIXES)
+    problem = read_problem(a, u, dt, tau, pick)
+    arithmetic = {"accumulate": accumulate, "fma": fma, "rounding": rounding, "underflow": underflow}
+    with progress(100 + (len(SIZES) if picture else 0), as_json) as step:
+        found = precision.verify(
+            problem.a,
+            problem.u,
+            window=kept,
+            format=number_format,
+            algorithm=algorithm,
+            progress=_percents(step, "verifying"),
+            **arithmetic,  # type: ignore[arg-type]
+        )
+        if picture:
+            kind = Uniform if isinstance(kept, Uniform) else Jagged
+            sweep = sweep_windows(problem.a, problem.u, found.format, kind, algorithm, step, **arithmetic)
+            save(bound_figure([sweep]), picture)
+    typer.echo(to_json({"source": problem.source, **found.as_dict()}) if as_json else f"{problem.title}\n{found}")
+    if found.holds is False:
+        raise typer.Exit(1)
+
+
+def _percents(step: Callable[[str], None], what: str) -> Callable[[float], None]:
+    """Return a function that takes a share of work and calls `step` once for each percent of it."""
+    done = 0
+
+    def tell(share: float) -> None:
+        nonlocal done
+        while done < int(100 * share):
+            step(what)
+            done += 1
+
+    return tell
+
+
+@app.command(epilog="Example: recfact materialize --format bfloat16 --block 16 --block 64 --plot errors.svg")
+def materialize(
+    a: Annotated[
+        str | None, typer.Option("--a", metavar="FILE", help="Your own coefficients, time along the last axis.")
+    ] = None,
+    family: Annotated[
+        list[str] | None,
+        typer.Option("--family", metavar="NAME", help="Coefficients to draw; several times for several, else all."),
+    ] = None,
+    block: Annotated[
+        list[int] | None, typer.Option("--block", min=1, help="Block length; may be given several times.")
+    ] = None,
+    number_format: Annotated[
+        list[str] | None, typer.Option("--format", metavar="FORMAT", help="Number format; may be given several times.")
+    ] = None,
+    accumulate: Annotated[
+        list[str] | None,
+        typer.Option("--accumulate", metavar="FORMAT", help="Format of the operations, beside that of the blocks."),
+    ] = None,
+    method: Annotated[
+        list[str] | None, typer.Option("--method", metavar="NAME", help="Construction; may be given several times.")
+    ] = None,
+    blocks: Annotated[int, typer.Option("--blocks", min=1, help="How many blocks to draw.")] = 200,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the draws.")] = 0,
+    picture: Annotated[
+        Path | None, typer.Option("--plot", metavar="FILE", help="Draw the percentage errors: .png or .svg.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Compare the constructions of the blocks of L: percentage errors, failures, and which one to use.
+
+    For draws of coefficients, or the ones in --a; in float16, bfloat16 and float32 if no format is given.
+    """
+    from recfact.precision import COEFFICIENT_FAMILIES, MaterializationTable, materialization_table
+    from recfact.precision.materialization import METHODS
+    from recfact.report.files import check_destination, read_array
+    from recfact.report.materialization_plot import materialization_figure
+    from recfact.report.style import PICTURE_SUFFIXES, save
+
+    if a is not None and family:
+        raise typer.BadParameter("--a and --family exclude each other")
+    if picture:
+        check_destination(picture, PICTURE_SUFFIXES)
+    named = {a: read_array(a, "a")} if a is not None else None
+    names = list(named or family or COEFFICIENT_FAMILIES)
+    rows: list[ConstructionRow] = []
+    with progress(len(names), as_json) as step:
+        for name in names:
+            step(name)
+            rows += materialization_table(
+                [name] if named is None else named,
+                block=block or 16,
+                format=number_format or ("float16", "bfloat16", "float32"),
+                accumulate=[None, *(accumulate or [])],
+                method=method or METHODS,
+                blocks=blocks,
+                seed=seed,
+            )
+    table = MaterializationTable(tuple(rows))
+    typer.echo(table.to_json() if as_json else str(table))
+    if picture:
+        save(materialization_figure(table), picture)
