@@ -1,0 +1,53 @@
+// WMMA, bare: every lane holds whole matrices, and sums run in float32 from the first product to the last.
+#pragma once
+#include <type_traits>
+
+#include "cuda_bf16.h"
+#include "cuda_fp16.h"
+
+namespace nvcuda {
+namespace wmma {
+
+struct matrix_a {};
+struct matrix_b {};
+struct accumulator {};
+struct row_major {};
+struct col_major {};
+enum layout_t { mem_row_major, mem_col_major };
+
+template <class Use, int M, int N, int K, class T, class Order = void>
+struct fragment { float at[16][16]; };
+
+inline float as_float(half value) { return __half2float(value); }
+inline float as_float(__nv_bfloat16 value) { return __bfloat162float(value); }
+
+template <class Use, class T, class Order>
+void load_matrix_sync(fragment<Use, 16, 16, 16, T, Order>& matrix, const T* from, int row) {
+    __syncwarp();
+    for (int i = 0; i < 16; ++i)
+        for (int j = 0; j < 16; ++j)
+            matrix.at[i][j] = as_float(std::is_same<Order, row_major>::value ? from[i * row + j] : from[j * row + i]);
+    __syncwarp();
+}
+template <class Fragment>
+void fill_fragment(Fragment& matrix, float value) {
+    std::fill_n(&matrix.at[0][0], 256, value);
+}
+template <class C, class A, class B>
+void mma_sync(C& result, const A& a, const B& b, const C& c) {
+    C sum = c;
+    for (int i = 0; i < 16; ++i)
+        for (int k = 0; k < 16; ++k)
+            for (int j = 0; j < 16; ++j) sum.at[i][j] += a.at[i][k] * b.at[k][j];
+    result = sum;
+}
+template <class Fragment>
+void store_matrix_sync(float* to, const Fragment& matrix, int row, layout_t order) {
+    __syncwarp();
+    for (int i = 0; i < 16; ++i)
+        for (int j = 0; j < 16; ++j) to[order == mem_row_major ? i * row + j : j * row + i] = matrix.at[i][j];
+    __syncwarp();
+}
+
+}  // namespace wmma
+}  // namespace nvcuda

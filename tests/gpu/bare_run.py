@@ -1,0 +1,80 @@
+"""Run a kernel's source on the CPU with g++ and nothing else: many cases a second, and no questions asked.
+
+The emulator asks them: it orders threads against each other, and counts and checks what they do.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import shutil
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from recfact.gpu.compiler import options_of, source_of
+from recfact.gpu.launch import Launch
+
+HEADERS = Path(__file__).parent / "bare"
+STACK_BYTES = 64 * 1024
+SHARED_BYTES = 256 * 1024
+
+
+@cache
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="recfact-bare-")
+
+
+@cache
+def _built(kernel: str, signature: tuple[str, ...], options: tuple[str, ...]) -> ctypes.CDLL:
+    source = re.sub(
+        r"extern __shared__ .* unsigned char (\w+)\[\];",
+        rf"alignas(16) static unsigned char \1[{SHARED_BYTES}];",
+        source_of(kernel),
+    )
+    call = ", ".join(f"*static_cast<{c_type}*>(values[{k}])" for k, c_type in enumerate(signature))
+    entry = f"bare::kernel = [=] {{ {kernel}({call}); }};\n    bare::launch(threads, grid);"
+    text = (
+        f'#include "cuda.h"\n{source}\n'
+        f'extern "C" void enter_kernel(void** values, int threads, long long grid) {{\n    {entry}\n}}\n'
+    )
+    number = _built.cache_info().currsize
+    path = Path(_folder().name) / f"{kernel}{number}.cpp"
+    path.write_text(text)
+    flags = ["-std=c++17", "-O1", "-fPIC", "-shared", "-ffp-contract=off", "-w", f"-I{HEADERS}"]
+    defines = ["-DRECFACT_EMULATOR", f"-DSTACK_BYTES={STACK_BYTES}", *(o for o in options if o.startswith("-D"))]
+    library = path.with_suffix(".so")
+    done = subprocess.run(
+        ["g++", *flags, *defines, str(path), "-o", str(library)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return ctypes.CDLL(str(library))
+
+
+def need_compiler() -> None:
+    """Skip where there is no C++ compiler."""
+    if shutil.which("g++") is None:
+        pytest.skip("g++ isn't installed: the kernels' source is compiled with it to run on the CPU")
+
+
+def run_bare(launch: Launch, arrays: dict[str, np.ndarray]) -> None:
+    """Run a launch on NumPy arrays in place."""
+    signature = tuple(argument.c_type for argument in launch.arguments)
+    library = _built(launch.kernel, signature, options_of(launch))
+    # All bits set are NaN in every number type.
+    scratch = {array.name: np.full(array.bytes, 0 if array.zeroed else 255, np.uint8) for array in launch.scratch}
+    values: list[ctypes.c_void_p | ctypes.c_int | ctypes.c_longlong] = []
+    for argument in launch.arguments:
+        if argument.value is None:
+            values.append(ctypes.c_void_p())
+        elif isinstance(argument.value, str):
+            array = arrays[argument.value] if argument.value in arrays else scratch[argument.value]
+            values.append(ctypes.c_void_p(array.ctypes.data + argument.offset))
+        else:
+            values.append((ctypes.c_int if argument.c_type == "int" else ctypes.c_longlong)(argument.value))
+    pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
+    library.enter_kernel(pointers, launch.block[0], ctypes.c_longlong(launch.grid[0]))

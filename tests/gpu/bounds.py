@@ -1,0 +1,81 @@
+"""How wrong a kernel may be: the bound of its own order of operations, evaluated for the arrays at hand.
+
+With gamma_N = N u / (1 - N u), an input u_j that meets N roundings on its way to x_i adds at most |L_ij| |u_j| gamma_N
+to the error (Higham 2002, section 3.1). N is counted from the kernels' source for each row, from its lags d_i.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from gpu.cases import COMPUTED, Case
+
+from recfact.gpu.launch import Launch
+from recfact.recurrence import backward, first_kept, forward, windowed
+from recfact.windows import Full, Window
+
+UNIT = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-24, "float64": 2.0**-53}
+UNIT |= {"complex64": UNIT["float32"], "complex128": UNIT["float64"]}
+TENSOR_CORE = 2.0**-23  # their sums may be truncated
+HALF_SPACING = {"float16": 2.0**-25, "bfloat16": 2.0**-134}  # of subnormals; float32 and float64 have far smaller ones
+
+
+def loop(a: np.ndarray, u: np.ndarray, window: Window, x0: np.ndarray | None, reverse: bool) -> np.ndarray:
+    """Solve by the definition, in the arithmetic of the arrays."""
+    if window == Full():
+        return backward(a, u) if reverse else forward(a, u, x0)
+    return windowed(a, u, window, x0, reverse)
+
+
+def reference(case: Case, window: Window, reverse: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the plain loop in float64, the same of all magnitudes, and the steps that each row sees; time first."""
+    wide = np.complex128 if case.u.dtype.kind == "c" else np.float64
+    a, u = (np.moveaxis(np.broadcast_to(v, case.x.shape), case.axis, 0).astype(wide) for v in (case.a, case.u))
+    x0 = None if case.x0 is None else np.moveaxis(case.x0, case.axis, 0)[0].astype(wide)
+    with np.errstate(all="ignore"):
+        x = loop(a, u, window, x0, reverse)
+        sizes = loop(abs(a), abs(u), window, None if x0 is None else abs(x0), reverse)
+    n = len(u)
+    firsts = np.array([first_kept(i, window) for i in range(n)])
+    if reverse:
+        seen = np.searchsorted(firsts, np.arange(n), side="right") - np.arange(n)
+    else:
+        seen = np.arange(n) - firsts + 1
+    return x, sizes, seen.reshape(-1, *(1,) * (u.ndim - 1))
+
+
+def roundings(launch: Launch, case: Case, seen: np.ndarray) -> np.ndarray:
+    """Return the most roundings between an input and each row."""
+    numbers = {argument.name: argument.value for argument in launch.arguments}
+    macros = dict(launch.macros)
+    match launch.kernel:
+        case "sweep":  # one multiply-add a step, and one for the initial state
+            most = seen + 1
+        case "sliding":  # a product for each coefficient; sums in two blocks, over the blocks of a group, two to join
+            most = seen + 2 * numbers["block"] + numbers["terms"] + 4
+        case "chain":  # products; sums in a chunk twice, over warps, over tiles
+            steps, warps = int(macros["STEPS"]), int(macros["WARPS"])
+            most = seen + 2 * steps + warps + case.x.shape[case.axis] // (steps * warps) + 2
+        case "b2p":  # products; the sums of a tile product (one or two terms, with 18 roundings each); one a tile
+            most = seen + 36 + case.x.shape[case.axis] // 16
+    return most * (4 if case.u.dtype.kind == "c" else 1)  # a complex multiply-add is wrong by less than gamma_4
+
+
+def bound(launch: Launch, case: Case, window: Window, reverse: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return the plain loop in float64 and the most that the kernel's states may be away from it; time first."""
+    x, sizes, seen = reference(case, window, reverse)
+    dtype, out = case.u.dtype.name, case.x.dtype.name
+    unit = TENSOR_CORE if launch.kernel == "b2p" else UNIT[COMPUTED.get(dtype, dtype)]
+    count = roundings(launch, case, seen)
+    error = sizes * count * unit / (1 - count * unit)
+    if launch.kernel == "b2p":
+        # An entry of L_t is stored rounded once, or twice; below the normal numbers by its spacing.
+        stored = UNIT[dtype] ** (2 if dict(launch.macros)["SPLIT"] == "1" else 1)
+        error = error + sizes * stored
+        a = np.moveaxis(np.broadcast_to(case.a, case.x.shape), case.axis, 0).astype(np.float64)
+        spread = loop(abs(a), np.ones_like(a), window, None, reverse)
+        u = np.abs(case.u.astype(np.float64))
+        largest = u[np.isfinite(u)].max()
+        error = error + HALF_SPACING[dtype] * 16 * largest * (1 + spread)
+    if out in COMPUTED:
+        error = error + UNIT[out] * (np.abs(x) + error) + HALF_SPACING[out]
+    return x, error

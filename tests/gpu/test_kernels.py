@@ -1,0 +1,312 @@
+"""Every kernel against the plain loop in float64: its source, compiled for the CPU and run on its plan."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from gpu.bare_run import need_compiler, run_bare
+from gpu.bounds import bound, loop, reference
+from gpu.cases import COMPUTED, H100, LAYOUTS, NUMPY, Case, channel_axis, random_numbers
+
+from recfact.gpu.launch import Device, Launch
+from recfact.windows import Full, Jagged, Uniform, Window
+
+NO_TENSOR_CORES = Device((7, 0), 132)
+FEW = Device((9, 0), 1)
+LENGTHS = (1, 2, 15, 16, 17, 33, 100, 300)
+ROUND_LENGTHS = (8, 16, 24, 40, 104, 304)  # where rows of contiguous time are aligned
+ROWS = "head, channel, time"
+DTYPES = tuple(NUMPY)
+
+
+@pytest.fixture(autouse=True)
+def compiler() -> None:
+    need_compiler()
+
+
+def framed(shape: tuple[int, ...], dtype: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return an array full of NaN, 16-byte aligned, in a frame of the same: what is outside must stay."""
+    count = int(np.prod(shape))
+    size = NUMPY[dtype].itemsize
+    memory = np.full(count * size + 512 + 16, 255, np.uint8)
+    start = 256 + -(memory.ctypes.data + 256) % 16
+    return memory, memory[start : start + count * size].view(NUMPY[dtype]).reshape(shape)
+
+
+def make_case(
+    layout: str,
+    heads: int,
+    n: int,
+    d: int,
+    dtype: str,
+    *,
+    shared: bool = True,
+    a_dtype: str | None = None,
+    out: str | None = None,
+    initial: bool = False,
+    seed: int = 0,
+    size: float = 0.95,
+) -> Case:
+    rng = np.random.default_rng(seed)
+    make, axis = LAYOUTS[layout]
+    shape = make(heads, n, d)
+    a_shape = list(shape)
+    if shared:
+        a_shape[channel_axis(layout)] = 1
+    _, a = framed(tuple(a_shape), a_dtype or dtype)
+    a[...] = random_numbers(rng, a_shape, a_dtype or dtype, size)
+    _, u = framed(shape, dtype)
+    u[...] = random_numbers(rng, shape, dtype)
+    x0 = None
+    if initial:
+        x0_shape = list(shape)
+        x0_shape[axis] = 1
+        x0 = random_numbers(rng, x0_shape, COMPUTED.get(dtype, dtype))
+    return Case(a, u, framed(shape, out or dtype)[1], axis, x0)
+
+
+def solve(
+    case: Case, window: Window, *, reverse: bool = False, device: Device = H100, precision: str = "full"
+) -> Launch:
+    """Run a case's plan, and see that it wrote all of the result and nothing else."""
+    launch = case.plan(window, reverse=reverse, device=device, precision=precision)
+    frame = case.x
+    while isinstance(frame.base, np.ndarray):
+        frame = frame.base
+    before = [array.tobytes() for array in (case.a, case.u)]
+    arrays = {"a": case.a, "u": case.u, "x": case.x}
+    if case.x0 is not None:
+        arrays["x0"] = case.x0
+    run_bare(launch, arrays)
+    assert [array.tobytes() for array in (case.a, case.u)] == before
+    start = case.x.ctypes.data - frame.ctypes.data
+    if case.x.flags.c_contiguous and frame is not case.x:
+        assert (frame[:start] == 255).all()
+        assert (frame[start + case.x.nbytes :] == 255).all()
+    return launch
+
+
+def check(case: Case, window: Window, **options) -> Launch:
+    launch = solve(case, window, **options)
+    x, most = bound(launch, case, window, options.get("reverse", False))
+    got = np.moveaxis(case.x, case.axis, 0).astype(x.dtype)
+    error = np.abs(got - x)
+    place = np.unravel_index(np.argmax(np.where(error <= most, 0, np.nan_to_num(error, nan=np.inf))), error.shape)
+    assert (error <= most).all(), f"{launch.kernel} at {place}: {got[place]} for {x[place]}, may be {most[place]} off"
+    return launch
+
+
+def lengths(layout: str) -> tuple[int, ...]:
+    return ROUND_LENGTHS if layout == ROWS else LENGTHS
+
+
+# Options of a kernel go round so that each value meets each number type and layout, not each other value.
+def turn(number: int, *choices: tuple) -> list:
+    return [options[number % len(options)] for options in choices]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_sweep(dtype, layout):
+    start = DTYPES.index(dtype) + list(LAYOUTS).index(layout)
+    windows = (Full(), Jagged(16), Jagged(32, 0), Uniform(2), Jagged(48))
+    for turns in range(5):
+        window, shared, d = turn(start + turns, windows, (True, False), (16, 3, 17))
+        for n in lengths(layout):
+            reverse = turns % 2 == 1
+            if n > 256 and window == Full():
+                continue
+            case = make_case(layout, 2, n, d, dtype, shared=shared, initial=turns == 2 and not reverse, seed=n)
+            launch = check(case, window, reverse=reverse, device=NO_TENSOR_CORES)
+            assert launch.kernel == "sweep"
+
+
+def test_sweep_splits_time():
+    for layout, window in product(LAYOUTS, (Jagged(16), Jagged(16, 0))):
+        for reverse in (False, True):
+            case = make_case(layout, 2, 1000, 4, "float32", initial=not reverse)
+            launch = check(case, window, reverse=reverse)
+            assert launch.kernel == "sweep"
+            assert next(a.value for a in launch.arguments if a.name == "segments") > 3
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_sliding(dtype, layout):
+    start = DTYPES.index(dtype) + list(LAYOUTS).index(layout)
+    for turns in range(2):
+        shared, d, reverse = turn(start + turns, (True, False), (16, 3), (False, True))
+        for n in lengths(layout):
+            for window in (Uniform(17), Jagged(5, 3)) if n > 20 else (Uniform(3), Uniform(40), Jagged(16, 2)):
+                case = make_case(layout, 2, n, d, dtype, shared=shared, initial=not reverse, seed=n)
+                launch = check(case, window, reverse=reverse)
+                assert launch.kernel == ("sliding" if n > 80 else launch.kernel)
+
+
+def test_sliding_with_slots_in_global_memory():
+    for reverse in (False, True):
+        case = make_case("head, time, channel", 3, 700, 4, "float32", initial=not reverse, size=0.999)
+        launch = check(case, Uniform(200), reverse=reverse)
+        assert launch.scratch
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_chain(dtype, layout):
+    start = DTYPES.index(dtype) + list(LAYOUTS).index(layout)
+    for turns in range(2):
+        shared, d, reverse = turn(start + turns, (True, False), (16, 3), (False, True))
+        for n in (257, 1000) if layout != ROWS else (264, 1000):
+            case = make_case(layout, 2, n, d, dtype, shared=shared, initial=not reverse, seed=n, size=0.99)
+            assert check(case, Full(), reverse=reverse, device=NO_TENSOR_CORES).kernel == "chain"
+
+
+B2P_WINDOWS = (Jagged(16), Jagged(48), Jagged(16, 0), Jagged(32, 0), Full())
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_b2p(dtype, layout):
+    start = list(LAYOUTS).index(layout)
+    for turns in range(7):
+        window, reverse, a_dtype, out, precision = turn(
+            start + turns,
+            B2P_WINDOWS,
+            (False, False, False, True, True, True, True),
+            (dtype, "float32"),
+            (dtype, "float32", "float32"),
+            ("full", "full", "paper"),
+        )
+        initial = not reverse and turns % 2 == 0
+        device = FEW if window == Full() else H100
+        for n in (16, 24, 40, 304) if layout == ROWS else (15, 17, 33, 300):
+            d = 16 if turns % 3 else 24
+            case = make_case(layout, 2, n, d, dtype, a_dtype=a_dtype, out=out, initial=initial, seed=n)
+            launch = check(case, window, reverse=reverse, device=device, precision=precision)
+            if n > 48 and window != Full():
+                assert launch.kernel == "b2p"
+    case = make_case(layout, 2, 1000, 16, dtype, initial=True)
+    launch = check(case, Jagged(16))
+    assert next(a.value for a in launch.arguments if a.name == "segments") > 3
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_b2p_full(layout):
+    for reverse in (False, True):
+        case = make_case(layout, 8, 304, 16, "bfloat16", initial=not reverse, out="float32")
+        assert check(case, Full(), reverse=reverse, device=FEW).kernel == "b2p"
+
+
+def test_storing_the_factor_in_two_terms_costs_nothing():
+    # In float32 results the paper's single term shows, the two terms don't.
+    errors = {}
+    for precision in ("full", "paper"):
+        case = make_case("head, time, channel", 4, 304, 16, "bfloat16", out="float32", a_dtype="float32")
+        check(case, Jagged(16), precision=precision)
+        x, sizes, _ = reference(case, Jagged(16), False)
+        errors[precision] = (np.abs(np.moveaxis(case.x, 1, 0) - x) / sizes).max()
+    assert errors["full"] < 2.0**-16
+    assert errors["paper"] > 2.0**-11
+
+
+KERNELS = {
+    "sweep": ("float32", Jagged(16), 83, H100),
+    "sweep full": ("float32", Full(), 83, H100),
+    "sliding": ("float32", Jagged(16, 2), 83, H100),
+    "sliding lags": ("float32", Uniform(6), 83, H100),
+    "chain": ("float32", Full(), 600, H100),
+    "b2p": ("bfloat16", Jagged(16), 83, H100),
+    "b2p half": ("float16", Jagged(16), 83, H100),
+    "b2p long": ("bfloat16", Jagged(32), 83, H100),
+}
+
+
+def disturb(case: Case, kind: str) -> None:
+    """Put numbers into a case that make a careless kernel spread NaN."""
+    a, u = case.a, case.u
+    limit = 6e4 if u.dtype == np.float16 else 1e30
+    match kind:
+        case "inputs":
+            u[0, 37, 3], u[1, 20, 5], u[1, 70, 0] = np.nan, np.inf, -np.inf
+        case "coefficients":
+            a[0, 37], a[1, 21] = np.nan, np.inf
+        case "first":
+            a[:, 0] = np.nan
+        case "resets":
+            u[0, 10, 3], a[0, 20], a[0, 30], a[1, 5::7] = np.inf, 0, 0, 0
+        case "growth":
+            a[...] = 2.5
+            a[:, ::9] = 0
+        case "overflow of products":
+            a[:, 5:12], a[:, 12], u[:, :12] = 200, 0, 0
+        case "large":
+            a[...], a[:, ::3], u[:, : len(u[0]) // 2] = limit, 0, 0
+
+
+@pytest.mark.parametrize(
+    "kind", ["inputs", "coefficients", "first", "resets", "growth", "overflow of products", "large"]
+)
+@pytest.mark.parametrize("name", KERNELS)
+def test_what_is_not_finite_goes_where_the_loop_sends_it(name, kind):
+    dtype, window, n, device = KERNELS[name]
+    for reverse in (False, True):
+        case = make_case("head, time, channel", 2, n, 16, dtype)
+        disturb(case, kind)
+        launch = solve(case, window, reverse=reverse, device=device)
+        assert launch.kernel == name.split()[0]
+        with np.errstate(all="ignore"):
+            x, most = bound(launch, case, window, reverse)
+            a, u = (np.moveaxis(np.broadcast_to(v, case.x.shape), 1, 0).astype(np.float32) for v in (case.a, case.u))
+            plain = loop(a, u, window, None, reverse).astype(case.x.dtype).astype(np.float64)
+            got = np.moveaxis(case.x, 1, 0).astype(np.float64)
+            # A sum in another order may overflow later than the loop, and is right then.
+            right = np.abs(got - x) <= most
+        same = (got == plain) | (np.isnan(got) & np.isnan(plain))
+        assert (right | (same & ~np.isfinite(plain))).all()
+        if kind == "first" and not reverse:
+            assert np.isfinite(got).all()
+
+
+def test_strided_arrays():
+    rng = np.random.default_rng(0)
+    for dtype in ("float32", "bfloat16"):
+        u = random_numbers(rng, (6, 200, 40), dtype)[::2, ::-1, ::2]
+        a = random_numbers(rng, (6, 400, 1), dtype, 0.9)[::2, ::2]
+        x = np.full((3, 20, 200), np.nan, NUMPY[dtype]).transpose(0, 2, 1)
+        check(Case(a, u, x, 1), Jagged(16))
+
+
+def test_more_heads_than_a_grid_dimension():
+    case = make_case("head, time, channel", 66_000, 3, 8, "float32")
+    check(case, Uniform(2))
+    case = make_case("head, time, channel", 66_000, 3, 1, "bfloat16")
+    check(case, Full())
+
+
+def test_offsets_beyond_32_bits():
+    # Memory that is only reserved: a few pages of it are touched.
+    far = (1 << 31) + 4096
+    for dtype, d, window in (("bfloat16", 16, Jagged(16)), ("float32", 4, Full()), ("float32", 4, Uniform(4))):
+        size = NUMPY[dtype].itemsize
+        u, x = (np.empty(2 * far + 4096, np.uint8)[: 2 * far] for _ in range(2))
+
+        def view(memory: np.ndarray, dtype: str = dtype, d: int = d, size: int = size) -> np.ndarray:
+            shape, strides = (2, 40, d), (far, d * size, size)
+            return np.lib.stride_tricks.as_strided(memory.view(NUMPY[dtype]), shape, strides)
+
+        rng = np.random.default_rng(0)
+        view(u)[...] = random_numbers(rng, (2, 40, d), dtype)
+        view(x)[...] = np.nan
+        a = random_numbers(rng, (2, 40, 1), dtype, 0.9)
+        check(Case(a, view(u), view(x), 1), window)
+
+
+def test_the_same_bits_however_the_look_back_goes():
+    # The order of operations of a state is that of the tiles, whether its neighbour's state was known or not.
+    first = make_case("head, time, channel", 2, 1000, 16, "float32", size=0.999)
+    second = make_case("head, time, channel", 2, 1000, 16, "float32", size=0.999)
+    solve(first, Full())
+    solve(second, Full())
+    assert first.x.tobytes() == second.x.tobytes()
