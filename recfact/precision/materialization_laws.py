@@ -6,7 +6,8 @@ rounded to a format with unit roundoff u, known up to
     e + u (|z| + e),   and half the smallest number more where it may lie below the smallest normal one;
 
 where it may lie beyond the largest number there is no bound. A product with the 1 of the diagonal and a sum with its 0
-are exact, and a sum that is small is too. Without under- and overflow an entry at lag d errs, relatively, by
+are exact, and so is a sum that is small, if there are subnormals. Without under- and overflow an entry at lag d errs,
+relatively, by
 
     cumprod      phi_(d-1)          where phi_N = (1 + u)^N - 1 <= N u / (1 - N u)
     ratio        phi_(d+1)          g_i and g_j share the roundings of the first j steps, which cancel
@@ -76,19 +77,26 @@ class Rounding:
     """
 
     def __init__(self, format: FloatFormat) -> None:
-        self.infinities = format.infinities
+        self.infinities, self.subnormals = format.infinities, format.subnormals
         self.unit = float(format.unit_roundoff)
         self.smallest_normal, self.max = float(format.smallest_normal), float(format.max)
         self.half_smallest = max(float(Fraction(format.smallest_subnormal) / 2), 2.0**-1074)
 
     def __call__(self, magnitude: Array, error: Array) -> Array:
         """Return the error after rounding numbers of these exact magnitudes, given their errors before."""
-        rounded = self.sum(magnitude, error)
+        rounded = self._normal(magnitude, error)
         rounded = np.where(self.small(magnitude, error), rounded + self.half_smallest, rounded)
         return np.where((magnitude == 0) & (error == 0), 0.0, rounded)
 
     def sum(self, magnitude: Array, error: Array) -> Array:
-        """Return the same for sums, which are exact where they are small."""
+        """Return the same for sums, which are exact where they are small, if there are subnormals."""
+        rounded = self._normal(magnitude, error)
+        if self.subnormals:
+            return rounded
+        nearly = np.maximum(rounded, error + self.half_smallest)
+        return np.where((magnitude == 0) & (error == 0), 0.0, nearly)
+
+    def _normal(self, magnitude: Array, error: Array) -> Array:
         rounded = error + self.unit * (magnitude + error)
         return np.where((magnitude + error) * (1 + _DOUBT) > self.max, np.inf, rounded)
 

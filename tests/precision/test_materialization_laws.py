@@ -17,6 +17,7 @@ from recfact.precision.materialization import METHODS, materialization_bound
 NARROW = tuple(name for name, each in FORMATS.items() if each.zero and each.fraction_bits < 24)
 OWN = (
     FloatFormat.from_bits(5, 6, subnormals=False),
+    FloatFormat.from_bits(4, 10, subnormals=False),  # logarithms that nearly cancel leave less than its numbers
     FloatFormat.from_bits(2, 9, nan="none"),
     FloatFormat.from_bits(6, 30),
 )
@@ -28,6 +29,7 @@ FAMILIES = {
     "large": lambda rng, shape: rng.uniform(-4, 4, shape),
     "subnormal": lambda rng, shape: np.where(rng.random(shape) < 0.1, 2.0**-20, rng.uniform(0.5, 2, shape)),
     "just below one": lambda rng, shape: np.full(shape, 1 - 2.0**-9),
+    "around one": lambda rng, shape: rng.uniform(0.8, 1.25, shape),
     "almost all one": lambda rng, shape: np.where(rng.random(shape) < 0.8, 1.0, rng.uniform(0.4, 1, shape)),
 }
 
