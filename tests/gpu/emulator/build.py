@@ -112,7 +112,7 @@ def _footer(source: str, kernel: str) -> str:
         lines.append("void* emulator::dynamic_shared_begin() { return nullptr; }")
     else:
         name = dynamic[1]
-        lines.append(f"void* emulator::dynamic_shared_begin() {{ {' '.join(dynamic[0].split())} return {name}; }}")
+        lines += [" ".join(dynamic[0].split()), f"void* emulator::dynamic_shared_begin() {{ return {name}; }}"]
         lines.append(
             f'asm(".pushsection .tbss,\\"awT\\",@nobits\\n.globl {name}\\n.hidden {name}\\n.type {name}, @object\\n'
             f'.balign 1024\\n{name}: .zero {ROOM}\\n.size {name}, {ROOM}\\n.popsection");'

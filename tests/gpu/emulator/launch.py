@@ -83,7 +83,7 @@ class Buffer:
 
     @classmethod
     def of(cls, array: Array, role: str) -> Buffer:
-        """Describe a NumPy array of any strides; only its own elements are to be written."""
+        """Describe a NumPy array of any strides; only its own elements are to be written. Its address counts modulo 16."""
         low, high = np.lib.array_utils.byte_bounds(array)
         if array.size == 0:
             high = low
@@ -100,7 +100,7 @@ class Buffer:
             )
             rows[...] = True
             expected[0] = mask
-        return cls({0: memory}, high - low, role, low % 256, expected, array.ctypes.data - low)
+        return cls({0: memory}, high - low, role, low % 16, expected, array.ctypes.data - low)
 
 
 class _Piece(ctypes.Structure):

@@ -104,7 +104,7 @@ std::string whereabouts(Site site);
 // traffic.cpp
 void note_access(Space space, uint64_t address, unsigned size, Site site);
 void flush_accesses(Warp& warp);
-void count_group(Site site, Space space, unsigned size, const uint64_t* addresses, int count);
+void count_group(Site site, Space space, unsigned size, const uint64_t* addresses, const uint8_t* lanes, int count);
 
 // ordering.cpp
 Stamp stamp_now(bool whole);

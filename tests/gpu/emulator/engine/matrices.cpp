@@ -27,18 +27,20 @@ namespace {
 void matrix_traffic(const Collective& together, MatrixAccess access, bool write, Site site) {
   const uint64_t line_bytes = static_cast<uint64_t>(together.stride) * access.element_bytes;
   uint64_t addresses[warp_lanes];
+  uint8_t lanes[warp_lanes];
+  for (uint8_t lane = 0; lane < warp_lanes; ++lane) lanes[lane] = lane;
   const bool shared = is_shared(together.pointer);
   const Space space = shared ? (write ? Space::shared_write : Space::shared_read) : (write ? Space::global_write : Space::global_read);
   if (shared && access.element_bytes == 2) {
     for (int lane = 0; lane < warp_lanes; ++lane)
       addresses[lane] = together.pointer + static_cast<uint64_t>(lane % 16) * line_bytes + static_cast<uint64_t>(lane / 16) * 16;
-    count_group(site, space, 16, addresses, warp_lanes);
+    count_group(site, space, 16, addresses, lanes, warp_lanes);
     return;
   }
   for (unsigned quarter = 0; quarter < 4; ++quarter) {
     for (unsigned lane = 0; lane < warp_lanes; ++lane)
       addresses[lane] = together.pointer + (lane / 4 + quarter % 2 * 8) * line_bytes + (lane % 4 * 2 + quarter / 2 * 8) * access.element_bytes;
-    count_group(site, space, 2 * access.element_bytes, addresses, warp_lanes);
+    count_group(site, space, 2 * access.element_bytes, addresses, lanes, warp_lanes);
   }
 }
 

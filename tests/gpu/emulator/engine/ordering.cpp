@@ -2,6 +2,8 @@
 //
 // Block barriers order all threads of a block, warp barriers the lanes that take part, a release and the acquire that
 // reads it two threads anywhere. Shuffles, votes and matrix operations order nothing, as in CUDA's memory model.
+#include <unordered_set>
+
 #include "engine.h"
 
 namespace emulator {
@@ -59,11 +61,15 @@ bool before_in_block(const Stamp& past, const View& view) {
   return past.clock < seen;
 }
 
-bool before(const Stamp& past, const View& view) {
+// Follow the acquires back, each release once.
+bool before(const Stamp& past, const View& view, std::unordered_set<uint64_t>& seen) {
   if (past.block == view.from.block) return before_in_block(past, view);
   const auto& acquires = machine.history[view.from.block].acquires;
-  for (size_t i = std::min(view.acquired, acquires.size()); i-- > 0;)
-    if (before_in_block(acquires[i].by, view) && before(past, acquires[i].view)) return true;
+  for (size_t i = std::min(view.acquired, acquires.size()); i-- > 0;) {
+    const View& source = acquires[i].view;
+    if (!before_in_block(acquires[i].by, view)) continue;
+    if (seen.insert(static_cast<uint64_t>(source.from.block) << 32 | source.from.time).second && before(past, source, seen)) return true;
+  }
   return false;
 }
 
@@ -79,7 +85,8 @@ bool before_now(const Stamp& past, bool whole) {
       seen = std::max(seen, self.warp->lane_clock[static_cast<size_t>(self.lane)][past.lane]);
     return past.clock < seen;
   }
-  return before(past, view_now(whole));
+  std::unordered_set<uint64_t> seen;
+  return before(past, view_now(whole), seen);
 }
 
 Stamp reader_of(const Cell& cell) {

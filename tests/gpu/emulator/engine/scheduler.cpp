@@ -124,6 +124,7 @@ void start(Block& block, uint32_t number, uint32_t start) {
   block.at_barrier = 0;
   block.preempted = block.held = false;
   block.live = true;
+  block.next_warp = 0;
   block.seen_progress = ~uint64_t{0};
   ++machine.progress;
   for (Warp& warp : block.warps) {
@@ -202,7 +203,9 @@ void run_slice(Block& block) {
     any = false;
     const size_t count = block.warps.size();
     for (size_t i = 0; i < count; ++i) {
-      Warp& warp = block.warps[machine.request.schedule.reverse_lanes ? count - 1 - i : i];
+      const size_t turn = block.next_warp;
+      block.next_warp = (turn + 1) % count;  // so that a warp that polls doesn't keep the others of a preempted block waiting
+      Warp& warp = block.warps[machine.request.schedule.reverse_lanes ? count - 1 - turn : turn];
       if (!warp.ready && warp.paused) {
         flush_accesses(warp);
         warp.ready = warp.paused;

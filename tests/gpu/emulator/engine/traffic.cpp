@@ -33,35 +33,25 @@ Footprint footprint(const uint64_t* addresses, int count, unsigned size) {
 }
 
 // Lanes go in phases of 128 bytes: 32 lanes of up to 4 bytes, 16 of 8, 8 of 16. In each phase a bank serves one 4-byte
-// word a wavefront, to any number of lanes.
-uint64_t wavefronts(const uint64_t* addresses, int count, unsigned size) {
-  const int lanes = size == 16 ? 8 : size == 8 ? 16 : 32;
-  uint64_t total = 0;
-  for (int start = 0; start < count; start += lanes) {
+// word a wavefront, to any number of lanes; ideally the words of a phase are spread evenly over the banks.
+void count_wavefronts(const uint64_t* addresses, const uint8_t* lanes, int count, unsigned size, SiteCount& here) {
+  const int phase_lanes = size == 16 ? 8 : size == 8 ? 16 : 32;
+  for (int start = 0; start < count;) {
+    const int phase = lanes[start] / phase_lanes;
     uint64_t words[banks][warp_lanes];
-    unsigned held[banks] = {};
-    unsigned most = 1;
-    for (int i = start; i < std::min(start + lanes, count); ++i)
-      for (uint64_t word = addresses[i] / 4; word <= (addresses[i] + size - 1) / 4; ++word) {
+    unsigned held[banks] = {}, most = 1, all = 0;
+    for (; start < count && lanes[start] / phase_lanes == phase; ++start)
+      for (uint64_t word = addresses[start] / 4; word <= (addresses[start] + size - 1) / 4; ++word) {
         uint64_t* column = words[word % banks];
         unsigned& rows = held[word % banks];
         if (std::find(column, column + rows, word) != column + rows) continue;
         column[rows++] = word;
         most = std::max(most, rows);
+        ++all;
       }
-    total += most;
+    here.wavefronts += most;
+    here.ideal += (all + banks - 1) / banks;
   }
-  return total;
-}
-
-uint64_t ideal_wavefronts(const uint64_t* addresses, int count, unsigned size) {
-  uint64_t words[warp_lanes * 4];
-  int held = 0;
-  for (int i = 0; i < count; ++i)
-    for (uint64_t word = addresses[i] / 4; word <= (addresses[i] + size - 1) / 4; ++word) words[held++] = word;
-  std::sort(words, words + held);
-  const auto distinct = static_cast<uint64_t>(std::unique(words, words + held) - words);
-  return (distinct + banks - 1) / banks;
 }
 
 bool same_instruction(const Access& a, const Access& b) {
@@ -70,12 +60,11 @@ bool same_instruction(const Access& a, const Access& b) {
 
 }  // namespace
 
-void count_group(Site site, Space space, unsigned size, const uint64_t* addresses, int count) {
+void count_group(Site site, Space space, unsigned size, const uint64_t* addresses, const uint8_t* lanes, int count) {
   SiteCount& here = machine.sites[{site.file, site.line, space}];
   ++here.requests;
   if (space == Space::shared_read || space == Space::shared_write) {
-    here.wavefronts += wavefronts(addresses, count, size);
-    here.ideal += ideal_wavefronts(addresses, count, size);
+    count_wavefronts(addresses, lanes, count, size, here);
     here.bytes += static_cast<uint64_t>(count) * size;
     return;
   }
@@ -121,13 +110,15 @@ void flush_accesses(Warp& warp) {
     if (!most) break;
     const Access first = warp.lanes[leader].accesses[next[leader]];
     uint64_t addresses[warp_lanes];
+    uint8_t taken[warp_lanes];
     int count = 0;
     for (size_t lane = 0; lane < lanes; ++lane) {
       const auto& accesses = warp.lanes[lane].accesses;
       if (next[lane] >= accesses.size() || !same_instruction(accesses[next[lane]], first)) continue;
+      taken[count] = static_cast<uint8_t>(lane);
       addresses[count++] = accesses[next[lane]++].address;
     }
-    count_group(first.site, first.space, first.size, addresses, count);
+    count_group(first.site, first.space, first.size, addresses, taken, count);
   }
   for (Thread& thread : warp.lanes) thread.accesses.clear();
 }

@@ -128,6 +128,7 @@ struct Block {
   unsigned alive = 0, at_barrier = 0;
   bool preempted = false, held = false, live = false;
   uint64_t seen_progress = 0;
+  size_t next_warp = 0;
   std::vector<Warp> warps;
   std::vector<unsigned char> shared;  // the bytes of its shared memory
   std::vector<Cell> cells;            // and what is known about them
