@@ -118,6 +118,7 @@ class BoundArithmetic:
         x = np.empty(u.shape, dtype=np.complex128)
         for channel in np.ndindex(u.shape[1:]):
             at = (slice(None), *channel)
+            size = error = 0.0
             states: list[complex] = []
             for weight, own in zip(a[at].real.tolist(), u[at].real.tolist(), strict=True):
                 if states:
