@@ -30,8 +30,8 @@ class BackwardError:
     Parameters
     ----------
     relative : ndarray of float64, shape (n, ...)
-        The size of the changes in terms of the coefficient and of the input, the same for both, rounded up. Infinite where
-        both a_i x_{i-1} and u_i are 0 and the state is not.
+        The size of the changes in terms of the coefficient and of the input, the same for both, rounded up.
+        Infinite where both a_i x_{i-1} and u_i are 0 and the state is not.
     da, du : ndarray of object, shape (n, ...)
         The changes themselves, exact Fractions: the recurrence with a + da and u + du has the given states.
     """

@@ -28,8 +28,8 @@ class Condition:
     normwise : scalar or ndarray, shape (...)
         ``||L|| ||I - AZ||`` in the maximum norm: changes of the matrix that are small next to its norm, anywhere in it.
     skeel : scalar or ndarray, shape (...)
-        ``|| |L| |I - AZ| ||`` in the maximum norm: changes of each coefficient in terms of itself, for the worst inputs.
-        It doesn't see how rows are scaled.
+        ``|| |L| |I - AZ| ||`` in the maximum norm: changes of each coefficient in terms of itself, for the worst
+        inputs. It doesn't see how rows are scaled.
     mixed : scalar or ndarray, shape (...)
         The largest change of a state over the largest state, in terms of relative changes of every a_i and u_i.
     componentwise : ndarray, shape (n, ...)

@@ -190,8 +190,8 @@ def counted_bound(a: Any, u: Any, counts: Array, format: Any) -> Array:
     Returns
     -------
     ndarray of float64, shape (n,)
-        ``sum_j |L_ij| |u_j| ((1 + u)^N(i, j) - 1)`` with the unit roundoff u, rounded up: for what nothing overflows in,
-        and nothing underflows. `forward_bound` counts what underflow does too, in O(n) for most algorithms; this one
+        ``sum_j |L_ij| |u_j| ((1 + u)^N(i, j) - 1)`` with the unit roundoff u, rounded up, if nothing over-
+        or underflows. `forward_bound` counts what underflow does too, in O(n) for most algorithms; this one
         takes O(n^2), for any counts, those of the engine among them.
 
     Raises
