@@ -38,7 +38,7 @@ Collective* join(Together what, uint32_t mask, Site site) {
   Warp& warp = *self.warp;
   if (!(mask & self.bit)) {
     fault("wrong mask", std::string(name_of(what)) + " with mask " + hexadecimal(mask) + " by a lane that isn't in it", site);
-    mask |= self.bit;
+    mask = self.bit;  // it goes on alone
   }
   Collective* found = nullptr;
   for (Collective* open : warp.open) {

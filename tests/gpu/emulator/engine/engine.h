@@ -128,7 +128,7 @@ unsigned char* locate_shared(uint64_t address, unsigned size, bool write, Site s
 void thread_copies_begin(Thread& thread);
 
 // scheduler.cpp
-void run_blocks();
+bool run_blocks();  // false if it got stuck
 void lane_finished_collectives(Warp& warp);
 void barrier_without(Block& block);
 

@@ -61,10 +61,11 @@ void run(const LaunchRequest& request) {
   sigaction(SIGSEGV, &action, &old_segv);
   sigaction(SIGBUS, &action, &old_bus);
   sigaction(SIGFPE, &action, &old_fpe);
+  volatile bool completed = false;
   {
     FlushSubnormals mode(request.flush_subnormals != 0);
     const int reason = sigsetjmp(machine.escape, 1);
-    if (reason == 0) run_blocks();
+    if (reason == 0) completed = run_blocks();
     else if (reason == 2)
       fault("unchecked access", std::string("the kernel followed a pointer past the functions of memory.cuh, or crashed") +
             (current ? ", in " + describe(*current->block) : ""));
@@ -74,7 +75,7 @@ void run(const LaunchRequest& request) {
   sigaction(SIGFPE, &old_fpe, nullptr);
   sigaltstack(&old_stack, nullptr);
   current = nullptr;
-  if (machine.faults.empty() || machine.faults.back().kind != "deadlock") finish_arrays();
+  if (completed) finish_arrays();
   finish_shared();
   write_report();
 }

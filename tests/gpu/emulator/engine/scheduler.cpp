@@ -283,7 +283,7 @@ void poll_again() {
   next_lane(self);
 }
 
-void run_blocks() {
+bool run_blocks() {
   const Schedule& schedule = machine.request.schedule;
   const uint32_t* grid = machine.request.grid;
   const size_t total = static_cast<size_t>(grid[0]) * grid[1] * grid[2];
@@ -321,12 +321,17 @@ void run_blocks() {
         std::string text = std::to_string(total - started) + " blocks not started;";
         for (size_t i = 0; i < alive.size() && i < 4; ++i) text += " " + state_of(*alive[i]) + ";";
         fault("deadlock", text);
-        return;
+        return false;
       }
       candidates = alive;
     }
-    if (machine.progress != last_progress) fruitless = 0, standing_still = 0;
-    else if (++standing_still > 100000) return fault("deadlock", "threads spin on plain loads and nothing else happens");
+    if (machine.progress != last_progress) {
+      fruitless = 0;
+      standing_still = 0;
+    } else if (++standing_still > 100000) {
+      fault("deadlock", "threads spin and nothing else happens");
+      return false;
+    }
     last_progress = machine.progress;
     auto by_start = [](Block* a, Block* b) { return a->start < b->start; };
     std::sort(candidates.begin(), candidates.end(), by_start);
@@ -337,6 +342,7 @@ void run_blocks() {
       ++finished;
     }
   }
+  return true;
 }
 
 void preempt_if_due() {
