@@ -226,7 +226,9 @@ def test_growth_overflows_quietly():
 
 @pytest.mark.parametrize("method", ["exp", None, 3, "CUMPROD", ["cumprod"]])
 def test_unknown_methods_are_named(method):
-    with pytest.raises(OptionError, match="method must be one of 'cumprod', 'segsum', 'log-outer', 'ratio', 'reciprocal', got"):
+    with pytest.raises(
+        OptionError, match="method must be one of 'cumprod', 'segsum', 'log-outer', 'ratio', 'reciprocal', got"
+    ):
         materialize([0.5], method)
 
 
