@@ -27,11 +27,11 @@ def compiler() -> None:
 
 
 def framed(shape: tuple[int, ...], dtype: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return an array full of NaN, 16-byte aligned, in a frame of the same: what is outside must stay."""
+    """Return an array full of NaN, aligned as GPUs' are, in a frame of the same: what is outside must stay."""
     count = int(np.prod(shape))
     size = NUMPY[dtype].itemsize
-    memory = np.full(count * size + 512 + 16, 255, np.uint8)
-    start = 256 + -(memory.ctypes.data + 256) % 16
+    memory = np.full(count * size + 768, 255, np.uint8)
+    start = 256 + -memory.ctypes.data % 256
     return memory, memory[start : start + count * size].view(NUMPY[dtype]).reshape(shape)
 
 

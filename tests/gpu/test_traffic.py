@@ -1,0 +1,133 @@
+"""The kernels in the emulator: no fault in any order of threads, and the traffic that the documents promise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gpu.bare_run import need_compiler
+from gpu.bounds import bound
+from gpu.cases import LAYOUTS, Case
+from gpu.emulator import SCHEDULES, Report, emulate
+from gpu.test_kernels import H100, NO_TENSOR_CORES, make_case
+
+from recfact.gpu.compiler import source_of
+from recfact.gpu.launch import Device, Launch
+from recfact.windows import Full, Jagged, Uniform, Window
+
+HEADS, ROWS = "head, time, channel", "head, channel, time"
+SMALL = Device((9, 0), 8)  # to 8 heads what an H100's 132 multiprocessors are to 128
+
+
+@pytest.fixture(autouse=True)
+def compiler() -> None:
+    need_compiler()
+
+
+def run(
+    case: Case,
+    window: Window,
+    *,
+    reverse: bool = False,
+    device: Device = H100,
+    schedule: str = "in order",
+    check: bool = True,
+) -> tuple[Launch, Report]:
+    """Emulate a case; see that it has no fault and a result within its bound."""
+    launch = case.plan(window, reverse=reverse, device=device)
+    arrays = {"a": case.a, "u": case.u, "x": case.x}
+    if case.x0 is not None:
+        arrays["x0"] = case.x0
+    report = emulate(
+        launch, arrays, source=source_of(launch.kernel), schedule=SCHEDULES[schedule], truncate_products=True
+    )
+    report.check()
+    if check:
+        x, most = bound(launch, case, window, reverse)
+        assert (np.abs(np.moveaxis(case.x, case.axis, 0).astype(x.dtype) - x) <= most).all()
+    return launch, report
+
+
+RUNS = {
+    "sweep": (HEADS, "bfloat16", Jagged(16), {"device": NO_TENSOR_CORES}, {}),
+    "sweep along time": (ROWS, "float32", Jagged(16), {"reverse": True}, {}),
+    "sliding": (HEADS, "float32", Uniform(9), {}, {"initial": True}),
+    "sliding in global memory": (HEADS, "complex64", Uniform(150), {}, {"shared": False}),
+    "chain": (HEADS, "float32", Full(), {}, {"initial": True}),
+    "chain along time": (ROWS, "bfloat16", Full(), {"reverse": True, "device": NO_TENSOR_CORES}, {}),
+    "b2p": (HEADS, "bfloat16", Jagged(16), {}, {}),
+    "b2p backwards": (HEADS, "float16", Jagged(16), {"reverse": True}, {}),
+    "b2p along time": (ROWS, "bfloat16", Jagged(32), {}, {"initial": True, "a_dtype": "float32"}),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_no_faults(name):
+    layout, dtype, window, options, arrays = RUNS[name]
+    for schedule, n in (("in order", 304), ("newest first", 264)):
+        case = make_case(layout, 3, n, 16, dtype, **arrays)
+        launch, report = run(case, window, schedule=schedule, **options)
+        assert launch.kernel == name.split()[0]
+        assert report.arrays["x"].written == case.x.nbytes
+        if launch.kernel != "chain":
+            assert report.counts["block_barriers"] == 0
+        assert report.wavefront_excess <= 1.05
+
+
+def test_look_back_gives_the_same_bits_in_every_order():
+    results = set()
+    for schedule in SCHEDULES:
+        case = make_case(HEADS, 3, 900, 16, "float32", initial=True, size=0.999)
+        launch, _ = run(case, Full(), schedule=schedule)
+        assert launch.kernel == "chain"
+        results.add(case.x.tobytes())
+    assert len(results) == 1
+
+
+def test_look_back_past_overflow_in_every_order():
+    results = set()
+    for schedule in SCHEDULES:
+        case = make_case(HEADS, 3, 900, 16, "float32")
+        case.u[0, 100, 3], case.a[0, 300], case.a[1, 200:260], case.a[1, 400] = np.inf, 0, 1e30, 0
+        with np.errstate(all="ignore"):
+            run(case, Full(), schedule=schedule, check=False)
+        results.add(case.x.tobytes())
+        assert np.isnan(case.x[0, 300:, 3]).all()
+        assert np.isfinite(case.x[0, :100]).all()
+    assert len(results) == 1
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_traffic_of_b2p(layout):
+    case = make_case(layout, 8, 8192, 16, "bfloat16")
+    launch, report = run(case, Jagged(16), device=SMALL, check=False)
+    assert launch.kernel == "b2p"
+    read = report.arrays["u"].read + report.arrays["a"].read
+    assert read <= 1.05 * (case.u.nbytes + case.a.nbytes)
+    assert report.arrays["x"].written == case.x.nbytes
+    assert report.share_by_16_bytes >= 0.95
+    assert report.wavefront_excess <= 1.05
+    assert report.counts["block_barriers"] == 0
+    sectors = report.arrays["u"].read_sectors + report.arrays["x"].write_sectors
+    assert sectors * 32 == report.arrays["u"].read + report.arrays["x"].written
+    # Where heads are next to each other in time, a coefficient's sector holds those of 16 heads, whose warps run side
+    # by side: each asks for it, the first from memory and the others from the cache.
+    assert report.sector_efficiency >= (0.98 if layout != "time, head, channel" else 0.6)
+
+
+def test_traffic_of_sweep():
+    case = make_case(HEADS, 64, 2048, 16, "bfloat16")
+    launch, report = run(case, Jagged(16), device=Device((7, 0), 1), check=False)
+    assert launch.kernel == "sweep"
+    assert report.arrays["u"].read + report.arrays["a"].read <= 1.05 * (case.u.nbytes + case.a.nbytes)
+    assert report.arrays["x"].written == case.x.nbytes
+    assert report.share_by_16_bytes >= 0.95
+    assert report.arrays["u"].read_sectors * 32 == report.arrays["u"].read
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_traffic_of_the_exact_recurrence(dtype):
+    case = make_case("time, head, channel", 32, 2048, 16, dtype)
+    launch, report = run(case, Full(), device=NO_TENSOR_CORES, schedule="interleaved")
+    assert launch.kernel == "chain"
+    moved = sum(array.read + array.written for array in report.arrays.values())
+    assert moved <= 1.10 * (case.u.nbytes + case.a.nbytes + case.x.nbytes)
