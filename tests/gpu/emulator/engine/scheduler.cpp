@@ -323,7 +323,8 @@ bool run_blocks() {
         fault("deadlock", text);
         return false;
       }
-      candidates = alive;
+      // Each in turn, whatever the schedule picks: one that always picked the newest would let the others starve.
+      candidates = {alive[static_cast<size_t>(fruitless) % alive.size()]};
     }
     if (machine.progress != last_progress) {
       fruitless = 0;
