@@ -33,6 +33,9 @@ Pick = Annotated[
     str | None, typer.Option("--pick", metavar="INDEX", help="Which sequence of arrays with several axes, as in 0,:,3.")
 ]
 Block = Annotated[int, typer.Option("--block", min=1, help="Block length to look at closely.")]
+Format = Annotated[
+    str | None, typer.Option("--format", metavar="FORMAT", help="Number format to look at; the usual ones if left out.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on standard output.")]
 
 

@@ -22,12 +22,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-STEPS = 2048
+STEPS = 1024
 """Steps that a line is measured on: the first ones of the sequence."""
 
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 
 COLUMNS = 3
+
+DEPTH = 1e-3
+"""How far below the bound of rounding an error is drawn; what is smaller has no part in the total."""
 
 LOOKS = (("total", "#8ecfb9", 2.6, 6.0), ("truncation", VERMILLION, 1.2, 3.5), ("rounding", BLUE, 1.2, 3.5))
 """The errors, with colour, width of the line and size of the dots: the sum below its parts, which often cover it."""
@@ -126,7 +129,8 @@ def _panel(axes: Axes, sweep: WindowSweep) -> None:
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     if shown:
-        axes.set_ylim(min(shown) / 2, 2 * max(shown))
+        floor = min((found.rounding.bound for found in sweep.found if found.rounding.bound > 0), default=0.0)
+        axes.set_ylim(max(min(shown) / 2, DEPTH * floor), 2 * max(shown))
     else:
         axes.text(0.5, 0.5, "no error, or no finite one", transform=axes.transAxes, ha="center", va="center")
         axes.set_ylim(0.5, 2)

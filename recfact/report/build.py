@@ -12,8 +12,10 @@ from recfact import __version__
 from recfact.arrays import Array
 from recfact.checks import positive_integer
 from recfact.factorizations.cost import CostTable, cost_table
+from recfact.precision.formats import FloatFormat
 from recfact.report.costs import WindowCost, standard_windows, window_costs, window_error
 from recfact.report.problem import Problem
+from recfact.report.safety import FormatSafety, chosen_formats, safety
 from recfact.report.summary import Summary, summarize, transfer_operator
 from recfact.report.words import findings
 from recfact.solve import solve
@@ -40,6 +42,8 @@ class Report:
         What the windows would cost.
     algorithms : CostTable
         What the algorithms that solve it would cost.
+    formats : list of FormatSafety
+        What is proved and measured about it in number formats.
     """
 
     problem: Problem
@@ -49,11 +53,12 @@ class Report:
     summary: Summary
     costs: list[WindowCost]
     algorithms: CostTable
+    formats: list[FormatSafety]
 
     @property
     def findings(self) -> list[str]:
         """What the numbers say, in sentences."""
-        return findings(self.summary, self.costs, self.block)
+        return findings(self.summary, self.costs, self.block, self.formats)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON: the same keys in every release of one major version."""
@@ -65,11 +70,14 @@ class Report:
             "recurrence": self.summary.as_dict(),
             "windows": [cost.as_dict() for cost in self.costs],
             "algorithms": [asdict(cost) for cost in self.algorithms],
+            "formats": [found.as_dict() for found in self.formats],
             "findings": self.findings,
         }
 
 
-def build_report(problem: Problem, block: int = 16, step: Callable[[str], None] = lambda _: None) -> Report:
+def build_report(
+    problem: Problem, block: int = 16, step: Callable[[str], None] = lambda _: None, format: str | None = None
+) -> Report:
     """Return the report on `problem`.
 
     Parameters
@@ -80,6 +88,13 @@ def build_report(problem: Problem, block: int = 16, step: Callable[[str], None] 
         Block length to look at closely.
     step : callable, optional
         Called with a word on what comes next, for a progress bar: `report_steps` times in all.
+    format : str, optional
+        The number format to look at; the usual ones if not given.
+
+    Raises
+    ------
+    OptionError
+        If there is no such format.
 
     Examples
     --------
@@ -91,10 +106,10 @@ def build_report(problem: Problem, block: int = 16, step: Callable[[str], None] 
     block = positive_integer(block, "block")
     # A recurrence that grows beyond its number type is reported as such: infinite norms, NaN errors.
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        return _build(problem, block, step)
+        return _build(problem, block, step, chosen_formats(format))
 
 
-def _build(problem: Problem, block: int, step: Callable[[str], None]) -> Report:
+def _build(problem: Problem, block: int, step: Callable[[str], None], formats: tuple[FloatFormat, ...]) -> Report:
     step("solving")
     x = np.asarray(solve(problem.a, problem.u))
     drawn: tuple[Window, ...] = (Jagged(block), Uniform(block), Jagged(block, 2))
@@ -104,9 +119,10 @@ def _build(problem: Problem, block: int, step: Callable[[str], None]) -> Report:
     summary = summarize(transfer, x, warning)
     windows = standard_windows(len(x), block)
     costs = window_costs(transfer, problem.u, x, windows, lambda: step("trying windows"))
-    return Report(problem, block, x, errors, summary, costs, cost_table(len(x), block=block))
+    safe = safety(problem.a, problem.u, formats, block, step)
+    return Report(problem, block, x, errors, summary, costs, cost_table(len(x), block=block), safe)
 
 
-def report_steps(problem: Problem, block: int) -> int:
+def report_steps(problem: Problem, block: int, format: str | None = None) -> int:
     """Return how often `build_report` calls its `step`."""
-    return 2 + len(standard_windows(len(problem.a), block))
+    return 2 + len(standard_windows(len(problem.a), block)) + len(chosen_formats(format))

@@ -10,11 +10,24 @@ from recfact.errors import MissingExtraError
 from recfact.report.build import Report
 from recfact.report.gallery import FLAT, PICTURES, draw, drawn_block
 from recfact.report.problem import duration
+from recfact.report.safety import STEPS
 from recfact.report.style import inline_svg
+from recfact.report.tables import format_cells, verified_cells
 from recfact.report.words import coefficient, lowered, number, percent
 from recfact.windows import Jagged, Uniform
 
-PAGE = ("operator", "kogge-stone", "brent-kung", "blocks", "windows", "errors", "solution")
+PAGE = (
+    "operator",
+    "kogge-stone",
+    "brent-kung",
+    "blocks",
+    "windows",
+    "errors",
+    "solution",
+    "horizons",
+    "bounds",
+    "materialization",
+)
 """The pictures on the page, in order."""
 
 
@@ -70,5 +83,7 @@ def page(report: Report, step: Callable[[str], None] = lambda _: None) -> str:
         flat=min(FLAT, report.summary.n),
         block=drawn_block(report.block),
         tau=None if report.problem.tau is None else duration(report.problem.tau),
+        formats=[(found, format_cells(found), verified_cells(found)) for found in report.formats],
+        verified=min(report.summary.n, STEPS),
         version=__version__,
     )

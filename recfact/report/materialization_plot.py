@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from recfact.precision.construction_table import ConstructionRow, MaterializationTable
@@ -33,21 +33,18 @@ def materialization_figure(table: MaterializationTable) -> Figure:
     table : MaterializationTable
         What `materialization_table` returned; a panel for each pair of formats.
     """
-    formats = list(dict.fromkeys((row.format, row.accumulate) for row in table))
     methods = list(dict.fromkeys(row.method for row in table))
-    groups = list(dict.fromkeys((row.coefficients, row.block) for row in table))
-    several = len({block for _, block in groups}) > 1
-    labels = [f"{name}\n{block}" if several else name for name, block in groups]
+    places = dict(zip(table, _places(table), strict=True))
+    titles = list(dict.fromkeys(title for title, _ in places.values()))
+    labels = list(dict.fromkeys(label for _, label in places.values()))
     high = 2.3
-    board = Board(WIDTH, high * max(len(formats), 1) + 0.35)
-    for k, (storage, inside) in enumerate(formats):
+    board = Board(WIDTH, high * max(len(titles), 1) + 0.35)
+    for k, title in enumerate(titles):
         axes = board.axes(0.75, 0.45 + high * k, WIDTH - 0.85, high - 0.75)
-        rows = [row for row in table if (row.format, row.accumulate) == (storage, inside)]
-        _panel(axes, rows, groups, methods)
-        axes.set_xticks(range(len(groups)), labels)
-        within = "" if inside == storage else f", {inside} inside"
-        length = "" if several or not groups else f", blocks of {groups[0][1]}"
-        axes.set_title(f"{storage}{within}{length}", loc="left", pad=17)
+        _panel(axes, {row: labels.index(label) for row, (own, label) in places.items() if own == title}, methods)
+        axes.set_xlim(-0.6, len(labels) - 0.4)
+        axes.set_xticks(range(len(labels)), labels)
+        axes.set_title(title, loc="left", pad=17)
         axes.set_ylabel("error in %")
     if board.figure.axes:
         handles = [
@@ -58,12 +55,28 @@ def materialization_figure(table: MaterializationTable) -> Figure:
     return board.figure
 
 
-def _panel(axes: Axes, rows: Sequence[ConstructionRow], groups: list[tuple[str, int]], methods: Sequence[str]) -> None:
-    width = 0.8 / max(len(methods), 1)
+def _places(table: MaterializationTable) -> list[tuple[str, str]]:
+    """Return the title of the panel and the label in it of each row."""
+    groups = {(row.coefficients, row.block) for row in table}
+    several = len({block for _, block in groups}) > 1
+    places = []
+    for row in table:
+        formats = row.format if row.accumulate == row.format else f"{row.format}, {row.accumulate} inside"
+        if len(groups) == 1:  # formats side by side say more than one above the other
+            places.append((f"{row.coefficients}, blocks of {row.block}", formats.replace(", ", "\n")))
+        elif several:
+            places.append((formats, f"{row.coefficients}\n{row.block}"))
+        else:
+            places.append((f"{formats}, blocks of {row.block}", row.coefficients))
+    return places
+
+
+def _panel(axes: Axes, rows: Mapping[ConstructionRow, int], methods: Sequence[str]) -> None:
+    width = 0.8 / len(methods)
     seen = []
-    for row in rows:
+    for row, group in rows.items():
         colour = COLOURS[methods.index(row.method)]
-        x = groups.index((row.coefficients, row.block)) + width * (methods.index(row.method) - (len(methods) - 1) / 2)
+        x = group + width * (methods.index(row.method) - (len(methods) - 1) / 2)
         low, first, median, third, high, largest = (
             max(100 * value, SMALLEST) for value in (row.p5, row.p25, row.median, row.p75, row.p95, row.largest)
         )
@@ -80,10 +93,9 @@ def _panel(axes: Axes, rows: Sequence[ConstructionRow], groups: list[tuple[str, 
         axes.plot(x, largest, "_", color=colour, markersize=6)
         seen += [value for value in (first, median, largest) if SMALLEST < value < math.inf]
     axes.set_yscale("log")
-    axes.set_xlim(-0.6, len(groups) - 0.4)
     top = max(seen, default=1.0)
     axes.set_ylim(min(seen, default=0.1) / 2, 2 * top)
-    for border in range(1, len(groups)):
+    for border in range(1, 1 + max(rows.values())):
         axes.axvline(border - 0.5, color=INK, linewidth=0.5, alpha=0.2)
     axes.yaxis.set_major_formatter(lambda value, _: _percent(value))
     axes.yaxis.set_minor_formatter("")

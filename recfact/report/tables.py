@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from recfact.report.build import Report
+from recfact.report.safety import STEPS, FormatSafety
 from recfact.report.words import coefficient, number, percent
 from recfact.windows import Jagged, Uniform
 
@@ -30,6 +31,10 @@ def report_text(report: Report) -> RenderableType:
         summary_table(report),
         Text(),
         windows_table(report),
+        Text(),
+        formats_table(report),
+        Text(),
+        verified_table(report),
     )
 
 
@@ -69,6 +74,47 @@ def windows_table(report: Report) -> Table:
         style = "bold" if k == report.block else ""
         table.add_row(str(k), *cells, percent(jagged[0].kept), percent(uniform.kept), style=style)
     return table
+
+
+def formats_table(report: Report) -> Table:
+    """Return what rounding does to the coefficients, and the window proved good enough, by number format."""
+    title = "number formats: coefficients, horizons, and windows that cost no more than rounding"
+    headings = ["", "largest", "become 1", "horizon", "median", "good window", "loses"]
+    table = _table(title, headings, ["left", *["right"] * 4, "left", "right"])
+    for found in report.formats:
+        table.add_row(found.format.name, *format_cells(found))
+    return table
+
+
+def format_cells(found: FormatSafety) -> list[str]:
+    """Return the cells of one format in the table of formats, but its name."""
+    if found.horizon is None:
+        return ["–"] * 4 + ["out of range", "–"]
+    cells = [coefficient(found.largest), str(found.ones), str(found.largest_horizon), str(found.median_horizon)]
+    if found.choice is None:
+        return [*cells, "not proved", "–"]
+    return [*cells, found.window or "none", number(found.choice.error) if found.window else "–"]
+
+
+def verified_table(report: Report) -> Table:
+    """Return the errors of the jagged window of the report by number format, measured exactly, and their bounds."""
+    steps = min(report.summary.n, STEPS)
+    title = f"errors of Jagged({report.block}) in number formats, measured exactly on the first {steps} steps"
+    headings = ["", "truncation", "rounding", "total", "proved bound", "error / bound", "holds"]
+    table = _table(title, headings, ["left", *["right"] * 5, "left"])
+    for found in report.formats:
+        table.add_row(found.format.name, *verified_cells(found))
+    return table
+
+
+def verified_cells(found: FormatSafety) -> list[str]:
+    """Return the cells of one format in the table of errors, but its name."""
+    v = found.verification
+    if v is None:
+        return ["–"] * 5 + ["not measured"]
+    values = v.truncation.largest, v.rounding.largest, v.total.largest, v.total.bound, v.total.ratio
+    verdict = f"{v.nonfinite} overflow" if v.nonfinite else {True: "yes", False: "NO", None: "undecided"}[v.holds]
+    return [*map(number, values), verdict]
 
 
 def rows_table(rows: Sequence[Mapping[str, Any]]) -> Table:

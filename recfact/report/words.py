@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from recfact.report.costs import WindowCost
+from recfact.precision.verification_result import Verification
+from recfact.report.costs import WindowCost, window_name
+from recfact.report.safety import FormatSafety
 from recfact.report.summary import Summary
 from recfact.windows import Jagged, Uniform
 
@@ -91,9 +94,13 @@ def percent(share: float) -> str:
     return f"{value:.0f} %" if value >= 10 or value == 0 else f"{value:#.2g} %"
 
 
-def findings(summary: Summary, costs: list[WindowCost], block: int) -> list[str]:
-    """Return what the numbers say, in sentences: horizon, amplification, the window asked for, the window to choose."""
+def findings(summary: Summary, costs: list[WindowCost], block: int, formats: Sequence[FormatSafety] = ()) -> list[str]:
+    """Return what the numbers say, in sentences.
+
+    Horizon, amplification, the window asked for, the window to choose, and what is safe in each number format.
+    """
     said = [_horizon(summary), _amplification(summary)]
+    proved = [format_finding(found, summary.largest_state) for found in formats]
     if summary.zeros:
         said.append(
             f"{summary.zeros} coefficients are exactly 0: each starts the sequence anew, and the longest stretch "
@@ -101,7 +108,7 @@ def findings(summary: Summary, costs: list[WindowCost], block: int) -> list[str]
         )
     if not math.isfinite(summary.largest_state):
         said.append(f"The states overflow {summary.dtype}, so what a window changes in them can't be said.")
-        return [*said, *_warning(summary)]
+        return [*said, *proved, *_warning(summary)]
     chosen = next(cost for cost in costs if cost.window == Jagged(block))
     if chosen.relative_error == 0:
         said.append(f"{chosen.name} changes no state: it may be used without any loss.")
@@ -115,7 +122,7 @@ def findings(summary: Summary, costs: list[WindowCost], block: int) -> list[str]
         if good:
             best = min(good, key=lambda cost: (cost.reach, cost.window.terms))  # type: ignore[union-attr]
             said.append(f"To stay below {name}, {best.name} is enough: it reaches back {best.reach} steps at most.")
-    return [*said, *_warning(summary)]
+    return [*said, *proved, *_warning(summary)]
 
 
 def _warning(summary: Summary) -> list[str]:
@@ -142,3 +149,43 @@ def _amplification(summary: Summary) -> str:
         "No coefficient is above 1 in magnitude, so no single input is ever amplified; together, inputs up to 1 give "
         f"states up to {number(summary.norm_inf)}."
     )
+
+
+def format_finding(found: FormatSafety, largest_state: float = math.nan) -> str:
+    """Return what is proved in one number format, in a sentence; errors also as a share of the largest state.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from recfact import precision as pr
+    >>> from recfact.report.safety import format_safety
+    >>> print(format_finding(format_safety(np.full(200, 0.5), np.ones(200), pr.format("half"), 16), 2.0))
+    In binary16, Jagged(10) costs no more than rounding: it is proved to lose at most 0.049 % of the largest
+    state; the states of Jagged(16) err by up to 0.000488, 0.024 % of the largest, proved at most 0.00391.
+    """
+    parts = []
+    if found.ones:
+        become = "1 coefficient becomes" if found.ones == 1 else f"{found.ones} coefficients become"
+        parts.append(f"{become} exactly 1, which forgets nothing")
+    if found.choice is not None:
+        if found.window is None:
+            parts.append(f"no window is proved to cost no more than rounding: {found.choice.reason}")
+        else:
+            lost = f"{percent(found.choice.error)} of the largest state" if found.choice.error else "nothing"
+            parts.append(f"{found.window} costs no more than rounding: it is proved to lose at most {lost}")
+    if found.verification is not None:
+        parts.append(_verified(found.verification, largest_state))
+    if found.unsaid:
+        parts.append(found.unsaid)
+    return f"In {found.format.name}, {'; '.join(parts)}."
+
+
+def _verified(v: Verification, largest_state: float) -> str:
+    name = window_name(v.window)
+    if v.nonfinite == math.prod(v.shape):
+        return f"every state of {name} overflows"
+    share = v.total.largest / largest_state if largest_state else math.nan
+    relative = f", {percent(share)} of the largest" if math.isfinite(share) and share else ""
+    proved = f"proved at most {number(v.total.bound)}" if v.total.holds else "which is NOT proved"
+    overflow = f", but {v.nonfinite} of {v.shape[0]} overflow" if v.nonfinite else ""
+    return f"the states of {name} err by up to {number(v.total.largest)}{relative}, {proved}{overflow}"

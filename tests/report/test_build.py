@@ -137,7 +137,7 @@ def test_findings(a, sentence):
 
 
 SCHEMA = {
-    "": "recfact title source block recurrence windows algorithms findings",
+    "": "recfact title source block recurrence windows algorithms formats findings",
     "recurrence": (
         "n dtype eps smallest largest median zeros negative above_one growth norm_1 norm_inf norm_2 cond_1 cond_inf "
         "cond_2 nilpotency_index horizon median_horizon largest_state warning"

@@ -89,6 +89,9 @@ def test_page_is_complete(html, report):
     for algorithm in report.algorithms:
         assert algorithm.algorithm in text
         assert f"{algorithm.words}" in text
+    for found in report.formats:
+        assert f"{found.format.name} " in text
+        assert found.window in text
     for sentence in report.findings:
         assert sentence.split("10⁻")[0] in text
     labels = {value for tag, name, value in reader.attributes if (tag, name) == ("svg", "aria-label")}

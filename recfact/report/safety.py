@@ -1,0 +1,173 @@
+"""Which number formats and windows are safe for the coefficients at hand, with the numbers of the proofs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from recfact.arrays import Array
+from recfact.precision import choose_window, effective_horizon, verify
+from recfact.precision import format as format_of
+from recfact.precision.effective_horizons import EffectiveHorizon
+from recfact.precision.formats import FloatFormat
+from recfact.precision.verification_result import Verification
+from recfact.precision.window_choice import WindowChoice
+from recfact.report.costs import window_name
+from recfact.windows import Jagged
+
+USUAL = ("binary32", "binary16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
+"""The formats that a report looks at if it isn't asked for one."""
+
+STEPS = 2048
+"""Steps that are verified: the first ones of the sequence."""
+
+LONG = 20_000
+"""Steps from which a window is chosen for the largest coefficient alone, in a moment, and not for all of them."""
+
+
+@dataclass(frozen=True, eq=False)
+class FormatSafety:
+    """What is proved and measured about one recurrence in one number format.
+
+    Parameters
+    ----------
+    format : FloatFormat
+        The format.
+    out_of_range : int
+        How many coefficients and inputs it can't hold. If there are any, nothing else is said.
+    largest : float
+        Largest magnitude of a coefficient after rounding to the format, without the first.
+    ones : int
+        How many coefficients round to magnitude 1 and weren't before: they forget nothing.
+    horizon : EffectiveHorizon, optional
+        How far back each position looks, until weights are below the unit roundoff.
+    choice : WindowChoice, optional
+        The cheapest windows whose truncation error is proved to be at most the unit roundoff times the largest state;
+        not for complex coefficients.
+    verification : Verification, optional
+        The errors of the jagged window of the report on the first `STEPS` steps; not for complex numbers.
+    unsaid : str
+        What can't be said, and why; empty if nothing.
+    """
+
+    format: FloatFormat
+    out_of_range: int
+    largest: float = float("nan")
+    ones: int = 0
+    horizon: EffectiveHorizon | None = None
+    choice: WindowChoice | None = None
+    verification: Verification | None = None
+    unsaid: str = ""
+
+    @property
+    def window(self) -> str | None:
+        """The window proved good enough, as it is typed, or None."""
+        window = self.choice.window if self.choice else None
+        return None if window is None else window_name(window)
+
+    @property
+    def median_horizon(self) -> int | None:
+        """Effective horizon of the median position."""
+        return None if self.horizon is None else self.horizon.quantile(0.5)[0]
+
+    @property
+    def largest_horizon(self) -> int | None:
+        """Effective horizon of the position that looks back furthest."""
+        return None if self.horizon is None else self.horizon.largest
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON; None where nothing can be said."""
+        return {
+            "format": self.format.name,
+            "unit_roundoff": float(self.format.unit_roundoff),
+            "out_of_range": self.out_of_range,
+            "largest": self.largest,
+            "ones": self.ones,
+            "median_horizon": self.median_horizon,
+            "horizon": self.largest_horizon,
+            "window": self.window,
+            "window_error": self.choice.error if self.choice else None,
+            "window_reason": "" if self.choice is None else self.choice.reason,
+            "verification": None if self.verification is None else self.verification.as_dict(),
+            "unsaid": self.unsaid,
+        }
+
+
+def chosen_formats(name: str | None) -> tuple[FloatFormat, ...]:
+    """Return the format called `name`, or the usual ones for None.
+
+    Raises
+    ------
+    OptionError
+        If there is no such format.
+    """
+    return tuple(map(format_of, USUAL if name is None else (name,)))
+
+
+def format_safety(a: Array, u: Array, fmt: FloatFormat, block: int) -> FormatSafety:
+    """Return what is proved and measured about a recurrence in a format.
+
+    Parameters
+    ----------
+    a, u : ndarray, shape (n,)
+        Coefficients and inputs, n >= 1, real or complex, finite.
+    fmt : FloatFormat
+        The format.
+    block : int
+        Block length of the jagged window to verify.
+
+    Examples
+    --------
+    >>> found = format_safety(np.full(200, 0.9), np.ones(200), format_of("bfloat16"), 16)
+    >>> found.largest, found.largest_horizon, found.window, found.verification.holds
+    (0.8984375, 51, 'Jagged(51)', True)
+    """
+    kept, inputs = _rounded(a, fmt), _rounded(u, fmt)
+    lost = int(np.count_nonzero(~_finite(kept)) + np.count_nonzero(~_finite(inputs)))
+    if lost:
+        return FormatSafety(fmt, lost, unsaid=f"it can't hold {lost} of the coefficients and inputs")
+    size, before = _magnitude(kept[1:]), _magnitude(a[1:])
+    said = FormatSafety(
+        fmt,
+        0,
+        largest=float(size.max(initial=0)),
+        ones=int(np.count_nonzero((size == 1) & (before != 1))),
+        horizon=effective_horizon(kept, Fraction(fmt.unit_roundoff)),
+    )
+    if a.dtype.kind == "c":
+        return replace(said, unsaid="no window and no error is proved for complex coefficients")
+    choice = choose_window(kept if len(a) <= LONG else said.largest, format=fmt)
+    if u.dtype.kind == "c":
+        return replace(said, choice=choice, unsaid="errors are measured for real inputs only")
+    found = verify(a[:STEPS], u[:STEPS], window=Jagged(block), format=fmt, algorithm="hierarchical")
+    return replace(said, choice=choice, verification=found)
+
+
+def safety(
+    a: Array, u: Array, formats: Sequence[FloatFormat], block: int, step: Callable[[str], None] = lambda _: None
+) -> list[FormatSafety]:
+    """Return `format_safety` for each of some formats; `step` is called with a word on each before."""
+    found = []
+    for fmt in formats:
+        step(f"verifying {fmt.name}")
+        found.append(format_safety(a, u, fmt, block))
+    return found
+
+
+def _rounded(values: Array, fmt: FloatFormat) -> Array:
+    """Return numbers rounded to the format, complex ones part by part."""
+    if values.dtype.kind == "c":
+        return np.asarray(fmt.round(values.real)) + 1j * np.asarray(fmt.round(values.imag))
+    return np.asarray(fmt.round(values))
+
+
+def _finite(values: Array) -> Array:
+    return np.isfinite(values if values.dtype.kind == "c" else values.astype(np.float64))
+
+
+def _magnitude(values: Array) -> Array:
+    return np.abs(values).astype(np.float64)

@@ -1,0 +1,172 @@
+"""What a report says of number formats: against the functions it calls, and for every kind of sequence."""
+
+import json
+import math
+from fractions import Fraction
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from recfact import precision as pr
+from recfact.errors import OptionError
+from recfact.report.build import build_report, report_steps
+from recfact.report.costs import window_name
+from recfact.report.gallery import draw
+from recfact.report.problem import Problem, bundled_problem
+from recfact.report.safety import LONG, STEPS, USUAL, chosen_formats, format_safety
+from recfact.report.style import inline_svg
+from recfact.report.tables import to_json
+from recfact.report.words import format_finding
+from recfact.windows import Jagged
+
+KEYS = (
+    "format unit_roundoff out_of_range largest ones median_horizon horizon window window_error window_reason "
+    "verification unsaid"
+)
+
+
+def problem(a, u):
+    return Problem(a=np.asarray(a), u=np.asarray(u), title="test", source="made here")
+
+
+def safe(a, u, name, block=16):
+    return format_safety(np.asarray(a), np.asarray(u), pr.format(name), block)
+
+
+@pytest.mark.parametrize("name", [*USUAL, "binary64", "binary128", "e5m2fnuz"])
+def test_numbers_are_those_of_the_rounded_coefficients(rng, name):
+    a, u = 1 / (1 + np.exp(-rng.normal(3, 2, 300))), rng.standard_normal(300)
+    fmt, found = pr.format(name), safe(a, u, name)
+    kept = [Fraction(value) for value in np.asarray(fmt.round(a)).tolist()]
+    assert found.out_of_range == 0
+    assert found.largest == max(kept[1:])
+    assert found.ones == kept[1:].count(1)
+    unit = Fraction(fmt.unit_roundoff)
+    lags = []
+    for i in range(len(kept)):
+        weight, lag = Fraction(1), 0
+        while lag < i and weight * kept[i - lag] >= unit:
+            weight, lag = weight * kept[i - lag], lag + 1
+        lags.append(lag)
+    assert found.horizon.lags.tolist() == lags
+    assert (found.median_horizon, found.largest_horizon) == (sorted(lags)[149], max(lags))
+    expected = pr.verify(a, u, window=Jagged(16), format=fmt, algorithm="hierarchical")
+    assert found.verification.as_dict() == expected.as_dict()
+
+
+def left_out(kept, window):
+    """Return the largest entry of N in x - x~ = N x, exactly: what became of the one state that each row loses."""
+    largest = Fraction(0)
+    for i in range(len(kept)):
+        if isinstance(window, Jagged):
+            lost = (i // window.block - window.terms) * window.block - 1
+        else:
+            lost = i - window.lags
+        if lost >= 0:
+            largest = max(largest, math.prod(kept[lost + 1 : i + 1], start=Fraction(1)))
+    return largest
+
+
+@pytest.mark.parametrize("name", USUAL)
+def test_the_window_loses_no_more_than_the_unit_roundoff(name):
+    record = bundled_problem()
+    a, unit = record.a[:400], pr.format(name).unit_roundoff
+    found = safe(a, record.u[:400], name)
+    kept = [Fraction(value) for value in pr.format(name).round(a).tolist()]
+    assert left_out(kept, found.choice.window) <= found.choice.error <= unit
+    assert found.window == window_name(found.choice.window)
+
+
+def test_long_sequences_are_measured_on_their_first_steps_and_cut_for_their_largest_coefficient():
+    n = LONG + 1
+    found = safe(np.full(n, 0.75), np.ones(n), "half")
+    assert found.verification.shape == (STEPS,)
+    assert found.window == "Jagged(26)"
+    assert pr.truncation_bound(Jagged(26), 0.75, relative_to="state") <= found.choice.error <= 2.0**-11
+
+
+def test_complex_numbers_leave_things_unsaid():
+    found = safe(np.full(40, 0.5j), np.ones(40), "bfloat16")
+    assert (found.largest, found.largest_horizon) == (0.5, 8)
+    assert (found.choice, found.verification) == (None, None)
+    assert "complex coefficients" in format_finding(found)
+    found = safe(np.full(40, 0.5), np.full(40, 1j), "bfloat16")
+    assert found.window == "Jagged(7)"
+    assert "real inputs only" in format_finding(found)
+
+
+def test_what_a_format_cannot_hold():
+    for name in ("float8_e4m3fn", "float8_e5m2"):  # one rounds it to NaN and one to infinity
+        found = safe([0.5, 1e6, 0.5], [1.0, -1e9, 1.0], name)
+        assert (found.out_of_range, found.horizon, found.window, found.verification) == (2, None, None, None)
+        assert f"In {name}, it can't hold 2 of the coefficients and inputs." == format_finding(found)
+    assert safe([0.0, 0.5], [1.0, 1.0], "float8_e8m0fnu").out_of_range == 1  # which has no zero
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, ml_dtypes.bfloat16, np.int64, np.bool_])
+def test_types_of_coefficients(dtype):
+    a, u = np.array([0, 1, 1, 0, 1], dtype=dtype), np.ones(5, dtype=dtype)
+    found = safe(a, u, "half")
+    assert (found.largest, found.ones, found.largest_horizon) == (1, 0, 2)
+    assert found.verification.holds
+    assert found.verification.total.largest == 0
+
+
+def test_sentences():
+    kept = safe(np.full(3, 0.9), np.ones(3), "half")
+    assert "no window is proved to cost no more than rounding: of 3 steps the last" in format_finding(kept)
+    ones = safe([0.5, 1 - 2.0**-20, 0.5, 0.1], np.ones(4), "half")
+    assert "1 coefficient becomes exactly 1, which forgets nothing" in format_finding(ones)
+    zeros = safe(np.zeros(9), np.zeros(9), "half")
+    assert "Uniform(1) costs no more than rounding: it is proved to lose at most nothing" in format_finding(zeros, 0.0)
+    growing = safe(np.full(40, 2.0), np.ones(40), "half")
+    assert ", but 25 of 40 overflow" in format_finding(growing)
+
+
+def test_report_looks_at_the_usual_formats_or_at_one():
+    record = problem(np.full(40, 0.5), np.ones(40))
+    assert [found.format.name for found in build_report(record).formats] == list(USUAL)
+    said = []
+    report = build_report(record, 16, said.append, "bf16")
+    assert [found.format.name for found in report.formats] == ["bfloat16"]
+    assert len(said) == report_steps(record, 16, "bf16") == report_steps(record, 16) - len(USUAL) + 1
+    assert report.findings[-1] == format_finding(report.formats[0], report.summary.largest_state)
+    with pytest.raises(OptionError, match="float8_e4m3fn"):
+        chosen_formats("fp8 e4m3")
+
+
+CASES = {
+    "one step": (np.array([0.5]), np.ones(1)),
+    "two steps": (np.array([0.5, 0.5]), np.ones(2)),
+    "zeros": (np.zeros(40), np.zeros(40)),
+    "complex": (np.full(40, 0.9j), np.ones(40)),
+    "complex inputs": (np.full(40, 0.9), np.full(40, 1j)),
+    "half": (np.full(40, 0.9, dtype=np.float16), np.ones(40, dtype=np.float16)),
+    "integers": (np.array([1, 0, 2, 1]), np.array([1, 2, 3, 4])),
+    "growing": (np.full(400, 1.5), np.ones(400)),
+    "overflowing": (np.full(1200, 3.0), np.ones(1200)),
+    "out of range": (np.full(40, 1e200), np.ones(40)),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("name", [None, "bf16"])
+def test_every_sequence_has_its_sentences_keys_and_figures(case, name):
+    report = build_report(problem(*CASES[case]), 5, format=name)
+    made = json.loads(to_json(report.as_dict()))
+    for found in made["formats"]:
+        assert list(found) == KEYS.split()
+    for sentence in report.findings:
+        assert "nan" not in sentence.lower().replace("nan and", "")
+        assert "None" not in sentence
+    for picture in ("horizons", "bounds", "materialization"):
+        svg = inline_svg(draw(picture, report), picture)
+        assert svg.startswith("<svg")
+
+
+def test_the_figure_of_one_format_has_both_kinds_of_windows():
+    report = build_report(problem(np.full(60, 0.5), np.ones(60)), 5, format="half")
+    svg = inline_svg(draw("bounds", report), "bounds")
+    assert "Jagged(k) in binary16, 60 steps" in svg
+    assert "Uniform(k) in binary16, 60 steps" in svg
