@@ -83,54 +83,72 @@ def shared_buffer(n: int, dtype: Any = np.uint32) -> Buffer:
 
 LANE = "const int i = threadIdx.x; "
 FAULTS = {
-    "out of bounds": LANE + "store(x + i, load(u + i + 1));",
-    "out of bounds, below": LANE + "store(x + i, load(u + i - 1));",
-    "out of bounds, 32 bits": LANE + "store(x + i, load(u + i)); if (!i) load(u + (long long)(1 << 30) * 4);",
-    "misaligned": LANE + "store(x + i, load(u + i)); if (!i) load16(u + 1);",
-    "input written": LANE + "store(x + i, load(u + i)); store(u + i, 0.f);",
-    "output read": LANE + "store(x + i, load(u + i)); load(x + i);",
-    "written twice": LANE + "store(x + i, load(u + i)); if (!i) store(x, 1.f);",
-    "never written": LANE + "if (i) store(x + i, load(u + i));",
-    "uninitialised shared read": LANE
-    + "__shared__ float s[33]; store_shared(s + i, load(u + i)); __syncwarp(); store(x + i, load_shared(s + i + 1));",
-    "race in shared memory": LANE
-    + "__shared__ float s[32]; store_shared(s + i, load(u + i)); store(x + i, load_shared(s + 31 - i));",
-    "race in shared memory, write after read": LANE
-    + "__shared__ float s[32]; store_shared(s + i, load(u + i)); __syncwarp(); float v = load_shared(s + 31 - i); store_shared(s + i, v); store(x + i, v);",
-    "race in shared memory, shuffle is no barrier": LANE
-    + "__shared__ float s[32]; store_shared(s + i, load(u + i)); __shfl_sync(all, i, 0); store(x + i, load_shared(s + 31 - i));",
-    "race in shared memory, half a warp": LANE
-    + "__shared__ float s[32]; store_shared(s + i, load(u + i)); __syncwarp(i < 16 ? 0xffff : 0xffff0000); store(x + i, load_shared(s + 31 - i));",
-    "copy not awaited": LANE
-    + "__shared__ __align__(16) float s[32]; if (i < 8) copy16_async(s + 4 * i, u + 4 * i); commit_async(); wait_async<1>(); __syncwarp();"
-    " store(x + i, load_shared(s + i));",
-    "race in shared memory, copy without barrier": LANE
-    + "__shared__ __align__(16) float s[32]; if (i < 8) copy16_async(s + 4 * i, u + 4 * i); commit_async(); wait_async<0>();"
-    " store(x + i, load_shared(s + i));",
-    "wrong mask": LANE + "store(x + i, load(u + i)); if (i == 20) __any_sync(0xffff, 1);",
-    "shuffle source": LANE + "store(x + i, load(u + i)); if (i < 16) __shfl_sync(0xffff, 1, 20);",
-    "mixed collectives": LANE + "store(x + i, load(u + i)); if (i < 16) __syncwarp(); else __any_sync(all, 1);",
-    "deadlock": LANE
-    + "store(x + i, load(u + i)); __shared__ unsigned s; if (!i) { store_shared(&s, 0u); while (!load_acquire(&s)); }",
-    "unchecked access": LANE + "store(x + i, load(u + i)); x[i] = u[i];",
-    "unchecked access, shared": LANE
-    + "__shared__ float s[32]; ((volatile float*)s)[i] = 1.f; store(x + i, load(u + i));",
-    "matrix pointer": LANE
-    + "__shared__ __align__(32) half s[272]; for (int j = i; j < 272; j += 32) store_shared(s + j, half(1.f)); __syncwarp();"
-    " wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> a; wmma::load_matrix_sync(a, s + 8, 16); store(x + i, load(u + i));",
-    "fragment copies differ": LANE + "wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> a;"
-    " wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::row_major> b; wmma::fragment<wmma::accumulator, 16, 16, 16, float> c;"
-    " wmma::fill_fragment(a, half(1.f)); wmma::fill_fragment(b, half(1.f)); wmma::fill_fragment(c, 0.f); a.x[0] = half(2.f);"
-    " wmma::mma_sync(c, a, b, c); store(x + i, load(u + i));",
-    "race in shared memory, matrix load": LANE
-    + "__shared__ __align__(32) half s[256]; for (int j = i; j < 256; j += 32) store_shared(s + j, half(1.f));"
-    " wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> a; wmma::load_matrix_sync(a, s, 16); store(x + i, load(u + i));",
+    "out of bounds": "store(x + i, load(u + i + 1));",
+    "out of bounds, below": "store(x + i, load(u + i - 1));",
+    "out of bounds, 32 bits": "store(x + i, load(u + i)); if (!i) load(u + (long long)(1 << 30) * 4);",
+    "misaligned": "store(x + i, load(u + i)); if (!i) load16(u + 1);",
+    "input written": "store(x + i, load(u + i)); store(u + i, 0.f);",
+    "output read": "store(x + i, load(u + i)); load(x + i);",
+    "written twice": "store(x + i, load(u + i)); if (!i) store(x, 1.f);",
+    "never written": "if (i) store(x + i, load(u + i));",
+    "uninitialised shared read": """
+        __shared__ float s[33]; store_shared(s + i, load(u + i)); __syncwarp(); store(x + i, load_shared(s + i +
+        1));
+    """,
+    "race in shared memory": """
+        __shared__ float s[32]; store_shared(s + i, load(u + i)); store(x + i, load_shared(s + 31 - i));
+    """,
+    "race in shared memory, write after read": """
+        __shared__ float s[32]; store_shared(s + i, load(u + i)); __syncwarp(); float v = load_shared(s + 31 - i);
+        store_shared(s + i, v); store(x + i, v);
+    """,
+    "race in shared memory, shuffle is no barrier": """
+        __shared__ float s[32]; store_shared(s + i, load(u + i)); __shfl_sync(all, i, 0); store(x + i, load_shared(s
+        + 31 - i));
+    """,
+    "race in shared memory, half a warp": """
+        __shared__ float s[32]; store_shared(s + i, load(u + i)); __syncwarp(i < 16 ? 0xffff : 0xffff0000); store(x
+        + i, load_shared(s + 31 - i));
+    """,
+    "copy not awaited": """
+        __shared__ __align__(16) float s[32]; if (i < 8) copy16_async(s + 4 * i, u + 4 * i); commit_async();
+        wait_async<1>(); __syncwarp(); store(x + i, load_shared(s + i));
+    """,
+    "race in shared memory, copy without barrier": """
+        __shared__ __align__(16) float s[32]; if (i < 8) copy16_async(s + 4 * i, u + 4 * i); commit_async();
+        wait_async<0>(); store(x + i, load_shared(s + i));
+    """,
+    "wrong mask": "store(x + i, load(u + i)); if (i == 20) __any_sync(0xffff, 1);",
+    "shuffle source": "store(x + i, load(u + i)); if (i < 16) __shfl_sync(0xffff, 1, 20);",
+    "mixed collectives": "store(x + i, load(u + i)); if (i < 16) __syncwarp(); else __any_sync(all, 1);",
+    "deadlock": """
+        store(x + i, load(u + i)); __shared__ unsigned s; if (!i) { store_shared(&s, 0u); while (!load_acquire(&s));
+        }
+    """,
+    "unchecked access": "store(x + i, load(u + i)); x[i] = u[i];",
+    "unchecked access, shared": "__shared__ float s[32]; ((volatile float*)s)[i] = 1.f; store(x + i, load(u + i));",
+    "matrix pointer": """
+        __shared__ __align__(32) half s[272]; for (int j = i; j < 272; j += 32) store_shared(s + j, half(1.f));
+        __syncwarp(); wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> a; wmma::load_matrix_sync(a,
+        s + 8, 16); store(x + i, load(u + i));
+    """,
+    "fragment copies differ": """
+        wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> a; wmma::fragment<wmma::matrix_b, 16, 16,
+        16, half, wmma::row_major> b; wmma::fragment<wmma::accumulator, 16, 16, 16, float> c; wmma::fill_fragment(a,
+        half(1.f)); wmma::fill_fragment(b, half(1.f)); wmma::fill_fragment(c, 0.f); a.x[0] = half(2.f);
+        wmma::mma_sync(c, a, b, c); store(x + i, load(u + i));
+    """,
+    "race in shared memory, matrix load": """
+        __shared__ __align__(32) half s[256]; for (int j = i; j < 256; j += 32) store_shared(s + j, half(1.f));
+        wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> a; wmma::load_matrix_sync(a, s, 16);
+        store(x + i, load(u + i));
+    """,
 }
 
 
 def run_one(kernels: dict[str, str], name: str, u: np.ndarray, x: np.ndarray, schedule: str = "in order") -> Report:
     """Run one of several kernels that are built as one."""
-    cases = "\n".join(f"case {k}: {{ {body} break; }}" for k, body in enumerate(kernels.values()))
+    cases = "\n".join(f"case {k}: {{ {LANE}{body} break; }}" for k, body in enumerate(kernels.values()))
     source = (
         f'{PRELUDE}extern "C" __global__ void k(int which, float* u, float* x) {{ switch (which) {{\n{cases}\n}} }}'
     )
@@ -152,19 +170,24 @@ def test_planted_fault_is_seen_and_no_other(name):
 
 
 SOUND = {
-    "copy": LANE + "store(x + i, load(u + i));",
-    "through shared memory": LANE
-    + "__shared__ float s[32]; store_shared(s + i, load(u + i)); __syncwarp(); float v = load_shared(s + 31 - i); __syncwarp();"
-    " store_shared(s + i, v); __syncwarp(); store(x + i, load_shared(s + 31 - i));",
-    "half warps": LANE
-    + "__shared__ float s[32]; store_shared(s + i, load(u + i)); unsigned m = i < 16 ? 0xffff : 0xffff0000; __syncwarp(m);"
-    " float v = load_shared(s + (i ^ 15)); v = __shfl_xor_sync(m, v, 15); store(x + i, v);",
-    "asynchronous": LANE
-    + "__shared__ __align__(16) float s[32]; if (i < 8) copy16_async(s + 4 * i, u + 4 * i); commit_async(); commit_async(); wait_async<1>();"
-    " __syncwarp(); store(x + i, load_shared(s + i));",
-    "shuffles": LANE
-    + "float v = load(u + i); v = __shfl_up_sync(all, __shfl_down_sync(all, v, 1), 1); if (!i) v = load(u); store(x + i, v);",
-    "lanes leave": LANE + "if (i >= 16) { store(x + i, load(u + i)); break; } __syncwarp(); store(x + i, load(u + i));",
+    "copy": "store(x + i, load(u + i));",
+    "through shared memory": """
+        __shared__ float s[32]; store_shared(s + i, load(u + i)); __syncwarp(); float v = load_shared(s + 31 - i);
+        __syncwarp(); store_shared(s + i, v); __syncwarp(); store(x + i, load_shared(s + 31 - i));
+    """,
+    "half warps": """
+        __shared__ float s[32]; store_shared(s + i, load(u + i)); unsigned m = i < 16 ? 0xffff : 0xffff0000;
+        __syncwarp(m); float v = load_shared(s + (i ^ 15)); v = __shfl_xor_sync(m, v, 15); store(x + i, v);
+    """,
+    "asynchronous": """
+        __shared__ __align__(16) float s[32]; if (i < 8) copy16_async(s + 4 * i, u + 4 * i); commit_async();
+        commit_async(); wait_async<1>(); __syncwarp(); store(x + i, load_shared(s + i));
+    """,
+    "shuffles": """
+        float v = load(u + i); v = __shfl_up_sync(all, __shfl_down_sync(all, v, 1), 1); if (!i) v = load(u); store(x
+        + i, v);
+    """,
+    "lanes leave": "if (i >= 16) { store(x + i, load(u + i)); break; } __syncwarp(); store(x + i, load(u + i));",
 }
 
 
@@ -193,9 +216,9 @@ def test_race_between_warps_needs_a_block_barrier():
 def test_dynamic_shared_memory_has_the_size_of_the_launch():
     body = (
         LANE
-        + "extern __shared__ __align__(16) unsigned char pool[]; float* s = (float*)pool; store_shared(s + i, load(u + i));"
+        + """extern __shared__ __align__(16) unsigned char pool[]; float* s = (float*)pool;
+store_shared(s + i, load(u + i)); __syncwarp(); store(x + i, load_shared(s + 31 - i));"""
     )
-    body += " __syncwarp(); store(x + i, load_shared(s + 31 - i));"
     x = blank()
     run(body, u=floats(), x=x, plan={"shared_bytes": 128}).check()
     np.testing.assert_array_equal(x, floats()[::-1])
@@ -282,16 +305,18 @@ def test_sectors(stride, sectors, efficiency):
 def test_width_of_accesses():
     body = LANE + "if (i < 8) store16(x + 4 * i, load16(u + 4 * i));"
     assert run(body, u=floats(), x=blank()).check().share_by_16_bytes == 1
-    assert run(SOUND["copy"], u=floats(), x=blank()).check().share_by_16_bytes == 0
+    assert run(LANE + SOUND["copy"], u=floats(), x=blank()).check().share_by_16_bytes == 0
 
 
 @pytest.mark.parametrize(("stride", "wavefronts"), [(1, 1), (2, 2), (16, 16), (32, 32), (33, 1), (0, 1)])
 def test_bank_conflicts_of_4_bytes(stride, wavefronts):
     body = (
         LANE
-        + f"__shared__ float s[1100]; for (int j = i; j < 1100; j += 32) store_shared(s + j, load(u));\n__syncwarp();\nfloat v = load_shared(s + {stride} * i); store(x + i, v);"
+        + """__shared__ float s[1100]; const int stride = load(n);
+for (int j = i; j < 1100; j += 32) store_shared(s + j, 0.f);
+__syncwarp(); store(x + i, load_shared(s + stride * i));"""
     )
-    report = run(body, u=floats(), x=blank()).check()
+    report = run(body, n=np.array([stride], np.int32), x=blank()).check()
     (read,) = [site for site in report.sites if site.what == "shared read"]
     assert (read.wavefronts, read.ideal) == (wavefronts, 1)
 
@@ -300,9 +325,11 @@ def test_bank_conflicts_of_4_bytes(stride, wavefronts):
 def test_bank_conflicts_of_16_bytes_go_by_quarters(stride, wavefronts):
     body = (
         LANE
-        + f"__shared__ __align__(16) float s[1200]; for (int j = i; j < 1200; j += 32) store_shared(s + j, load(u));\n__syncwarp();\nfloat4 v = load_shared((float4*)(s + {stride} * i)); store(x + i, v.x);"
+        + """__shared__ __align__(16) float s[1200]; const int stride = load(n);
+for (int j = i; j < 1200; j += 32) store_shared(s + j, 0.f);
+__syncwarp(); store(x + i, load_shared((float4*)(s + stride * i)).x);"""
     )
-    report = run(body, u=floats(), x=blank()).check()
+    report = run(body, n=np.array([stride], np.int32), x=blank()).check()
     (read,) = [site for site in report.sites if site.what == "shared read"]
     assert (read.wavefronts, read.ideal) == (wavefronts, 4)
 

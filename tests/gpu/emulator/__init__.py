@@ -1,4 +1,4 @@
-"""An emulator of a GPU for recfact's kernels: builds the unchanged CUDA source with g++, runs it, and says what hardware would.
+"""An emulator of a GPU for recfact's kernels: the unchanged CUDA source built by g++, run, checked and counted.
 
     report = emulate(launch, {"u": u, "a": a, "x": x}, source=source_of(launch.kernel))
     report.check()                          # no fault of any kind

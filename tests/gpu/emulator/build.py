@@ -30,7 +30,7 @@ class BuildError(Exception):
 
 @dataclass(frozen=True)
 class Library:
-    """A built kernel: ``run`` is the engine's entry, ``parameter_sizes`` the sizes of its parameters (-8 for a pointer)."""
+    """A built kernel, and the sizes of its parameters (-8 for a pointer)."""
 
     path: Path
     handle: ctypes.CDLL

@@ -22,8 +22,8 @@ PICKS = {"oldest": 0, "newest": 1, "random": 2, "rotate": 3}
 class Schedule:
     """How thread blocks take turns: in which order they start, how many are there at once, and who goes next.
 
-    `hold` keeps a block that has released something from going on until all others are stuck; `quantum` preempts after so
-    many steps of a warp, and at polls.
+    `hold` keeps a block that has released something from going on until all others are stuck; `quantum` preempts
+    after so many steps of a warp, and at polls.
     """
 
     start: str = "forward"
@@ -52,18 +52,19 @@ SCHEDULES = {
     "held after release": Schedule(resident=8, pick="newest", hold=True),
     "random": Schedule(start="random", resident=6, pick="random", quantum=2, seed=7),
 }
-"""Orders that every kernel must get the same result in. "reversed" and "random" start blocks in another order than their indices',
-so a block that waits for another must get its number from a counter."""
+"""Orders in which every kernel must give the same result. "reversed" and "random" start blocks in another order than
+that of their indices, so a block that waits for another must get its number from a counter."""
 
 
 @dataclass(frozen=True)
 class Buffer:
-    """An array as the kernel sees it, where that is more than a NumPy array: an extent of addresses with pieces of memory in it.
+    """An array as the kernel sees it: an extent of addresses, with memory behind pieces of it.
 
     Parameters
     ----------
     pieces : dict of int to array
-        Offset in bytes -> C-contiguous array behind these addresses. Accesses in bounds but outside all pieces are reported.
+        Offset in bytes -> C-contiguous array behind these addresses. Accesses in bounds but outside all pieces are
+        reported.
     bytes : int
         Extent.
     role : {"in", "out", "inout", "scratch"}
@@ -83,7 +84,7 @@ class Buffer:
 
     @classmethod
     def of(cls, array: Array, role: str) -> Buffer:
-        """Describe a NumPy array of any strides; only its own elements are to be written. Its address counts modulo 16."""
+        """Describe a NumPy array of any strides: only its own elements are to be written, its address counts modulo 16."""
         low, high = np.lib.array_utils.byte_bounds(array)
         if array.size == 0:
             high = low
@@ -186,8 +187,8 @@ def emulate(
     launch : Launch
         The plan that the launcher for GPUs takes, too.
     arrays : dict of str to array or Buffer
-        By the names in the plan. Arrays named in `outputs` are written in place, each element exactly once; the others are
-        only read. An array that is both is passed as a `Buffer`.
+        By the names in the plan. Arrays named in `outputs` are written in place, each element exactly once; the others
+        are only read. An array that is both is passed as a `Buffer`.
     source : str
         The kernel's source, ``recfact.gpu.compiler.source_of(launch.kernel)``.
     schedule : Schedule
@@ -224,7 +225,8 @@ def emulate(
             needed = ctypes.sizeof(cell)
         if size != needed:
             raise TypeError(
-                f"{launch.kernel}'s parameter for {argument.name} has {size} bytes (-8: a pointer), but is passed as {argument.c_type}"
+                f"{launch.kernel}'s parameter for {argument.name} has {size} bytes (-8: a pointer), "
+                f"but is passed as {argument.c_type}"
             )
         values.append(ctypes.cast(ctypes.pointer(cell), ctypes.c_void_p))
         keep.append(cell)

@@ -20,7 +20,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class ArrayTraffic:
-    """Bytes of an array that warp instructions asked for (each once an instruction), and the 32-byte sectors moved for them."""
+    """Bytes of an array that warp instructions asked for, each once an instruction, and the 32-byte sectors moved."""
 
     read: int
     written: int
