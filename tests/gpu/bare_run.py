@@ -24,9 +24,18 @@ STACK_BYTES = 64 * 1024
 SHARED_BYTES = 256 * 1024
 
 
+def _compile(*arguments: str) -> None:
+    flags = ("-std=c++17", "-O1", "-fPIC", "-ffp-contract=off", "-w", f"-DSTACK_BYTES={STACK_BYTES}", f"-I{HEADERS}")
+    done = subprocess.run(["g++", *flags, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 @cache
 def _folder() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="recfact-bare-")
+    """Return the folder of what is built, with the standard library's headers parsed once for all."""
+    folder = tempfile.TemporaryDirectory(prefix="recfact-bare-")
+    _compile("-x", "c++-header", str(HEADERS / "cuda.h"), "-o", str(Path(folder.name) / "cuda.h.gch"))
+    return folder
 
 
 @cache
@@ -45,13 +54,9 @@ def _built(kernel: str, signature: tuple[str, ...], options: tuple[str, ...]) ->
     number = _built.cache_info().currsize
     path = Path(_folder().name) / f"{kernel}{number}.cpp"
     path.write_text(text)
-    flags = ["-std=c++17", "-O1", "-fPIC", "-shared", "-ffp-contract=off", "-w", f"-I{HEADERS}"]
-    defines = ["-DRECFACT_EMULATOR", f"-DSTACK_BYTES={STACK_BYTES}", *(o for o in options if o.startswith("-D"))]
     library = path.with_suffix(".so")
-    done = subprocess.run(
-        ["g++", *flags, *defines, str(path), "-o", str(library)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    defines = [option for option in options if option.startswith("-D")]
+    _compile(*defines, "-DRECFACT_EMULATOR", "-shared", str(path), "-o", str(library))
     return ctypes.CDLL(str(library))
 
 

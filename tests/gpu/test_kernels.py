@@ -112,7 +112,7 @@ def turn(number: int, *choices: tuple) -> list:
 def test_sweep(dtype, layout):
     start = DTYPES.index(dtype) + list(LAYOUTS).index(layout)
     windows = (Full(), Jagged(16), Jagged(32, 0), Uniform(2), Jagged(48))
-    for turns in range(5):
+    for turns in range(3):
         window, shared, d = turn(start + turns, windows, (True, False), (16, 3, 17))
         for n in lengths(layout):
             reverse = turns % 2 == 1
@@ -170,7 +170,7 @@ B2P_WINDOWS = (Jagged(16), Jagged(48), Jagged(16, 0), Jagged(32, 0), Full())
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_b2p(dtype, layout):
     start = list(LAYOUTS).index(layout)
-    for turns in range(7):
+    for turns in range(5):
         window, reverse, a_dtype, out, precision = turn(
             start + turns,
             B2P_WINDOWS,
