@@ -270,6 +270,11 @@ def test_look_back_without_a_fence_is_a_race(schedule):
     assert chain(schedule, release="__threadfence(); store_relaxed(flag + t + 1, 1u)")[0].kinds == set()
 
 
+def test_access_that_begins_inside_and_ends_outside():
+    report = run(LANE + "store(x + i, load(u + i)); if (!i) load16(u + 32);", u=floats(33), x=blank())
+    assert report.kinds == {"out of bounds"}
+
+
 def test_uninitialised_scratch_is_seen():
     scratch = Buffer({0: np.zeros(32, np.float32)}, 128, "scratch")
     assert run(LANE + "store(x + i, load(s + i));", s=scratch, x=blank()).kinds == {"uninitialised global read"}
@@ -321,7 +326,7 @@ __syncwarp(); store(x + i, load_shared(s + stride * i));"""
     assert (read.wavefronts, read.ideal) == (wavefronts, 1)
 
 
-@pytest.mark.parametrize(("stride", "wavefronts"), [(4, 4), (8, 8), (36, 4), (32, 32)])
+@pytest.mark.parametrize(("stride", "wavefronts"), [(0, 4), (4, 4), (8, 8), (36, 4), (32, 32)])
 def test_bank_conflicts_of_16_bytes_go_by_quarters(stride, wavefronts):
     body = (
         LANE

@@ -84,7 +84,7 @@ class Buffer:
 
     @classmethod
     def of(cls, array: Array, role: str) -> Buffer:
-        """Describe a NumPy array of any strides: only its own elements are to be written, its address counts modulo 16."""
+        """Describe a NumPy array of any strides: its own elements are to be written, its address counts modulo 16."""
         low, high = np.lib.array_utils.byte_bounds(array)
         if array.size == 0:
             high = low
