@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from recfact import precision as pr
 from recfact.cli.app import app
+from recfact.cli.precision import _percents
 from recfact.data import load_co2
 from recfact.windows import Full, Jagged, Uniform
 
@@ -205,3 +206,11 @@ def test_materialize_draws_all_families():
 )
 def test_materialize_says_what_is_wrong(arrays, arguments, code, says):
     assert says in " ".join(run("materialize", *arguments, code=code).output.split())
+
+
+def test_progress_is_told_each_percent_once():
+    told = []
+    tell = _percents(told.append, "verifying")
+    for share in (0.0, 0.005, 0.25, 0.25, 1.0):
+        tell(share)
+    assert told == ["verifying"] * 100

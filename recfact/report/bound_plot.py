@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-STEPS = 1024
+STEPS = 512
 """Steps that a line is measured on: the first ones of the sequence."""
 
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import ml_dtypes
 import numpy as np
 
 from recfact.arrays import Array
@@ -217,8 +218,13 @@ def _load_npy(stream: Any, place: str) -> Array:
 
 
 def _numbers(array: Array, place: str) -> Array:
-    """Return `array` if it holds finite numbers, integers as float64."""
-    if array.dtype.kind not in "biufc":
+    """Return `array` if it holds finite numbers, integers as float64.
+
+    NumPy writes the bfloat16 of ml_dtypes as two bytes without a meaning, and reads them so.
+    """
+    if array.dtype == np.dtype("V2"):
+        array = array.view(ml_dtypes.bfloat16)
+    elif array.dtype.kind not in "biufc":
         raise DataFileError(f"{place} holds {array.dtype}, not real or complex numbers")
     if array.size == 0:
         raise DataFileError(f"{place} is empty: its shape is {array.shape}")

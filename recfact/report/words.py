@@ -171,8 +171,9 @@ def format_finding(found: FormatSafety, largest_state: float = math.nan) -> str:
         if found.window is None:
             parts.append(f"no window is proved to cost no more than rounding: {found.choice.reason}")
         else:
-            lost = f"{percent(found.choice.error)} of the largest state" if found.choice.error else "nothing"
-            parts.append(f"{found.window} costs no more than rounding: it is proved to lose at most {lost}")
+            error = found.choice.error
+            lost = f"at most {percent(error)} of the largest state" if error else "nothing"
+            parts.append(f"{found.window} costs no more than rounding: it is proved to lose {lost}")
     if found.verification is not None:
         parts.append(_verified(found.verification, largest_state))
     if found.unsaid:

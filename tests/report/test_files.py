@@ -7,6 +7,7 @@ import stat
 import zipfile
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -243,3 +244,14 @@ def test_what_cannot_be_written():
         with pytest.raises(DataFileError, match="real numbers along one or two axes"):
             write_array(Path("x.csv"), x)
     assert [path.name for path in Path().iterdir()] == ["x.npy"]
+
+
+def test_bfloat16_is_read_from_the_bytes_that_numpy_writes(tmp_path):
+    written = np.array([0.5, -1.75, 3e38], dtype=ml_dtypes.bfloat16)
+    np.save(tmp_path / "b.npy", written)
+    read = read_array(str(tmp_path / "b.npy"), "a")
+    assert read.dtype == ml_dtypes.bfloat16
+    assert np.array_equal(read, written)
+    np.save(tmp_path / "b.npy", np.array([0.5, np.inf], dtype=ml_dtypes.bfloat16))
+    with pytest.raises(DataFileError, match="must be finite"):
+        read_array(str(tmp_path / "b.npy"), "a")

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import ml_dtypes
@@ -17,7 +18,7 @@ from recfact.report.problem import Problem, bundled_problem
 from recfact.report.safety import LONG, STEPS, USUAL, chosen_formats, format_safety
 from recfact.report.style import inline_svg
 from recfact.report.tables import to_json
-from recfact.report.words import format_finding
+from recfact.report.words import format_finding, number
 from recfact.windows import Jagged
 
 KEYS = (
@@ -84,6 +85,9 @@ def test_long_sequences_are_measured_on_their_first_steps_and_cut_for_their_larg
     assert found.verification.shape == (STEPS,)
     assert found.window == "Jagged(26)"
     assert pr.truncation_bound(Jagged(26), 0.75, relative_to="state") <= found.choice.error <= 2.0**-11
+    found = safe(np.full(n, 1 - 2.0**-24), np.ones(n), "binary32")  # whose window would be longer than the sequence
+    assert found.window is None
+    assert "the largest coefficient stands for all" in format_finding(found)
 
 
 def test_complex_numbers_leave_things_unsaid():
@@ -119,7 +123,7 @@ def test_sentences():
     ones = safe([0.5, 1 - 2.0**-20, 0.5, 0.1], np.ones(4), "half")
     assert "1 coefficient becomes exactly 1, which forgets nothing" in format_finding(ones)
     zeros = safe(np.zeros(9), np.zeros(9), "half")
-    assert "Uniform(1) costs no more than rounding: it is proved to lose at most nothing" in format_finding(zeros, 0.0)
+    assert "Uniform(1) costs no more than rounding: it is proved to lose nothing" in format_finding(zeros, 0.0)
     growing = safe(np.full(40, 2.0), np.ones(40), "half")
     assert ", but 25 of 40 overflow" in format_finding(growing)
 
@@ -143,6 +147,7 @@ CASES = {
     "complex": (np.full(40, 0.9j), np.ones(40)),
     "complex inputs": (np.full(40, 0.9), np.full(40, 1j)),
     "half": (np.full(40, 0.9, dtype=np.float16), np.ones(40, dtype=np.float16)),
+    "bfloat16": (np.full(40, 0.9, dtype=ml_dtypes.bfloat16), np.ones(40, dtype=ml_dtypes.bfloat16)),
     "integers": (np.array([1, 0, 2, 1]), np.array([1, 2, 3, 4])),
     "growing": (np.full(400, 1.5), np.ones(400)),
     "overflowing": (np.full(1200, 3.0), np.ones(1200)),
@@ -170,3 +175,13 @@ def test_the_figure_of_one_format_has_both_kinds_of_windows():
     svg = inline_svg(draw("bounds", report), "bounds")
     assert "Jagged(k) in binary16, 60 steps" in svg
     assert "Uniform(k) in binary16, 60 steps" in svg
+
+
+@pytest.mark.parametrize(
+    ("holds", "says"), [(True, "proved at most"), (False, "which is NOT proved"), (None, "which is NOT proved")]
+)
+def test_a_bound_that_does_not_hold_is_not_called_proved(holds, says):
+    found = safe(np.full(40, 0.9), np.ones(40), "half")
+    total = replace(found.verification.total, holds=holds)
+    said = format_finding(replace(found, verification=replace(found.verification, total=total)))
+    assert f"err by up to {number(total.largest)}, {says}" in said
