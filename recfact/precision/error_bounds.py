@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 
 from recfact.arrays import Array
-from recfact.precision.catalogue import format as format_of
 from recfact.precision.formats import FloatFormat
 from recfact.precision.outward import round_up
-from recfact.precision.rounded_algorithms import operands_of, run_in
+from recfact.precision.rounded_algorithms import formats_of, holds, operands_of, run_in
 from recfact.windows import Full, Window
 
 MOST_CHANNELS = 16
@@ -59,15 +58,21 @@ def forward_bound(
     >>> forward_bound([0.5] * 3, [1.0] * 3, "float16") <= [0, 0.001, 0.002]
     array([ True,  True,  True])
     """
-    storage = format_of(format)
-    inner = storage if accumulate is None else format_of(accumulate)
+    storage, inner = formats_of(format, accumulate)
     dtype = np.dtype(np.float64 if storage.fits_float64 else object)
     coefficients, inputs, state = operands_of(a, u, x0, dtype)
     weights, sizes = _sizes(coefficients), _sizes(inputs)
     start = None if state is None else _sizes(state)
-    bounds = BoundArithmetic(inner, rounding, underflow, holds_inputs=_contains(inner, storage))
+    bounds = BoundArithmetic(inner, rounding, underflow)
     with np.errstate(all="ignore"):
-        if algorithm == "sequential" and isinstance(window, Full) and inputs.size <= MOST_CHANNELS * len(inputs):
+        contained = holds(inner, storage)
+        if not contained:  # then they are rounded first
+            weights, sizes = (
+                bounds.cast(pairs, values, inner) for pairs, values in ((weights, coefficients), (sizes, inputs))
+            )
+            start = None if start is None or state is None else bounds.cast(start, state, inner)
+        few = inputs.size <= MOST_CHANNELS * len(inputs)
+        if algorithm == "sequential" and isinstance(window, Full) and few and contained:
             x = bounds.sequence(weights, sizes, start, fma)
         else:
             x = run_in(bounds, algorithm, weights, sizes, start, window=window, fused=fma)
@@ -83,12 +88,11 @@ class BoundArithmetic:
         The format that operations round to.
     rounding, underflow : str
         How.
-    holds_inputs : bool, default True
-        Whether all that comes in is a number of the format, so that adding it to 0 rounds nothing.
     """
 
-    def __init__(self, format: FloatFormat, rounding: str, underflow: str, holds_inputs: bool = True) -> None:
-        self.holds_inputs = holds_inputs and underflow == "gradual"  # a flush takes away what is subnormal
+    def __init__(self, format: FloatFormat, rounding: str, underflow: str) -> None:
+        self.underflow = underflow
+        self.keeps = underflow == "gradual"  # adding 0 rounds nothing then; a flush takes away what is subnormal
         to_nearest = rounding in ("nearest-even", "nearest-away")
         self.unit = float(format.unit_roundoff) * (1 if to_nearest else 2)
         gradual = format.subnormals and underflow == "gradual"
@@ -104,13 +108,13 @@ class BoundArithmetic:
     def add(self, x: Array, y: Array) -> Array:
         """Return the bounds of x + y; adding an exact 0 rounds nothing."""
         size, error = (x.real + y.real) * _SLACK, (x.imag + y.imag) * _SLACK
-        alone = ((_bound(x) == 0) | (_bound(y) == 0)) & self.holds_inputs
+        alone = ((_bound(x) == 0) | (_bound(y) == 0)) & self.keeps
         return np.where(alone, x + y, self._rounded(size, error, self.sum_quantum))
 
     def fma(self, x: Array, y: Array, z: Array) -> Array:
         """Return the bounds of x y + z."""
         size, error = _product(x, y)
-        nothing = (size + error == 0) & self.holds_inputs
+        nothing = (size + error == 0) & self.keeps
         return np.where(nothing, z, self._rounded((size + z.real) * _SLACK, (error + z.imag) * _SLACK, self.quantum))
 
     def sequence(self, a: Array, u: Array, x0: Array | None, fused: bool) -> Array:
@@ -139,7 +143,7 @@ class BoundArithmetic:
             if not fused:
                 error = (error + max(self.unit * (size + error), self.quantum)) * _SLACK
         nothing = size + error == 0
-        if self.holds_inputs and (nothing or (own == 0 and not fused)):
+        if self.keeps and (nothing or (own == 0 and not fused)):
             return size + own, error
         size, error = (size + own) * _SLACK, error * _SLACK
         computed = size + error
@@ -150,6 +154,11 @@ class BoundArithmetic:
     def rounded(self, x: Array) -> Array:
         """Return the bounds of x rounded once more."""
         return self._rounded(x.real, x.imag, self.quantum)
+
+    def cast(self, x: Array, values: Array, format: FloatFormat) -> Array:
+        """Return the bounds x of given values, rounded to the format where they aren't its numbers."""
+        held = np.asarray(format.round(values, underflow=self.underflow) == values, dtype=bool)
+        return np.where(held, x, self.rounded(x))
 
     def _rounded(self, size: Array, error: Array, quantum: float) -> Array:
         computed = size + error
@@ -165,12 +174,6 @@ def _sizes(values: Array) -> Array:
     if sizes.dtype == object:  # of numbers that float64 may not hold
         sizes = np.array([round_up(value) for value in sizes.flat]).reshape(sizes.shape)
     return sizes.astype(np.complex128)
-
-
-def _contains(format: FloatFormat, other: FloatFormat) -> bool:
-    """Return whether every number of the other format is one of this format."""
-    finer = format.fraction_bits >= other.fraction_bits and format.emax >= other.emax
-    return finer and Fraction(format.smallest_subnormal) <= Fraction(other.smallest_subnormal)
 
 
 def _bound(x: Array) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from recfact.arrays import Array, broadcast_shape
 from recfact.checks import boolean, choice
-from recfact.errors import ShapeError
+from recfact.errors import OptionError, ShapeError
 from recfact.precision import studied
 from recfact.precision.arithmetic import Arithmetic
 from recfact.precision.catalogue import FORMATS
@@ -58,6 +59,7 @@ def rounded_solve(
         What is kept.
     accumulate : str, dtype or FloatFormat, optional
         The format of all operations, whose states are rounded to `format` once at the end; `format` itself by default.
+        Where it doesn't hold all numbers of `format`, coefficients and inputs are rounded to it first.
     fma : bool, default False
         Whether a product that is added to something is rounded only with the sum.
     x0 : scalar or array_like, shape (...), optional
@@ -86,14 +88,13 @@ def rounded_solve(
     >>> rounded_solve([0.75] * 4, [1.0] * 4, "float8_e5m2", accumulate="float32").tolist()
     [1.0, 1.75, 2.5, 2.5]
     """
-    storage = format_of(format)
-    inner = storage if accumulate is None else format_of(accumulate)
+    storage, inner = formats_of(format, accumulate)
     choice(algorithm, "algorithm", ALGORITHMS)
     check_window(window)
     boolean(fma, "fma")
-    native = NATIVE.get(inner)
+    native = NATIVE.get(inner) if storage.fits_float64 else None
     if native is None and algorithm == "sequential" and isinstance(window, Full) and len(np.shape(u)) <= 1:
-        native = NATIVE_SCALARS.get(inner)
+        native = NATIVE_SCALARS.get(inner) if storage.fits_float64 else None
     if native is None or fma or (rounding, underflow, inner.overflow) != ("nearest-even", "gradual", "infinity"):
         make = partial(Arithmetic, rounding=rounding, underflow=underflow, seed=seed)
         return _solve(make, storage, inner, a, u, x0, algorithm, window, fma)
@@ -137,8 +138,7 @@ def overflows(
     >>> rounded_solve([1, 1, 0], [4, 4, 1], "float4_e2m1fn"), overflows([1, 1, 0], [4, 4, 1], "float4_e2m1fn")
     (array([4., 6., 1.]), array([False,  True, False]))
     """
-    storage = format_of(format)
-    inner = storage if accumulate is None else format_of(accumulate)
+    storage, inner = formats_of(format, accumulate)
     make = partial(_Marking, rounding=rounding, underflow=underflow, seed=seed)
     x = _solve(make, storage, inner, a, u, x0, algorithm, window, fma)
     return np.asarray(x.astype(np.float64) != x.astype(np.float64))
@@ -180,9 +180,37 @@ def _solve(
 ) -> Array:
     """Run an algorithm in the arithmetic that `make` makes of a format."""
     arithmetic = make(inner)
-    coefficients, inputs, state = operands_of(a, u, x0, arithmetic.dtype)
+    if holds(inner, storage):
+        coefficients, inputs, state = operands_of(a, u, x0, arithmetic.dtype)
+    else:
+        coefficients, inputs, state = operands_of(a, u, x0, np.float64 if storage.fits_float64 else object)
+        coefficients, inputs = (arithmetic.round(x).astype(arithmetic.dtype) for x in (coefficients, inputs))
+        state = None if state is None else arithmetic.round(state).astype(arithmetic.dtype)
     x = run_in(arithmetic, algorithm, coefficients, inputs, state, window=window, fused=fused)
     return x if inner is storage else make(storage).round(x)
+
+
+def formats_of(format: Any, accumulate: Any) -> tuple[FloatFormat, FloatFormat]:
+    """Return the format of inputs and states, and that of the operations.
+
+    Raises
+    ------
+    OptionError
+        If the operations would have no zero or no sign for what the inputs have.
+    """
+    storage = format_of(format)
+    inner = storage if accumulate is None else format_of(accumulate)
+    if (storage.zero and not inner.zero) or (storage.signed and not inner.signed):
+        raise OptionError(
+            f"accumulate must have the zero and the sign that {storage} has, got {inner}; pick a format with both"
+        )
+    return storage, inner
+
+
+def holds(format: FloatFormat, other: FloatFormat) -> bool:
+    """Return whether every number of the other format is one of this format."""
+    finer = format.fraction_bits >= other.fraction_bits and format.max >= other.max
+    return finer and Fraction(format.smallest_subnormal) <= Fraction(other.smallest_subnormal)
 
 
 def operands_of(a: Any, u: Any, x0: Any, dtype: Any) -> tuple[Array, Array, Array | None]:

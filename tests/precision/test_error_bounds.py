@@ -6,6 +6,7 @@ from math import ceil, floor, log2
 import numpy as np
 import pytest
 
+from recfact.errors import OptionError
 from recfact.precision.case_families import FAMILIES, draw
 from recfact.precision.catalogue import FORMATS
 from recfact.precision.error_bounds import MOST_CHANNELS, forward_bound
@@ -175,3 +176,27 @@ def test_large_units():
     # With one bit and many steps the counts' own bound N u / (1 - N u) has no value; this one has.
     bound = forward_bound(np.full(40, 0.5), np.ones(40), FORMATS["float4_e2m1fn"])
     assert np.all(np.isfinite(bound))
+
+
+@pytest.mark.parametrize("fma", [False, True])
+@pytest.mark.parametrize(
+    ("format", "accumulate", "a", "u"),
+    [
+        ("float32", "float16", [0.0, 0.0], [2.0**-30, 2.0**-30]),  # lost before anything is added
+        ("float64", "float32", [1.0, 1.0], [1 + 2.0**-24, 2.0**-24]),
+        ("float64", "float32", [1.0, 0.5], [2.0**-200, 2.0**-200]),
+        ("binary128", "float32", [1.0, 1.0], [1 + Fraction(1, 2**24) + Fraction(1, 2**60), 1]),
+    ],
+)
+def test_operations_in_a_narrower_format_round_their_operands_first(format, accumulate, a, u, fma):
+    options = {"accumulate": accumulate, "fma": fma}
+    x, bound = rounded_solve(a, u, format, **options), forward_bound(a, u, format, **options)
+    state = Fraction(0)
+    for i in range(2):
+        state = Fraction(a[i]) * state + Fraction(u[i])
+        assert abs(Fraction(x[i]) - state) <= Fraction(bound[i])
+
+
+def test_operations_need_the_zero_and_the_sign_of_their_operands():
+    with pytest.raises(OptionError, match="zero and the sign"):
+        forward_bound([0.0], [1.0], "float16", accumulate=FloatFormat.from_bits(5, 10, zero=False, nan="none"))
