@@ -8,7 +8,6 @@ mode, is the rounding of the sum itself. The sum of an exact product and a third
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -148,4 +147,4 @@ def _sum(x: Number, y: Number) -> Number:
 
 def _stand_in(x: Number) -> float:
     """Return an infinity or NaN as it is, and 1, 0 or -1 with the sign of another number."""
-    return x if isinstance(x, float) else math.copysign(x != 0, x)
+    return x if isinstance(x, float) else float((x > 0) - (x < 0))

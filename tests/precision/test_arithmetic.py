@@ -137,3 +137,10 @@ def test_what_it_refuses():
         Arithmetic("float16", "odd")
     with pytest.raises(OptionError, match="no infinity"):
         Arithmetic("float8_e4m3fn", overflow="infinity")
+
+
+def test_infinity_and_exact_numbers_beyond_float64():
+    arithmetic = Arithmetic("float64", overflow="infinity")
+    large, infinite = np.array([1e200]), np.array([np.inf])
+    assert arithmetic.fma(large, large, infinite)[0] == np.inf
+    assert np.isnan(arithmetic.fma(infinite, large, -infinite)[0])
