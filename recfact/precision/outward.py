@@ -187,11 +187,18 @@ def enclose_value(evaluate: Callable[..., Any], *reals: Fraction | int) -> tuple
         Its arguments.
     """
     from mpmath.ctx_iv import MPIntervalContext
+    from mpmath.libmp import ComplexResult
 
     context = MPIntervalContext()  # of our own, so that no caller's precision changes
     context.prec = 2 * BITS
     while True:
-        value = evaluate(context, *(context.mpf(real.numerator) / real.denominator for real in reals))
+        try:
+            value = evaluate(context, *(context.mpf(real.numerator) / real.denominator for real in reals))
+        except ComplexResult:  # the root of an interval that holds 0
+            if context.prec >= 2**13:
+                return 0.0, inf
+            context.prec *= 2
+            continue
         (sign, m, e, _), (_, n, f, _) = value._mpi_
         if f and not n:  # an endpoint beyond all numbers
             return 0.0, inf

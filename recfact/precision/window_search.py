@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from recfact.arrays import Array
-from recfact.errors import OptionError
+from recfact.errors import DTypeError, OptionError
 from recfact.factorizations.norms import row_sums
 from recfact.factorizations.operator import as_coefficients
 from recfact.precision.truncation_bounds import magnitude, truncation_bound
@@ -82,7 +82,14 @@ class DataSearch:
 
     def __init__(self, a: Any, limit: Fraction, relative_to: str) -> None:
         self.a, self.limit, self.relative_to = as_coefficients(a), limit, relative_to
-        moduli = np.abs(self.a.astype(np.float64))
+        if self.a.dtype.kind == "c":
+            raise DTypeError("windows are chosen for real coefficients, got complex ones; pass their magnitudes")
+        try:
+            moduli = np.abs(self.a.astype(np.float64))
+        except (TypeError, ValueError):
+            raise DTypeError("a window needs real coefficients, got an array of other objects; pass numbers") from None
+        except OverflowError:
+            raise OptionError("a window needs coefficients in the range of float64, got larger ones") from None
         if not np.all(np.isfinite(moduli)):
             raise OptionError("a window needs finite coefficients, got NaN or infinity; replace them first")
         self.grows = bool(np.any(moduli[1:] > 1))
@@ -107,6 +114,8 @@ class DataSearch:
             return self.losses(rows, rows - window.lags + 1) <= self.target
         block, terms = window.block, window.terms
         # Without growth the first step of a block loses most.
+        if (terms + 1) * block >= n:
+            return True
         rows = np.arange((terms + 1) * block, n, 1 if self.grows else block)
         return self.losses(rows, (rows // block - terms) * block) <= self.target
 

@@ -226,3 +226,10 @@ def test_options_must_be_ones():
         truncation_bound(Jagged(4), 0.5, n=-1)
     with pytest.raises(TypeError, match="window"):
         truncation_bound(4, 0.5)
+
+
+def test_rho_nearer_to_one_than_any_float():
+    window, rho = Jagged(16), 1 - Fraction(1, 2**3000)
+    for order in (1, 2, np.inf, "fro"):
+        one, bound = (truncation_bound(window, value, order, n=100) for value in (1, rho))
+        assert one * (1 - 2.0**-50) <= bound <= one

@@ -8,7 +8,7 @@ from market import fractions
 
 from recfact import Jagged, Uniform
 from recfact.algorithms import hierarchical
-from recfact.errors import OptionError
+from recfact.errors import DTypeError, OptionError
 from recfact.precision import choose_window, truncation_bound, truncation_norm
 from recfact.precision.window_choice import entries_per_step, operations_per_step
 from recfact.recurrence import windowed
@@ -220,3 +220,18 @@ def test_arguments_are_checked():
         choose_window([0.5], 0.1, block=0)
     with pytest.raises(OptionError, match="relative_to"):
         choose_window([0.5], 0.1, relative_to="x")
+
+
+def test_a_block_longer_than_any_sequence_keeps_everything():
+    assert choose_window([0.5] * 9, 0.1, block=10**40).error == 0
+
+
+@pytest.mark.parametrize("a", [[0.5, 0.5j], [Fraction(1, 3), 1j], np.array(["x", 0.5], dtype=object)])
+def test_windows_are_chosen_for_real_coefficients(a):
+    with pytest.raises(DTypeError, match="real coefficients"):
+        choose_window(a, 0.1)
+
+
+def test_coefficients_beyond_float64_are_refused():
+    with pytest.raises(OptionError, match="range of float64"):
+        choose_window([2**5000, 1], 0.1)
