@@ -91,6 +91,7 @@ def hierarchical(a: Array, u: Array, block: int, terms: int | None = None) -> Ar
         Terms of the carrier operator to keep: the jagged window; 1 is B2P. All of them by default.
     """
     n = len(u)
+    block = min(block, max(n, 1))
     whole = -(-n // block) * block
     padding = np.zeros((whole - n, *u.shape[1:]), u.dtype)
     shape = (whole // block, block, *u.shape[1:])

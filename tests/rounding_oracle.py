@@ -12,7 +12,7 @@ import numpy as np
 from gfloat.formats import format_info_p3109
 
 from recfact.precision import FORMATS, FloatFormat
-from recfact.precision.catalogue import p3109
+from recfact.precision.formats.catalogue import p3109
 
 HALF = Fraction(1, 2)
 

@@ -13,7 +13,7 @@ from recfact.cli.app import app, progress
 from recfact.cli.options import A, Dt, Json, Pick, Tau, U, parse_window, read_problem
 
 if TYPE_CHECKING:
-    from recfact.precision.construction_table import ConstructionRow
+    from recfact.precision.materialization.construction_table import ConstructionRow
 
 
 class Style(StrEnum):
@@ -51,7 +51,7 @@ def horizon(
     with.
     """
     from recfact.precision import actual_horizon_table, horizon_table
-    from recfact.precision.horizon_tables import several_formats
+    from recfact.precision.horizons.horizon_tables import several_formats
     from recfact.report.files import check_destination
     from recfact.report.style import PICTURE_SUFFIXES, save
     from recfact.report.tables import to_json
@@ -184,7 +184,7 @@ def materialize(
     For draws of coefficients, or the ones in --a; in float16, bfloat16 and float32 if no format is given.
     """
     from recfact.precision import COEFFICIENT_FAMILIES, MaterializationTable, materialization_table
-    from recfact.precision.materialization import METHODS
+    from recfact.precision.materialization.constructions import METHODS
     from recfact.report.files import check_destination, read_array
     from recfact.report.materialization_plot import materialization_figure
     from recfact.report.style import PICTURE_SUFFIXES, save

@@ -10,9 +10,9 @@ import numpy as np
 
 from recfact.arrays import Array
 from recfact.precision import verify
-from recfact.precision.formats import FloatFormat
-from recfact.precision.sweep import makes
-from recfact.precision.verification_result import Verification
+from recfact.precision.formats.float_format import FloatFormat
+from recfact.precision.verification.result import Verification
+from recfact.precision.verification.sweep import makes
 from recfact.report.drawing import WIDTH, Board, drawable
 from recfact.report.style import BLUE, INK, VERMILLION, styled
 from recfact.report.words import power_of_ten

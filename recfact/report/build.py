@@ -12,7 +12,7 @@ from recfact import __version__
 from recfact.arrays import Array
 from recfact.checks import positive_integer
 from recfact.factorizations.cost import CostTable, cost_table
-from recfact.precision.formats import FloatFormat
+from recfact.precision.formats.float_format import FloatFormat
 from recfact.report.costs import WindowCost, standard_windows, window_costs, window_error
 from recfact.report.problem import Problem
 from recfact.report.safety import FormatSafety, chosen_formats, safety

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recfact.precision import horizon
-from recfact.precision.formats import FloatFormat
+from recfact.precision.formats.float_format import FloatFormat
 from recfact.report.drawing import WIDTH, Board
 from recfact.report.style import BLUE, GREEN, INK, ORANGE, PURPLE, UNIT, VERMILLION, styled
 from recfact.report.words import power_of_ten, superscript

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from recfact.precision.construction_table import ConstructionRow, MaterializationTable
+from recfact.precision.materialization.construction_table import ConstructionRow, MaterializationTable
 from recfact.report.drawing import WIDTH, Board
 from recfact.report.style import BLUE, GREEN, INK, ORANGE, PURPLE, UNIT, VERMILLION, styled
 from recfact.report.words import superscript

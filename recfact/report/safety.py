@@ -12,10 +12,10 @@ import numpy as np
 from recfact.arrays import Array
 from recfact.precision import choose_window, effective_horizon, verify
 from recfact.precision import format as format_of
-from recfact.precision.effective_horizons import EffectiveHorizon
-from recfact.precision.formats import FloatFormat
-from recfact.precision.verification_result import Verification
-from recfact.precision.window_choice import WindowChoice
+from recfact.precision.formats.float_format import FloatFormat
+from recfact.precision.horizons.effective_horizons import EffectiveHorizon
+from recfact.precision.truncation.window_choice import WindowChoice
+from recfact.precision.verification.result import Verification
 from recfact.report.costs import window_name
 from recfact.windows import Jagged
 

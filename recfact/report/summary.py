@@ -12,7 +12,7 @@ import numpy as np
 from recfact.arrays import Array
 from recfact.errors import GrowthWarning
 from recfact.factorizations import TransferOperator
-from recfact.precision.effective_horizons import effective_horizon, row_growth
+from recfact.precision.horizons.effective_horizons import effective_horizon, row_growth
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from recfact.precision.verification_result import Verification
+from recfact.precision.verification.result import Verification
 from recfact.report.costs import WindowCost, window_name
 from recfact.report.safety import FormatSafety
 from recfact.report.summary import Summary

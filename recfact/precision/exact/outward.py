@@ -1,0 +1,210 @@
+"""Rounding outward: floats on the far side of exact numbers, and arithmetic that only ever rounds up."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from fractions import Fraction
+from math import inf, isqrt
+from typing import Any
+
+import numpy as np
+
+from recfact.arrays import Array
+from recfact.errors import OptionError
+from recfact.precision.exact.dyadic import Dyadic
+from recfact.precision.reals import as_rational
+
+BITS = 128
+"""Bits of the significands of `Upward`."""
+
+
+def outward(numbers: list[int], scale: int, direction: int) -> Array:
+    """Return non-negative integers in units of 2^-scale as float64, rounded down (-1) or up (1).
+
+    Beyond the range of float64 they become its largest number or infinity.
+    """
+    drops = [max(number.bit_length() - 53, 0) for number in numbers]
+    # 53 bits are a float exactly; what the shift drops is rounded away by hand.
+    kept = [n >> drop if direction < 0 else -(-n >> drop) for n, drop in zip(numbers, drops, strict=True)]
+    exponents = np.array([max(min(drop - scale, 5000), -5000) for drop in drops], dtype=np.int64)
+    values = np.array(kept, dtype=np.float64)
+    with np.errstate(over="ignore", under="ignore"):
+        scaled = np.ldexp(values, exponents)
+        # The product of a float and a power of two is rounded where it is subnormal or overflows.
+        back = np.ldexp(scaled, -exponents)
+        wrong = (back > values) | np.isinf(scaled) if direction < 0 else back < values
+        return np.where(wrong, np.nextafter(scaled, np.inf * direction), scaled)
+
+
+def round_up(value: Any) -> float:
+    """Return the smallest float64 that is at least a real number."""
+    return float(Upward.of(value))
+
+
+class Upward:
+    """A non-negative number that each operation rounds up to 128 bits: sums and products of bounds stay bounds.
+
+    Object arrays of them run the algebra of `recfact.factorizations`, whose norms then are upper bounds, sharp to about
+    2^-127 times the number of operations in a row.
+
+    Parameters
+    ----------
+    significand, exponent : int
+        The number is significand * 2^exponent, rounded up.
+
+    Examples
+    --------
+    >>> third = Upward.of(Fraction(1, 3))
+    >>> float(third * 3), float(third + Upward.of(2)) > 7 / 3
+    (1.0000000000000002, False)
+    """
+
+    __slots__ = ("exponent", "significand")
+
+    def __init__(self, significand: int, exponent: int = 0) -> None:
+        drop = significand.bit_length() - BITS
+        if drop > 0:
+            significand, exponent = -(-significand >> drop), exponent + drop
+        self.significand, self.exponent = significand, exponent
+
+    @staticmethod
+    def of(value: Any) -> Upward:
+        """Return the magnitude of a real number, rounded up.
+
+        Raises
+        ------
+        OptionError
+            If it is infinite or NaN.
+        DTypeError
+            If it is no real number.
+        """
+        if isinstance(value, Upward):
+            return value
+        if isinstance(value, int):
+            return Upward(abs(value))
+        number = as_rational(value)
+        if isinstance(number, float):
+            raise OptionError(f"a bound needs finite numbers, got {value}; replace it first")
+        return Upward._quotient(abs(number.numerator), number.denominator, 0)
+
+    @staticmethod
+    def _quotient(numerator: int, denominator: int, exponent: int) -> Upward:
+        if denominator & (denominator - 1) == 0:
+            return Upward(numerator, exponent + 1 - denominator.bit_length())
+        shift = max(0, BITS + 1 + denominator.bit_length() - numerator.bit_length())
+        return Upward(-(-(numerator << shift) // denominator), exponent - shift)
+
+    def __float__(self) -> float:
+        return float(outward([self.significand], -self.exponent, 1)[0])
+
+    def __repr__(self) -> str:
+        return f"Upward({float(self)!r})"
+
+    def __add__(self, other: Any) -> Upward:
+        big, small = self, Upward.of(other)
+        if not small.significand or not big.significand:
+            return small if not big.significand else big
+        if big.exponent < small.exponent:
+            big, small = small, big
+        shift = big.exponent - small.exponent
+        if shift > 2 * BITS:  # what is out of reach counts as one unit of the last place in reach
+            return Upward((big.significand << BITS) + 1, big.exponent - BITS)
+        return Upward((big.significand << shift) + small.significand, small.exponent)
+
+    __radd__ = __add__
+
+    def __mul__(self, other: Any) -> Upward:
+        factor = Upward.of(other)
+        return Upward(self.significand * factor.significand, self.exponent + factor.exponent)
+
+    __rmul__ = __mul__
+
+    def __pow__(self, power: Any) -> Upward:
+        if power == 0.5:
+            return self._root()
+        if power == 2:
+            return self * self
+        raise OptionError(f"upward arithmetic has squares and square roots, got the power {power!r}")
+
+    def _root(self) -> Upward:
+        shift = max(0, 2 * BITS + 2 - self.significand.bit_length())
+        shift += (self.exponent - shift) & 1
+        square = self.significand << shift
+        root = isqrt(square)
+        return Upward(root + (root * root != square), (self.exponent - shift) >> 1)
+
+    def reciprocal(self) -> Upward:
+        """Return 1 / self, for a number that isn't 0."""
+        return Upward._quotient(1, self.significand, -self.exponent)
+
+    def over_complement(self, other: Upward) -> Upward | None:
+        """Return self / (1 - other); None unless other < 1."""
+        if other.exponent >= 0:
+            return self if not other.significand else None
+        unit = 1 << -other.exponent
+        if other.significand >= unit:
+            return None
+        return Upward._quotient(self.significand << -other.exponent, unit - other.significand, self.exponent)
+
+    def __abs__(self) -> Upward:
+        return self
+
+    def _compare(self, other: Any, relation: Callable[[int, int], bool]) -> bool:
+        number = Upward.of(other)
+        low = min(self.exponent, number.exponent)
+        if max(self.exponent, number.exponent) - low > 2 * BITS and self.significand and number.significand:
+            return relation(self.exponent, number.exponent)
+        return relation(self.significand << (self.exponent - low), number.significand << (number.exponent - low))
+
+    def __eq__(self, other: object) -> bool:
+        return self._compare(other, operator.eq)
+
+    def __lt__(self, other: Any) -> bool:
+        return self._compare(other, operator.lt)
+
+    def __le__(self, other: Any) -> bool:
+        return self._compare(other, operator.le)
+
+    def __gt__(self, other: Any) -> bool:
+        return self._compare(other, operator.gt)
+
+    def __ge__(self, other: Any) -> bool:
+        return self._compare(other, operator.ge)
+
+    def __hash__(self) -> int:
+        return hash(Fraction(self.significand) * Fraction(2) ** self.exponent)
+
+
+def enclose_value(evaluate: Callable[..., Any], *reals: Fraction | int) -> tuple[float, float]:
+    """Return floats below and above a non-negative real number, two neighbours where it is no float.
+
+    Parameters
+    ----------
+    evaluate : callable
+        Takes an interval context and the intervals of the real numbers, and returns an interval that holds the value.
+    *reals : Fraction or int
+        Its arguments.
+    """
+    from mpmath.ctx_iv import MPIntervalContext
+    from mpmath.libmp import ComplexResult
+
+    context = MPIntervalContext()  # of our own, so that no caller's precision changes
+    context.prec = 2 * BITS
+    while True:
+        try:
+            value = evaluate(context, *(context.mpf(real.numerator) / real.denominator for real in reals))
+        except ComplexResult:  # the root of an interval that holds 0
+            if context.prec >= 2**13:
+                return 0.0, inf
+            context.prec *= 2
+            continue
+        (sign, m, e, _), (_, n, f, _) = value._mpi_
+        if f and not n:  # an endpoint beyond all numbers
+            return 0.0, inf
+        low, high = Dyadic(0 if sign else int(m), int(e)), Dyadic(int(n), int(f))
+        if (high - low) * Dyadic(1, 80) <= high or context.prec >= 2**16:
+            return float(outward([low.significand], -low.exponent, -1)[0]), float(
+                outward([high.significand], -high.exponent, 1)[0]
+            )
+        context.prec *= 2

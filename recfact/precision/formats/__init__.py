@@ -1,0 +1,1 @@
+"""Number formats as data, and correct rounding to them."""

@@ -1,0 +1,91 @@
+"""Rounding of exact scalars to a format, in integer arithmetic."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from recfact.precision.reals import Number
+
+if TYPE_CHECKING:
+    from recfact.precision.formats.float_format import FloatFormat
+
+
+def round_rational(
+    fmt: FloatFormat, value: Number, rounding: str, underflow: str, overflow: str, uniform: float = 0.0
+) -> Number:
+    """Return `value` rounded to the format as a Fraction, or as a float if that is infinite or NaN.
+
+    Parameters
+    ----------
+    fmt : FloatFormat
+        The format.
+    value : Fraction, or float if infinite or NaN
+        What is rounded.
+    rounding, underflow, overflow : str
+        As in ``FloatFormat.round``, all given.
+    uniform : float
+        Random number in [0, 1): "stochastic" rounds away from zero where it is below the distance from the neighbour
+        towards zero, in units of the distance between the two.
+    """
+    if isinstance(value, float):
+        if math.isnan(value):
+            return value
+        return _out_of_range(fmt, negative=value < 0, overflow=overflow)
+    if value == 0:
+        return Fraction(0) if fmt.zero else _absent(fmt, overflow, fmt.smallest_normal)
+    negative = value < 0
+    numerator, denominator = abs(value.numerator), value.denominator
+    exponent = _floor_log2(numerator, denominator)
+    if underflow == "flush-before" and exponent < fmt.emin:
+        return Fraction(0)
+
+    p = fmt.fraction_bits
+    leading = max(exponent, fmt.emin - (underflow == "flush-after"))
+    spacing = leading - p
+    if underflow in ("gradual", "flush-result") and fmt.zero and not fmt.subnormals and exponent < fmt.emin:
+        spacing = fmt.emin
+    below, rest = divmod(numerator << max(-spacing, 0), step := denominator << max(spacing, 0))
+    if rest:
+        # Ties go to the even code; with no fraction bits its last bit is that of the exponent.
+        even = not below & 1 or (p == 0 and (leading - fmt.emin + fmt.zero) & 1 == 0)
+        below += {
+            "nearest-even": 2 * rest > step or (2 * rest == step and not even),
+            "nearest-away": 2 * rest >= step,
+            "toward-zero": False,
+            "up": not negative,
+            "down": negative,
+            "stochastic": int(uniform * 2**53) * step < rest << 53,
+        }[rounding]
+
+    if underflow != "gradual" and below.bit_length() <= fmt.emin - spacing:
+        return Fraction(0)
+    if not fmt.zero:
+        below = max(below, 1 << p)
+    if negative and below and not fmt.signed:
+        return _absent(fmt, overflow, fmt.min)
+    rounded = Fraction(below << max(spacing, 0), 1 << max(-spacing, 0))
+    if exponent >= fmt.emax and rounded > fmt.max:
+        inward = rounding == "toward-zero" or rounding == ("up" if negative else "down")
+        return _out_of_range(fmt, negative=negative, overflow="saturate" if inward else overflow)
+    return -rounded if negative else rounded
+
+
+def _floor_log2(numerator: int, denominator: int) -> int:
+    exponent = numerator.bit_length() - denominator.bit_length()
+    return exponent - (numerator << max(-exponent, 0) < denominator << max(exponent, 0))
+
+
+def _out_of_range(fmt: FloatFormat, *, negative: bool, overflow: str) -> Number:
+    if negative and not fmt.signed:
+        return _absent(fmt, overflow, fmt.min)
+    if overflow == "nan":
+        return math.nan
+    size = math.inf if overflow == "infinity" else Fraction(fmt.max)
+    return -size if negative else size
+
+
+def _absent(fmt: FloatFormat, overflow: str, nearest: Number) -> Number:
+    """Return what a zero or a negative number becomes that the format doesn't have."""
+    return math.nan if fmt.has_nan and overflow != "saturate" else Fraction(nearest)

@@ -1,0 +1,1 @@
+"""How far back a recurrence looks: in exact and in rounded arithmetic, and with given coefficients."""

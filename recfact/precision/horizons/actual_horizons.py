@@ -1,0 +1,188 @@
+"""How far back an input matters in a format's own arithmetic, where every product of coefficients is rounded."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+from recfact.checks import choice
+from recfact.errors import OptionError
+from recfact.precision.formats.catalogue import FORMATS
+from recfact.precision.formats.catalogue import format as format_of
+from recfact.precision.formats.float_format import FloatFormat
+from recfact.precision.formats.rounding import UNDERFLOWS
+from recfact.precision.horizons.doubled_product import doubled_product
+from recfact.precision.horizons.horizon import exact_magnitude
+from recfact.precision.horizons.iterated_product import iterated_product
+from recfact.precision.printed_table import short
+from recfact.precision.reals import Number
+
+ROUNDINGS = ("nearest-even", "nearest-away", "toward-zero", "up", "down")
+ALGORITHMS = ("sequential", "kogge-stone", "fp32-accumulate")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ActualHorizon:
+    """How far back an input matters when the product of a constant coefficient is rounded as an algorithm does it.
+
+    Parameters
+    ----------
+    format : FloatFormat
+        Format of the coefficient.
+    arithmetic : FloatFormat
+        Format of the products.
+    rho : float or Fraction
+        The coefficient, a number of the format.
+    rounding, underflow, algorithm : str
+        How products are rounded, and in which order they are taken.
+    last_nonzero : int or ``math.inf``
+        The last lag at which an input's weight isn't zero; infinite if there is none.
+    last_normal : int or ``math.inf``
+        The last lag at which it is at least the smallest normal number of the arithmetic; infinite if it is forever.
+    stagnates_from : int or None
+        The lag from which on the weight is `stagnates_at`; None if it ends in zero, or grows.
+    stagnates_at : float, Fraction or None
+        The weight that stays, other than zero; None without one.
+    zero_factor : int or None
+        With "kogge-stone" the distance 2^t whose factor is the first to be zero; None if none is.
+    """
+
+    format: FloatFormat
+    arithmetic: FloatFormat
+    rho: Number
+    rounding: str
+    underflow: str
+    algorithm: str
+    last_nonzero: int | float
+    last_normal: int | float
+    stagnates_from: int | None = None
+    stagnates_at: Number | None = None
+    zero_factor: int | None = None
+
+    def __str__(self) -> str:
+        return f"{_written(self.rho)} in {self.format}, {self.algorithm}, {self.rounding}, {self.underflow}: {self.end}"
+
+    def __repr__(self) -> str:
+        return f"<ActualHorizon {self}>"
+
+    @property
+    def end(self) -> str:
+        """What becomes of the weight, in words."""
+        if self.stagnates_at is not None:
+            if self.algorithm == "kogge-stone":
+                return (
+                    f"factors stay at {_written(self.stagnates_at)} from distance {self.stagnates_from} on, none is 0"
+                )
+            return f"stays at {_written(self.stagnates_at)} from lag {self.stagnates_from} on, and never is 0"
+        if self.last_nonzero == math.inf:
+            return "grows, and never is 0"
+        zero = "" if self.zero_factor is None else f"; the factor of distance {self.zero_factor} is 0"
+        return f"last other than 0 at lag {self.last_nonzero}{zero}"
+
+
+def actual_horizon(
+    format: Any,
+    rho: Any = None,
+    *,
+    rounding: str = "nearest-even",
+    algorithm: str = "sequential",
+    underflow: str = "gradual",
+) -> ActualHorizon:
+    """Return how far back an input matters in a format's own arithmetic.
+
+    Parameters
+    ----------
+    format : name, FloatFormat or dtype
+        Format of the coefficient.
+    rho : number or str, optional
+        The coefficient, at least 0, rounded to nearest in the format, as a stored one is. If not given, the largest
+        number below 1.
+    rounding : {"nearest-even", "nearest-away", "toward-zero", "up", "down"}
+        How each product is rounded.
+    algorithm : {"sequential", "kogge-stone", "fp32-accumulate"}
+        The order and the format of the products: x <- rho x, the squares f <- f^2 of Kogge-Stone, or x <- rho x in
+        binary32, as kernels do with narrow coefficients.
+    underflow : {"gradual", "flush-before", "flush-after", "flush-result"}
+        What becomes of products below the smallest normal number, as in ``FloatFormat.round``.
+
+    Returns
+    -------
+    ActualHorizon
+        It prints itself.
+
+    Raises
+    ------
+    OptionError
+        If an option isn't one of those above or doesn't go with the format, if `rho` is negative or NaN, if 1 is no
+        number of the format, or if the powers of `rho` are too long to follow: those of numbers near 1 are short,
+        because long runs of steps take away the same, and so are those of numbers far from 1; in between a format with
+        many fraction bits takes more than can be done.
+
+    See Also
+    --------
+    recfact.precision.horizon : The horizon of exact products.
+
+    Notes
+    -----
+    For rho = 1 - 2^-(p+1), each step takes away one unit of the last place, so that 2^p steps halve the product: it
+    falls faster than the exact powers do. Rounding to nearest even stops at 2^emin, after 2^p (-emin) steps, where half
+    a unit is a tie that goes back up; truncation goes on to zero after 2^p (1 - emin) steps; and with subnormals
+    flushed 2^p (-emin) is the last step.
+
+    Examples
+    --------
+    >>> print(actual_horizon("float16"))
+    1 - 2^-11 in binary16, sequential, nearest-even, gradual: stays at 2^-14 from lag 14336 on, and never is 0
+    >>> actual_horizon("float32", rounding="toward-zero").last_nonzero
+    1065353215
+    >>> print(actual_horizon("bfloat16", "0.9", algorithm="kogge-stone"))
+    0.8984375 in bfloat16, kogge-stone, nearest-even, gradual: last other than 0 at lag 870; ...
+    """
+    fmt = format_of(format)
+    choice(rounding, "rounding", ROUNDINGS)
+    choice(algorithm, "algorithm", ALGORITHMS)
+    choice(underflow, "underflow", UNDERFLOWS)
+    arithmetic = FORMATS["binary32"] if algorithm == "fp32-accumulate" else fmt
+    rate = fmt.largest_below_one if rho is None else stored_coefficient(fmt, rho)
+    if arithmetic.round(Fraction(1), underflow=underflow) != 1:
+        raise OptionError(f"the weight at lag 0 is 1, which {arithmetic} with underflow={underflow!r} doesn't have")
+    if arithmetic.round(Fraction(rate)) != rate:
+        raise OptionError(f"binary32 doesn't hold {_written(rate)}, a number of {fmt}; pass algorithm='sequential'")
+    result = partial(ActualHorizon, fmt, arithmetic, rate, rounding, underflow, algorithm)
+    if rate > 1:
+        return result(math.inf, math.inf)
+    if algorithm == "kogge-stone":
+        return result(**doubled_product(arithmetic, Fraction(rate), rounding, underflow))
+    product = iterated_product(arithmetic, Fraction(rate), rounding, underflow)
+    last_normal = math.inf if product.last_normal is None else product.last_normal
+    if product.reaches_zero:
+        return result(product.last.step, last_normal)
+    return result(math.inf, last_normal, product.last.step, product.last.value)
+
+
+def stored_coefficient(fmt: FloatFormat, rho: Any) -> Number:
+    """Return a number, as `horizon` takes it, as the format stores it.
+
+    Raises
+    ------
+    OptionError
+        If it is negative or NaN, or out of the range of the format.
+    """
+    number = exact_magnitude(rho, "rho")
+    stored = fmt.round(number)
+    if not math.isfinite(stored):
+        raise OptionError(f"rho = {float(number):g} is out of the range of {fmt}, whose largest number is {fmt.max}")
+    return _exact(stored)
+
+
+def _exact(number: Fraction) -> Number:
+    """Return a number as a float if that is exact."""
+    return float(number) if float(number) == number else number
+
+
+def _written(number: Number) -> str:
+    value = short(number)
+    return f"{value:.7g}" if isinstance(value, float) else str(value)

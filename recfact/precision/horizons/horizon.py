@@ -1,0 +1,193 @@
+"""How far back an input matters when every coefficient is at most rho: the computational horizon.
+
+After k steps an input's weight is at most rho^k. The pointwise horizon is the last k at which that is still at least
+eps, and the tail horizon the first k from which on all later weights together stay below eps:
+
+    pointwise   min {k >= 0 : rho^j < eps for all j > k}
+    tail        min {k >= 0 : rho^(k+1) / (1 - rho) < eps}
+
+Both are a floor of a quotient of logarithms, log t / log rho with t = eps or eps (1 - rho), and that floor is decided
+here by enclosures, and by an exact comparison where the quotient is an integer.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from recfact.checks import choice
+from recfact.errors import DTypeError, OptionError
+from recfact.precision.formats.catalogue import format as format_of
+from recfact.precision.formats.float_format import FloatFormat
+from recfact.precision.reals import as_rational
+
+if TYPE_CHECKING:
+    from recfact.precision.reals import Number
+
+KINDS = ("pointwise", "tail")
+UNDERFLOWS = ("normal", "subnormal")
+
+
+def horizon(rho: Any, format_or_eps: Any, kind: str = "pointwise", underflow: str = "normal") -> int | float:
+    """Return how many steps an input matters when no coefficient is larger than `rho` in magnitude.
+
+    Parameters
+    ----------
+    rho : float, int, Fraction, Decimal, mpf or str
+        Bound on the magnitude of the coefficients, taken exactly: 0.99 is the float64, ``"0.99"`` is 99/100.
+    format_or_eps : str, FloatFormat, dtype, or a number as `rho`
+        What counts as nothing: a number, or what is below the smallest number of a format.
+    kind : {"pointwise", "tail"}
+        Whether each weight is compared with eps, or the sum of all weights further back.
+    underflow : {"normal", "subnormal"}
+        Which smallest number of the format: 2^emin, or 2^(emin - p).
+
+    Returns
+    -------
+    int, or ``math.inf``
+        The smallest k >= 0 with rho^j < eps for all j > k ("pointwise"), or with rho^(k+1) + rho^(k+2) + ... < eps
+        ("tail"). Infinite if there is none.
+
+    Raises
+    ------
+    OptionError
+        If `rho` or eps is negative or NaN, an option isn't one of those above, or the format has no subnormals.
+    DTypeError
+        If they aren't real numbers.
+
+    See Also
+    --------
+    recfact.precision.horizon_table : The horizons of formats side by side.
+    recfact.precision.actual_horizon : Where a product that is rounded at every step ends.
+    recfact.precision.effective_horizon : How far back given coefficients look.
+
+    Notes
+    -----
+    The definitions are the paper's (section on the computational horizon). Its formula for the first,
+    ceil(log eps / log rho), is one too large except where the quotient is an integer, and its formula for the second,
+    ceil(log(eps (1 - rho)) / log rho) - 1, is one too small exactly there. The integers of its table are right.
+
+    Examples
+    --------
+    >>> horizon(1 - 2.0**-24, "float32"), horizon(1 - 2.0**-24, "float32", underflow="subnormal")
+    (1465264032, 1732732863)
+    >>> horizon("0.99", "bfloat16"), horizon(0.5, 0.25), horizon(0.5, 0.25, kind="tail"), horizon(1, "half")
+    (8689, 2, 3, inf)
+    """
+    choice(kind, "kind", KINDS)
+    choice(underflow, "underflow", UNDERFLOWS)
+    rate = exact_magnitude(rho, "rho")
+    eps = threshold(format_or_eps, underflow)
+    if eps == 0:
+        return math.inf
+    if rate >= 1:
+        forgotten = kind == "pointwise" and (eps == math.inf or (rate == 1 and eps > 1)) and rate != math.inf
+        return 0 if forgotten else math.inf
+    if rate == 0 or eps == math.inf:
+        return 0
+    rate = Fraction(rate)
+    return last_power(rate, Fraction(eps) * (1 - rate) if kind == "tail" else Fraction(eps))
+
+
+def last_power(rho: Fraction, level: Fraction) -> int:
+    """Return the largest k >= 0 with rho^k >= level, or 0, for 0 < rho < 1 and level > 0: floor(log level / log rho).
+
+    Examples
+    --------
+    >>> last_power(Fraction(1, 2), Fraction(1, 1000)), last_power(Fraction(1, 2), Fraction(1, 1024))
+    (9, 10)
+    """
+    from mpmath.ctx_iv import MPIntervalContext
+    from mpmath.libmp import round_floor, to_int
+
+    if level >= 1:
+        return 0
+    context = MPIntervalContext()  # of our own, so that no caller's precision changes
+    context.prec = 128
+    compared = -1
+    while True:
+        bottom = context.log(context.mpf(rho.numerator) / rho.denominator)
+        top = context.log(context.mpf(level.numerator) / level.denominator)
+        if bottom.b < 0:
+            quotient = top / bottom
+            low, high = (int(to_int(end, round_floor)) for end in quotient._mpi_)
+            if low == high:
+                return max(low, 0)
+            # A candidate is an integer between them. Where it is no solution, more digits decide.
+            if high == low + 1 and high != compared:
+                compared = high
+                if _is_power(rho, high, level):
+                    return high
+        context.prec *= 2
+
+
+def _is_power(rho: Fraction, k: int, level: Fraction) -> bool:
+    """Return whether rho^k = level; both being in lowest terms, numerators and denominators must agree."""
+    return _is_integer_power(rho.numerator, k, level.numerator) and _is_integer_power(
+        rho.denominator, k, level.denominator
+    )
+
+
+def _is_integer_power(base: int, k: int, value: int) -> bool:
+    # A power of k times as many bits is not computed to be compared with a short number.
+    return (base.bit_length() - 1) * k < value.bit_length() and base**k == value
+
+
+def exact_magnitude(value: Any, name: str) -> Number:
+    """Return a number that is at least 0 as a Fraction, or as a float if it is infinite.
+
+    Raises
+    ------
+    OptionError
+        If it is negative or NaN, or a string that is no number.
+    DTypeError
+        If it is no real number.
+    """
+    if isinstance(value, str):
+        try:
+            return exact_magnitude(Fraction(value), name)
+        except (ValueError, ZeroDivisionError):
+            raise OptionError(f"{name} must be a number such as '0.99' or '63/64', got {value!r}") from None
+    if isinstance(value, bool):
+        raise DTypeError(f"{name} must be a number, got the boolean {value}; pass a float or a string")
+    number = as_rational(value)
+    if not number >= 0:
+        what = "NaN" if number != number else "a negative number"
+        raise OptionError(f"{name} bounds magnitudes and must be at least 0, got {what}, {value}; pass abs({name})")
+    return number
+
+
+def threshold(format_or_eps: Any, underflow: str) -> Number:
+    """Return eps: the number that was passed, or the smallest number of a format.
+
+    Raises
+    ------
+    OptionError
+        If it is negative or NaN, or neither a number nor the name of a format, or if subnormals are asked of what has
+        none.
+    """
+    if isinstance(format_or_eps, str):
+        try:
+            Fraction(format_or_eps)
+        except (ValueError, ZeroDivisionError):
+            format_or_eps = format_of(format_or_eps)
+    if not isinstance(format_or_eps, FloatFormat) and _is_number(format_or_eps):
+        if underflow == "subnormal":
+            raise OptionError(
+                f"underflow='subnormal' needs a format, got eps = {format_or_eps}; pass the smaller number as eps"
+            )
+        return exact_magnitude(format_or_eps, "eps")
+    fmt = format_of(format_or_eps)
+    if underflow == "normal":
+        return fmt.smallest_normal
+    if not fmt.subnormals:
+        raise OptionError(f"{fmt} has no subnormals; pass underflow='normal'")
+    return fmt.smallest_subnormal
+
+
+def _is_number(value: Any) -> bool:
+    """Return whether `value` is a number, and neither a type nor a dtype."""
+    if isinstance(value, type):
+        return False
+    return isinstance(value, str) or any(hasattr(value, name) for name in ("as_integer_ratio", "_mpf_", "__float__"))

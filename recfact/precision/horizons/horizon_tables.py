@@ -1,0 +1,205 @@
+"""The horizons of number formats side by side: the paper's table, with the formats it leaves out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from recfact.errors import OptionError
+from recfact.precision.formats.catalogue import FORMATS
+from recfact.precision.formats.catalogue import format as format_of
+from recfact.precision.formats.float_format import FloatFormat
+from recfact.precision.horizons.actual_horizons import actual_horizon, stored_coefficient
+from recfact.precision.horizons.horizon import KINDS, UNDERFLOWS, exact_magnitude, horizon
+from recfact.precision.printed_table import Column, Power, PrintedTable, Row, short
+
+PAPER_FORMATS = ("binary32", "binary16", "bfloat16", "float8_e5m2", "float8_e4m3fn")
+"""The formats of the paper's table, in its order."""
+
+
+def horizon_table(formats: Any = None, rho: Any = None) -> PrintedTable:
+    """Return the computational horizons of formats, as a table that prints itself.
+
+    Parameters
+    ----------
+    formats : name, FloatFormat, dtype, or an iterable of them, optional
+        All of `recfact.precision.FORMATS` if not given, those of the paper's table first.
+    rho : number or str, or a list or tuple of them, optional
+        Bounds on the coefficients, taken exactly, as `horizon` takes them. If not given, each format's largest number
+        below 1, which no coefficient below 1 exceeds.
+
+    Returns
+    -------
+    PrintedTable
+        ``print(table)``, ``table.to_markdown()``, ``.to_latex()``, ``.to_csv()``, ``.to_html()``; in ``table.rows``
+        one dict for each format and rho, of the names ``format``, ``fraction_bits``, ``exponent_bits``, ``bias``,
+        ``rho``, ``emin`` (the smallest normal number is 2^emin), ``normal``, ``subnormal``, ``tail_normal`` and
+        ``tail_subnormal``, the horizons, which are None where a format has no subnormals.
+
+    Raises
+    ------
+    OptionError
+        If there is no such format, or a rho is negative or NaN.
+
+    Examples
+    --------
+    >>> print(horizon_table(["fp32", "bf16"]))
+    format     p  e bits  bias        rho     eps  eps 2^-p    k normal  k subnormal  tail normal  tail subnormal
+    binary32  23       8   127  1 - 2^-24  2^-126    2^-149  1465264032   1732732863   1744361943      2011830774
+    bfloat16   7       8   127   1 - 2^-8  2^-126    2^-133       22314        23554        23731           24970
+    >>> [row["normal"] for row in horizon_table("half", rho=["0.9", "0.99"])]
+    [92, 965]
+    """
+    rates = list(rho) if isinstance(rho, list | tuple) else [rho]
+    rows = tuple(_row(fmt, rate) for fmt in several_formats(formats) for rate in rates)
+    return PrintedTable(rows, _COLUMNS, _NAMES)
+
+
+def several_formats(formats: Any) -> list[FloatFormat]:
+    """Return the formats that an argument names: one, several, or if None all of the catalogue."""
+    if formats is None:
+        return [FORMATS[name] for name in dict.fromkeys((*PAPER_FORMATS, *FORMATS))]
+    if isinstance(formats, str | FloatFormat | type) or not isinstance(formats, Iterable):
+        formats = [formats]
+    return [format_of(fmt) for fmt in formats]
+
+
+def _row(fmt: FloatFormat, rate: Any) -> Row:
+    rho = fmt.largest_below_one if rate is None else exact_magnitude(rate, "rho")
+    horizons = {
+        ("tail_" if kind == "tail" else "") + underflow: horizon(rho, fmt, kind, underflow)
+        if fmt.subnormals or underflow == "normal"
+        else None
+        for kind in KINDS
+        for underflow in UNDERFLOWS
+    }
+    return {
+        "format": fmt.name,
+        "fraction_bits": fmt.fraction_bits,
+        "exponent_bits": fmt.exponent_bits,
+        "bias": fmt.bias,
+        "rho": rho,
+        "emin": fmt.emin,
+        **horizons,
+    }
+
+
+def _smallest(row: Row) -> Power | None:
+    return None if row["subnormal"] is None else Power(row["emin"] - row["fraction_bits"])
+
+
+def actual_horizon_table(formats: Any = None, rho: Any = None) -> PrintedTable:
+    """Return how far back an input matters in formats' own arithmetic, beside the horizons of exact products.
+
+    Parameters
+    ----------
+    formats : name, FloatFormat, dtype, or an iterable of them, optional
+        All of `recfact.precision.FORMATS` if not given, those of the paper's table first.
+    rho : number or str, or a list or tuple of them, optional
+        Coefficients, each rounded to the format. If not given, each format's largest number below 1.
+
+    Returns
+    -------
+    PrintedTable
+        Where a weight stagnates it prints at what and from which lag on. Its rows have the names ``format``, ``rho``,
+        ``normal`` and ``subnormal`` (the pointwise horizons of exact products), and the last lag with a weight other
+        than zero by products in order, rounded to nearest even (``nearest``), truncated (``toward_zero``), and to
+        nearest with subnormals flushed (``flushed``); by those of Kogge-Stone (``kogge_stone``), and by products in
+        order in binary32 (``fp32``). A weight that stagnates has an infinite horizon, and
+        ``..._stays_at`` and ``..._stays_from`` say at what and from where (None if it ends). ``fp32_normal`` is the
+        last lag with a normal weight in binary32. None also stands for what a format cannot do (without a zero, or
+        not in binary32), and for powers that are too long to follow.
+
+    Raises
+    ------
+    OptionError
+        If there is no such format, or a rho is negative or NaN.
+
+    Examples
+    --------
+    >>> print(actual_horizon_table(["fp16", "e4m3fn"]))
+    format               rho  exact normal  exact subnormal ...  toward zero  flushed  Kogge-Stone  in fp32, normal ...
+    binary16       1 - 2^-11         19869            34061 ...        15359    14336        34166           178821 ...
+    float8_e4m3fn     0.9375            64               96 ...           55       48           92             1353 ...
+    """
+    rates = list(rho) if isinstance(rho, list | tuple) else [rho]
+    rows = tuple(_actual_row(fmt, rate) for fmt in several_formats(formats) for rate in rates)
+    return PrintedTable(rows, _ACTUAL_COLUMNS, _ACTUAL_NAMES)
+
+
+_VARIANTS: dict[str, dict[str, str]] = {
+    "nearest": {},
+    "toward_zero": {"rounding": "toward-zero"},
+    "flushed": {"underflow": "flush-after"},
+    "kogge_stone": {"algorithm": "kogge-stone"},
+    "fp32": {"algorithm": "fp32-accumulate"},
+}
+
+
+def _actual_row(fmt: FloatFormat, rate: Any) -> Row:
+    stored = fmt.largest_below_one if rate is None else stored_coefficient(fmt, rate)
+    row: dict[str, Any] = {
+        "format": fmt.name,
+        "rho": stored,
+        "normal": horizon(stored, fmt),
+        "subnormal": horizon(stored, fmt, underflow="subnormal") if fmt.subnormals else None,
+    }
+    for name, options in _VARIANTS.items():
+        try:
+            actual = actual_horizon(fmt, stored, **options)
+        except OptionError:  # not in this format, or too long
+            actual = None
+        row[name] = actual and actual.last_nonzero
+        row[f"{name}_stays_at"] = actual and actual.stagnates_at
+        row[f"{name}_stays_from"] = actual and actual.stagnates_from
+    row["fp32_normal"] = actual and actual.last_normal
+    return row
+
+
+_COLUMNS = (
+    Column("format", "Format", lambda row: row["format"], words=True),
+    Column("p", "$p$", lambda row: row["fraction_bits"]),
+    Column("e bits", "$e$ bits", lambda row: row["exponent_bits"]),
+    Column("bias", "Bias", lambda row: row["bias"]),
+    Column("rho", r"$\rho$", lambda row: short(row["rho"])),
+    Column("eps", r"$\epsilon$", lambda row: Power(row["emin"])),
+    Column("eps 2^-p", r"$\epsilon \cdot 2^{-p}$", _smallest),
+    Column("k normal", "$k$ (normal)", lambda row: row["normal"]),
+    Column("k subnormal", "$k$ (with subnormals)", lambda row: row["subnormal"]),
+    Column("tail normal", "tail $k$ (normal)", lambda row: row["tail_normal"]),
+    Column("tail subnormal", "tail $k$ (with subnormals)", lambda row: row["tail_subnormal"]),
+)
+_NAMES = (
+    "format", "fraction_bits", "exponent_bits", "bias", "rho", "emin",
+    "normal", "subnormal", "tail_normal", "tail_subnormal",
+)  # fmt: skip
+
+
+def _last(name: str) -> Callable[[Row], Any]:
+    """Return the cell that says the last lag, and at what and from where a weight stays."""
+
+    def cell(row: Row) -> Any:
+        if row[f"{name}_stays_at"] is None:
+            return row[name]
+        return [short(row[f"{name}_stays_at"]), f" from {row[f'{name}_stays_from']}"]
+
+    return cell
+
+
+_ACTUAL_COLUMNS = (
+    Column("format", "Format", lambda row: row["format"], words=True),
+    Column("rho", r"$\rho$", lambda row: short(row["rho"])),
+    Column("exact normal", "exact (normal)", lambda row: row["normal"]),
+    Column("exact subnormal", "exact (with subnormals)", lambda row: row["subnormal"]),
+    Column("nearest", "nearest", _last("nearest")),
+    Column("toward zero", "toward zero", _last("toward_zero")),
+    Column("flushed", "flushed", _last("flushed")),
+    Column("Kogge-Stone", "Kogge-Stone", _last("kogge_stone")),
+    Column("in fp32, normal", "in fp32 (normal)", lambda row: row["fp32_normal"]),
+    Column("in fp32", "in fp32", _last("fp32")),
+)
+_ACTUAL_NAMES = (
+    "format", "rho", "normal", "subnormal",
+    *(f"{name}{part}" for name in _VARIANTS for part in ("", "_stays_at", "_stays_from")),
+    "fp32_normal",
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""The constructions of the blocks of L in number formats, and their errors."""

@@ -1,0 +1,176 @@
+"""How far a construction of the blocks of L in a number format is from the exact blocks, and where it fails."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from recfact.arrays import Array
+from recfact.checks import choice
+from recfact.precision.formats.float_format import FloatFormat
+from recfact.precision.materialization.constructions import METHODS, coefficients_of, construct, formats_of
+from recfact.precision.materialization.exact_blocks import exact_blocks
+from recfact.precision.materialization.laws import error_bound
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class MaterializationErrors:
+    """How far a construction in a number format is from the exact blocks; prints itself.
+
+    The strictly lower entries are counted by what they should be: zero (a coefficient in between is), below the
+    smallest normal number ("underflow"), beyond the largest ("overflow"), or in between ("normal"). Relative errors are
+    those of the normal entries that came out finite, entries that came out as zero included, with an error of 1.
+
+    Parameters
+    ----------
+    method : str
+        The construction.
+    format, accumulate : FloatFormat
+        The format of coefficients and result, and that of the operations.
+    blocks, block : int
+        Number and length of the blocks.
+    entries, zero, underflow, overflow, normal : int
+        All strictly lower entries, and how many of them should be what the names say.
+    nan, inf, lost, invented, diagonal : int
+        Failures: strictly lower entries that are NaN; infinite though the true value isn't beyond the largest number;
+        zero though the true value is a normal number; not zero though the true value is. And diagonal entries that
+        aren't 1.
+    ratio : float
+        The largest error in terms of its bound (`materialization_bound`) over the entries that have one, those that
+        under- or overflow included. Never above 1, if the theory is right.
+    bounded : int
+        Strictly lower entries that have a bound.
+    computed, relative : ndarray, shape (..., l, l)
+        The computed blocks, and their relative errors: NaN where none is measured.
+    """
+
+    method: str
+    format: FloatFormat
+    accumulate: FloatFormat
+    blocks: int
+    block: int
+    entries: int
+    zero: int
+    underflow: int
+    overflow: int
+    normal: int
+    nan: int
+    inf: int
+    lost: int
+    invented: int
+    diagonal: int
+    ratio: float
+    bounded: int
+    computed: Array = field(compare=False)
+    relative: Array = field(compare=False)
+
+    @property
+    def failures(self) -> int:
+        """The number of strictly lower entries that are not a number, infinite, lost or invented."""
+        return self.nan + self.inf + self.lost + self.invented
+
+    @property
+    def measured(self) -> Array:
+        """The relative errors, ascending."""
+        return np.sort(self.relative[~np.isnan(self.relative)])
+
+    def quantile(self, *shares: float) -> Array:
+        """Return the relative errors that these shares of the measured entries don't pass; NaN without any."""
+        measured = self.measured
+        return np.quantile(measured, shares) if measured.size else np.full(len(shares), np.nan)
+
+    def by_lag(self, share: float = 1.0) -> Array:
+        """Return for the lags 1 .. l-1 the relative error that a share of the entries doesn't pass; NaN without any."""
+        rows = self.relative.reshape(-1, self.block, self.block)
+        result = np.full(max(self.block - 1, 0), np.nan)
+        for lag in range(1, self.block):
+            errors = np.diagonal(rows, -lag, 1, 2)
+            errors = errors[~np.isnan(errors)]
+            if errors.size:
+                result[lag - 1] = np.quantile(errors, share)
+        return result
+
+    def __repr__(self) -> str:
+        median, largest = self.quantile(0.5, 1.0)
+        inside = "" if self.accumulate == self.format else f", {self.accumulate.name} inside"
+        failures = f"{self.nan} NaN, {self.inf} infinite, {self.lost} lost, {self.invented} invented"
+        beyond = f"{self.underflow} below the smallest normal number, {self.overflow} beyond the largest"
+        lines = [
+            f"{self.method} in {self.format.name}{inside}: {self.blocks} blocks of {self.block} steps",
+            f"entries          {self.entries} below the diagonal: {self.zero} true zeros, {beyond}",
+            f"relative error   median {median:.3g}, largest {largest:.3g} (of {self.measured.size} entries)",
+            f"failures         {failures}; on the diagonal {self.diagonal}",
+            f"error / bound    at most {self.ratio:.3g} (over {self.bounded} entries)",
+        ]
+        return "\n".join(lines)
+
+
+def materialization_errors(
+    a: Any, method: str = "cumprod", *, format: Any, accumulate: Any = None
+) -> MaterializationErrors:
+    """Measure a construction of the blocks of L in a number format against the exact blocks.
+
+    Parameters, errors and arithmetic are those of `rounded_materialize`. The exact entries are products of the
+    coefficients as the format holds them, with 93 bits and without under- or overflow.
+
+    Returns
+    -------
+    MaterializationErrors
+
+    Examples
+    --------
+    >>> materialization_errors(np.full((10, 6), 0.01), "ratio", format="float16")
+    ratio in binary16: 10 blocks of 6 steps
+    entries          150 below the diagonal: 0 true zeros, 60 below the smallest normal number, 0 beyond the largest
+    relative error   median 0.506, largest 1 (of 60 entries)
+    failures         30 NaN, 0 infinite, 30 lost, 0 invented; on the diagonal 30
+    error / bound    at most 0.421 (over 120 entries)
+    """
+    choice(method, "method", METHODS)
+    storage, wide = formats_of(format, accumulate)
+    coefficients = coefficients_of(a, storage)
+    steps = coefficients.shape[-1]
+    computed = construct(coefficients, method, storage, wide)
+    exact = exact_blocks(coefficients)
+    absolute, relative = exact.compare(computed)
+    bound = error_bound(coefficients, method, storage, wide)
+
+    below = np.broadcast_to(np.tri(steps, k=-1, dtype=bool), computed.shape)
+    magnitude = np.abs(exact.to_float())
+    zero = below & (exact.high == 0)
+    underflow = below & ~zero & (magnitude < float(storage.smallest_normal))
+    overflow = below & (magnitude > float(storage.max))
+    normal = below & ~(zero | underflow | overflow)
+    nan, inf = below & np.isnan(computed), below & np.isinf(computed)
+    measured = normal & np.isfinite(computed)
+    held = below & np.isfinite(bound)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratio = np.where(absolute == 0, 0, absolute / bound)[held]
+    return MaterializationErrors(
+        method=method,
+        format=storage,
+        accumulate=wide,
+        blocks=coefficients[..., :1].size,
+        block=steps,
+        **{
+            name: int(np.count_nonzero(mask))
+            for name, mask in {
+                "entries": below,
+                "zero": zero,
+                "underflow": underflow,
+                "overflow": overflow,
+                "normal": normal,
+                "nan": nan,
+                "inf": inf & ~overflow,
+                "lost": normal & (computed == 0),
+                "invented": zero & (computed != 0) & ~nan & ~inf,
+                "diagonal": np.diagonal(computed, 0, -2, -1) != 1,
+                "bounded": held,
+            }.items()
+        },
+        ratio=float(ratio.max(initial=0.0)),
+        computed=computed,
+        relative=np.where(measured, relative, np.nan),
+    )

@@ -1,0 +1,138 @@
+"""The constructions of the blocks of L in a number format, and proved bounds for their errors.
+
+The constructions are those of `recfact.materialize`, the very code: it runs on arrays whose operations round to the
+format.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from recfact.arrays import Array, as_numpy
+from recfact.checks import choice
+from recfact.errors import DTypeError, OptionError, ShapeError
+from recfact.factorizations.materialize import CONSTRUCTIONS
+from recfact.factorizations.operator import number_type
+from recfact.precision.formats.catalogue import format as format_of
+from recfact.precision.formats.float_format import FloatFormat
+from recfact.precision.materialization.laws import error_bound
+from recfact.precision.rounding_errors.rounded_array import rounded_array
+
+METHODS = tuple(CONSTRUCTIONS)
+
+
+def rounded_materialize(a: Any, method: str = "cumprod", *, format: Any, accumulate: Any = None) -> Array:
+    """Form the transfer operators of blocks with every operation rounded to a number format, to nearest even.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., l)
+        Real coefficients of one block, or of many along the leading axes; first rounded to `format`.
+    method : {"cumprod", "segsum", "log-outer", "ratio", "reciprocal"}, default "cumprod"
+        The construction, as in `recfact.materialize`. Logarithms and exponentials are correctly rounded.
+    format : str, dtype or FloatFormat
+        The format of the coefficients and of the result.
+    accumulate : str, dtype or FloatFormat, optional
+        The format of every operation, such as "float32", if it isn't that of the coefficients: the result is then
+        rounded to `format` once, at the end.
+
+    Returns
+    -------
+    ndarray of float64, shape (..., l, l)
+        Numbers of the format; NaN and infinity where the construction makes them.
+
+    Raises
+    ------
+    OptionError
+        If there is no such method or format, float64 doesn't hold the format, the format lacks zero or negative
+        numbers, or a coefficient isn't finite in it.
+    ShapeError
+        If `a` is a scalar.
+
+    Examples
+    --------
+    >>> rounded_materialize([0.0, 0.3, 0.3], format="bfloat16")
+    array([[1.        , 0.        , 0.        ],
+           [0.30078125, 1.        , 0.        ],
+           [0.09033203, 0.30078125, 1.        ]])
+    """
+    storage, wide = formats_of(format, accumulate)
+    return construct(coefficients_of(a, storage), choice(method, "method", METHODS), storage, wide)
+
+
+def materialization_bound(a: Any, method: str = "cumprod", *, format: Any, accumulate: Any = None) -> Array:
+    """Return proved bounds for the errors of `rounded_materialize`, entry by entry, from the coefficients alone.
+
+    Parameters and errors are those of `rounded_materialize`.
+
+    Returns
+    -------
+    ndarray of float64, shape (..., l, l)
+        Bounds of the absolute error, rounded up, underflow included. Infinity where there is none: where a quotient or
+        a logarithm fails, or a number may overflow.
+
+    Notes
+    -----
+    The module `recfact.precision.materialization.laws` says how each construction's bound comes about and what it is in
+    closed form: the classical error analysis of products and sums (Higham, 2002, chapter 3), step by step.
+
+    Examples
+    --------
+    >>> materialization_bound([1.0, 0.75, 0.75, 0.75], format="float16")[3, 0] / 0.75**3 * 2**11  # two roundings
+    np.float64(2.000488281715775)
+    """
+    storage, wide = formats_of(format, accumulate)
+    return error_bound(coefficients_of(a, storage), choice(method, "method", METHODS), storage, wide)
+
+
+def formats_of(format: Any, accumulate: Any) -> tuple[FloatFormat, FloatFormat]:
+    """Return the format of coefficients and results, and that of the operations."""
+    storage = format_of(format)
+    wide = storage if accumulate is None else format_of(accumulate)
+    for each in (storage, wide):
+        if not each.fits_float64:
+            raise OptionError(
+                f"the constructions run in formats whose numbers float64 holds, got {each.name}; for wider scalars "
+                "pass an object array of mpf to recfact.materialize"
+            )
+        if not (each.zero and each.signed):
+            raise OptionError(
+                f"the blocks of L hold zeros and their logarithms are negative; {each.name} doesn't have both, pick a "
+                "format that does"
+            )
+    if (
+        wide.fraction_bits < storage.fraction_bits
+        or wide.max < storage.max
+        or wide.smallest_subnormal > storage.smallest_subnormal
+    ):
+        raise OptionError(f"accumulate must hold every number of {storage.name}, and {wide.name} doesn't; widen it")
+    return storage, wide
+
+
+def coefficients_of(a: Any, storage: FloatFormat) -> Array:
+    """Return `a` rounded to the format, as float64."""
+    given = as_numpy(a, "a")
+    if given.ndim == 0:
+        raise ShapeError(f"a must have at least one axis (the steps of a block), got the scalar {a!r}; pass a sequence")
+    if number_type(given.dtype).kind == "c":
+        raise DTypeError("the constructions are rounded for real coefficients, got complex ones; pass their magnitudes")
+    # NumPy's conversion of other scalars to float64 would be a rounding of its own.
+    exact = given if given.dtype.kind in "Oiu" else given.astype(np.float64)
+    rounded = np.asarray(storage.round(exact)).astype(np.float64).reshape(given.shape)
+    if not np.isfinite(rounded).all():
+        raise OptionError(
+            f"coefficients must be finite in {storage.name}, whose largest number is {float(storage.max):g}; "
+            f"{np.count_nonzero(~np.isfinite(rounded))} of {rounded.size} are not"
+        )
+    return rounded
+
+
+def construct(a: Array, method: str, storage: FloatFormat, wide: FloatFormat) -> Array:
+    """Run a construction on coefficients of the format `storage` with every operation rounded to `wide`."""
+    with np.errstate(all="ignore"):
+        blocks = np.asarray(CONSTRUCTIONS[method](rounded_array(a, wide)))
+    if storage != wide:
+        blocks = np.asarray(storage.round(blocks))
+    return np.where(np.tri(a.shape[-1], dtype=bool), blocks, 0.0)

@@ -1,0 +1,1 @@
+"""Algorithms run in a number format, and proved bounds of their rounding errors."""

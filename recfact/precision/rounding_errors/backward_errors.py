@@ -1,0 +1,174 @@
+"""Componentwise backward errors: by how much coefficients and inputs change so that computed states become exact ones.
+
+The states x^ solve x^_i = (a_i + da_i) x^_{i-1} + (u_i + du_i) with |da_i| <= e |a_i| and |du_i| <= e |u_i| for no
+smaller e than the residual over |a_i x^_{i-1}| + |u_i| (Oettli and Prager 1964). The sequential algorithm computes
+((a_i x^_{i-1}) (1 + d) + u_i) (1 + d'), so it needs no more than (1 + u)^2 - 1, and with fused multiply-adds u.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from recfact.arrays import Array, broadcast_shape
+from recfact.checks import boolean
+from recfact.errors import OptionError, ShapeError
+from recfact.precision.exact.outward import round_up
+from recfact.precision.formats.catalogue import format as format_of
+from recfact.precision.reals import as_rational, as_reals
+from recfact.precision.rounding_errors.arithmetic import Arithmetic
+from recfact.precision.rounding_errors.error_bounds import BoundArithmetic
+
+
+@dataclass(frozen=True, slots=True)
+class BackwardError:
+    """The smallest componentwise change of a recurrence that explains given states.
+
+    Parameters
+    ----------
+    relative : ndarray of float64, shape (n, ...)
+        The size of the changes in terms of the coefficient and of the input, the same for both, rounded up.
+        Infinite where both a_i x_{i-1} and u_i are 0 and the state is not.
+    da, du : ndarray of object, shape (n, ...)
+        The changes themselves, exact Fractions: the recurrence with a + da and u + du has the given states.
+    """
+
+    relative: Array
+    da: Array
+    du: Array
+
+    @property
+    def largest(self) -> float:
+        """The largest relative change."""
+        return float(np.max(self.relative, initial=0.0))
+
+
+def backward_error(a: Any, u: Any, x: Any, x0: Any = None) -> BackwardError:
+    """Measure the componentwise backward error of computed states, exactly.
+
+    Parameters
+    ----------
+    a, u : array_like, shape (n, ...)
+        Coefficients and inputs, which broadcast; time runs along axis 0.
+    x : array_like, shape (n, ...)
+        Computed states, of any algorithm.
+    x0 : scalar or array_like, shape (...), optional
+        State before the first step.
+
+    Returns
+    -------
+    BackwardError
+
+    Raises
+    ------
+    ShapeError
+        If the shapes don't fit together.
+    OptionError
+        If a number is infinite or NaN.
+
+    Examples
+    --------
+    >>> from recfact import precision as pr
+    >>> a, u = np.full(2000, 1 - 2**-11), np.ones(2000)
+    >>> x = pr.rounded_solve(a, u, "float16")
+    >>> float(x[-1]), backward_error(a, u, x).largest < 2**-10
+    (1024.0, True)
+    """
+    coefficients, inputs, states, before = _exact_arrays(a, u, x, x0)
+    relative = np.zeros(states.shape)
+    da, du = (np.full(states.shape, Fraction(0), dtype=object) for _ in range(2))
+    for at in np.ndindex(states.shape):
+        product = coefficients[at] * before[at]
+        residual, scale = states[at] - product - inputs[at], abs(product) + abs(inputs[at])
+        if residual and not scale:
+            relative[at] = np.inf
+        elif residual:
+            share = residual / scale
+            relative[at] = round_up(share)
+            da[at] = share * abs(coefficients[at]) * ((before[at] > 0) - (before[at] < 0))
+            du[at] = share * abs(inputs[at])
+    return BackwardError(relative, da, du)
+
+
+def backward_error_bound(
+    a: Any,
+    u: Any,
+    x: Any,
+    format: Any,
+    *,
+    fma: bool = False,
+    x0: Any = None,
+    rounding: str = "nearest-even",
+    underflow: str = "gradual",
+) -> Array:
+    """Bound the componentwise backward error of the sequential algorithm.
+
+    Parameters
+    ----------
+    a, u, x, x0
+        As for `backward_error`.
+    format, fma, rounding, underflow
+        The arithmetic, as in `rounded_solve`.
+
+    Returns
+    -------
+    ndarray of float64, shape (n, ...)
+        (1 + u)^2 - 1, or u with fused multiply-adds, with the unit roundoff u of the format, doubled where it doesn't
+        round to nearest; where a product or a state is subnormal, what underflow may add. Rounded up.
+
+    Examples
+    --------
+    >>> backward_error_bound([0.5, 0.5], [1.0, 1.0], [1.0, 1.5], "float16").tolist()
+    [0.0, 0.0009768009185791016]
+    """
+    fmt = format_of(format)
+    Arithmetic(fmt, rounding, underflow=underflow)  # checks the options
+    limits = BoundArithmetic(fmt, rounding, underflow)
+    unit = Fraction(limits.unit)
+    relative = unit if boolean(fma, "fma") else unit * (2 + unit)
+    coefficients, inputs, states, before = _exact_arrays(a, u, x, x0)
+    smallest = Fraction(fmt.smallest_normal)
+    bound = np.zeros(states.shape)
+    for at in np.ndindex(states.shape):
+        product: Any = coefficients[at] * before[at]
+        state: Any = states[at]
+        own: Any = inputs[at]
+        scale = abs(product) + abs(own)
+        # What is added to 0 is not rounded, unless it is flushed.
+        if (product or limits.sum_quantum) and scale:
+            absolute = Fraction(0)
+            if 0 < abs(product) < smallest:
+                absolute += (1 + unit) * Fraction(limits.quantum)
+            if abs(state) < smallest:
+                absolute += Fraction(limits.sum_quantum)
+            bound[at] = round_up(relative + absolute / scale)
+    return bound
+
+
+def _exact_arrays(a: Any, u: Any, x: Any, x0: Any) -> tuple[Array, Array, Array, Array]:
+    """Return coefficients, inputs, states and the states before them as Fractions."""
+    given = [as_reals(values, name) for values, name in ((a, "a"), (u, "u"), (x, "x"))]
+    shape = broadcast_shape(given[0], given[1])
+    if given[2].shape != shape:
+        raise ShapeError(f"x must have the shape of a and u together, {shape}, got {given[2].shape}")
+    coefficients, inputs, states = (_fractions(values, shape) for values in given)
+    before = np.empty_like(states)
+    before[1:] = states[:-1]
+    try:
+        before[:1] = _fractions(as_reals(0 if x0 is None else x0, "x0"), shape[1:])
+    except ValueError:
+        raise ShapeError(
+            f"x0 must broadcast against one step of the result, of shape {shape[1:]}, got {x0!r}"
+        ) from None
+    return coefficients, inputs, states, before
+
+
+def _fractions(values: Array, shape: tuple[int, ...]) -> Array:
+    exact = np.empty(values.shape, dtype=object)
+    exact.reshape(-1)[:] = [as_rational(value) for value in values.flat]
+    if any(isinstance(value, float) for value in exact.flat):
+        raise OptionError("backward errors are those of finite numbers, got NaN or infinity; leave out such steps")
+    return np.broadcast_to(exact, shape)

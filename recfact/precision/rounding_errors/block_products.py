@@ -1,0 +1,67 @@
+"""The hierarchical algorithm as matrix products: blocks of L are formed, and multiplied by the inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from recfact.arrays import Array
+from recfact.recurrence import forward
+
+
+def blocks_by_products(
+    a: Array,
+    u: Array,
+    block: int,
+    terms: int | None = None,
+    cast: Callable[[str, Array], Array] | None = None,
+) -> Array:
+    """Solve by blocks whose local solve is a product with the materialized block of L.
+
+    Columns of a block are cumulative products of its coefficients, and rows are multiplied by the inputs from left to
+    right. Carriers and reconstruction are those of `recfact.algorithms.hierarchical`. This is the order of the paper's
+    Algorithm 4 on tensor cores, but for the order within a row, which the hardware chooses.
+
+    Parameters
+    ----------
+    a, u : ndarray, shape (n, ...)
+        Coefficients and inputs.
+    block : int
+        Steps in a block; the last one may be shorter.
+    terms : int, optional
+        Terms of the carrier operator to keep, as in `recfact.algorithms.hierarchical`; all of them by default.
+    cast : callable, optional
+        Is applied to what a mixed-precision kernel stores in the format of the inputs, with its name: columns "L" of
+        the blocks from the second entry below the diagonal on (those above are coefficients), the cumulative products
+        "g" from the second on, and the carriers "v" that are passed on.
+    """
+    n = len(u)
+    block = min(block, max(n, 1))
+    whole = -(-n // block) * block
+    padding = np.zeros((whole - n, *u.shape[1:]), u.dtype)
+    shape = (whole // block, block, *u.shape[1:])
+    coefficients = np.concatenate([a, padding + 1]).reshape(shape).swapaxes(0, 1)
+    inputs = np.concatenate([u, padding]).reshape(shape).swapaxes(0, 1)
+
+    def stored(name: str, values: Array) -> Array:
+        return values if cast is None else cast(name, values)
+
+    w = inputs.copy()
+    for column in range(block if whole else 0):
+        products = np.multiply.accumulate(coefficients[column + 1 :], axis=0)
+        products[1:] = stored("L", products[1:])
+        if column == 0:
+            w[1:] = products * inputs[0]
+        else:
+            w[column] = inputs[column] + w[column]
+            w[column + 1 :] = products * inputs[column] + w[column + 1 :]
+    g = np.multiply.accumulate(coefficients, axis=0)
+    g[1:] = stored("g", g[1:])
+    v = stored("v", w[-1])
+    carriers = forward(g[-1], v) if terms is None else v.copy()
+    for _ in range(1, terms or 0):
+        carriers[1:] = g[-1][1:] * carriers[:-1] + v[1:]
+    if terms != 0:
+        w[:, 1:] = g[:, 1:] * carriers[:-1] + w[:, 1:]
+    return w.swapaxes(0, 1).reshape(whole, *u.shape[1:])[:n]

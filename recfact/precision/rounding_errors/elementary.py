@@ -1,0 +1,136 @@
+"""Logarithm, exponential and quotient, each rounded once to a format, to nearest even.
+
+NumPy's logarithm and exponential of float64 err by a few units of float64 at most, which decides the rounding to a
+narrower format unless a boundary between two of its numbers lies within that error. Then, and for float64 itself,
+mpmath decides with as many digits as it takes. It always does: the logarithm of a rational number other than 1 and the
+exponential of one other than 0 are irrational, so they lie on no boundary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from recfact.arrays import Array
+from recfact.precision.formats.float_format import FloatFormat
+
+_MARGIN = 2.0**-48
+"""What NumPy's functions of float64 may err by, relatively: 16 units, four times what its documentation allows."""
+
+_SMALLEST, _LARGEST = 2.0**-900, 2.0**900
+"""An exponential beyond these is rounded as they are, and to formats that reach so far by mpmath alone."""
+
+
+def logarithm(x: Array, format: FloatFormat) -> Array:
+    """Return log(x), correctly rounded: -inf at 0 and NaN below, or what the format has in their place.
+
+    Parameters
+    ----------
+    x : ndarray of float64
+        Numbers of the format.
+    format : FloatFormat
+        A format whose numbers float64 holds.
+
+    Returns
+    -------
+    ndarray of float64
+
+    Examples
+    --------
+    >>> from recfact.precision.formats.catalogue import format
+    >>> float(logarithm(np.array([0.5]), format("bfloat16"))[0])
+    -0.69140625
+    """
+    with np.errstate(all="ignore"):
+        estimate = np.log(x)
+    return _rounded(x, estimate, "log", format)
+
+
+def exponential(x: Array, format: FloatFormat) -> Array:
+    """Return exp(x), correctly rounded.
+
+    Parameters and result are those of `logarithm`.
+
+    Examples
+    --------
+    >>> from recfact.precision.formats.catalogue import format
+    >>> float(exponential(np.array([-0.69140625]), format("bfloat16"))[0])
+    0.5
+    """
+    with np.errstate(all="ignore"):
+        estimate = np.where(np.isfinite(x), np.clip(np.exp(x), _SMALLEST, _LARGEST), np.exp(x))
+    return _rounded(x, estimate, "exp", format)
+
+
+def quotient(x: Array, y: Array, format: FloatFormat) -> Array:
+    """Return x / y, correctly rounded.
+
+    Of numbers of up to 25 bits the quotient in float64 may be rounded once more: where it isn't a boundary of the
+    format itself, it lies at least 2^-52 away from each, relatively, and float64 doesn't move it that far.
+
+    Parameters
+    ----------
+    x, y : ndarray of float64
+        Numbers of the format; they broadcast.
+    format : FloatFormat
+        A format whose numbers float64 holds.
+
+    Returns
+    -------
+    ndarray of float64
+    """
+    with np.errstate(all="ignore"):
+        estimate = np.asarray(x / y)
+    if is_binary64(format) or (format.fraction_bits <= 24 and Fraction(format.smallest_subnormal) > 2**-500):
+        return np.asarray(format.round(estimate))
+    x, y = np.broadcast_arrays(x, y)
+    exact = np.isfinite(x) & np.isfinite(y) & (y != 0) & (x != 0)
+    rounded = np.asarray(format.round(estimate))
+    quotients = [Fraction(p) / Fraction(q) for p, q in zip(x[exact].tolist(), y[exact].tolist(), strict=True)]
+    rounded[exact] = [_round_exact(value, format) for value in quotients]
+    return rounded
+
+
+def is_binary64(format: FloatFormat) -> bool:
+    """Return whether NumPy's own float64 is this format."""
+    return format.fraction_bits == 52 and format.emin == -1022
+
+
+def _rounded(x: Array, estimate: Array, function: str, format: FloatFormat) -> Array:
+    """Round an estimate of a function at x, and settle by mpmath what its error leaves open."""
+    low = np.asarray(format.round(estimate * (1 - _MARGIN)))
+    high = np.asarray(format.round(estimate * (1 + _MARGIN)))
+    open_ = ~((low == high) | (np.isnan(low) & np.isnan(high)))
+    if Fraction(format.smallest_subnormal) < 2 * _SMALLEST or Fraction(format.max) > _LARGEST / 2:
+        open_ |= np.isfinite(estimate)
+    if open_.any():
+        arguments, places = np.unique(x[open_], return_inverse=True)
+        settled = np.array([_settled(value, function, format) for value in arguments.tolist()])
+        low[open_] = settled[places]
+    return low
+
+
+def _settled(x: float, function: str, format: FloatFormat) -> float:
+    """Round a function at x to the format by enclosures of rising precision."""
+    from mpmath import MPContext
+
+    if (function, x) in (("log", 1.0), ("exp", 0.0)):
+        return float(function == "exp")
+    context = MPContext()
+    evaluate: Callable[[Any], Any] = getattr(context, function)
+    context.prec = 2 * format.fraction_bits + 32
+    while True:
+        sign, significand, power, _ = evaluate(context.mpf(x))._mpf_
+        value = (-1) ** sign * Fraction(int(significand)) * Fraction(2) ** power
+        slack = abs(value) / 2 ** (context.prec - 8)
+        low, high = _round_exact(value - slack, format), _round_exact(value + slack, format)
+        if low == high or (low != low and high != high):
+            return low
+        context.prec *= 2
+
+
+def _round_exact(value: Fraction, format: FloatFormat) -> float:
+    return float(format.round(value))

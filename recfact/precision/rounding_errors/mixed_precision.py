@@ -1,0 +1,165 @@
+"""B2P as tensor cores compute it: inputs and stored blocks in a narrow format, products and sums in a wider one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from recfact.arrays import Array
+from recfact.checks import boolean
+from recfact.errors import OptionError
+from recfact.precision.formats.catalogue import format as format_of
+from recfact.precision.formats.float_format import FloatFormat
+from recfact.precision.rounding_errors import studied
+from recfact.precision.rounding_errors.arithmetic import Arithmetic
+from recfact.precision.rounding_errors.error_bounds import BoundArithmetic
+from recfact.precision.rounding_errors.rounded_algorithms import operands_of
+from recfact.precision.rounding_errors.rounding_counts import check_casts
+from recfact.precision.rounding_errors.studied import CASTS, operands
+from recfact.windows import Full, Jagged, Window, check_window
+
+
+def mixed_precision_solve(
+    a: Any,
+    u: Any,
+    format: Any,
+    *,
+    accumulate: Any = "float32",
+    window: Window = Jagged(16),
+    casts: Sequence[str] = CASTS,
+    fma: bool = False,
+    x0: Any = None,
+    rounding: str = "nearest-even",
+    underflow: str = "gradual",
+    seed: Any = None,
+) -> Array:
+    """Solve by blocks of L that are formed, stored in the format of the inputs and multiplied with wider sums.
+
+    Parameters
+    ----------
+    a, u : array_like, shape (n, ...)
+        Coefficients and inputs, numbers of `format`, which broadcast; time runs along axis 0.
+    format : str, dtype or FloatFormat
+        The format of coefficients, inputs, states and what is cast.
+    accumulate : str, dtype or FloatFormat, default "float32"
+        The format of all products and sums; it must hold every number of `format`.
+    window : Jagged or Full, default Jagged(16)
+        What is kept.
+    casts : sequence of {"L", "g", "v"}
+        What else is stored in `format`: the blocks of L, the cumulative products that bring a carrier to its steps, and
+        the carriers. What is left out stays in the wider format.
+    fma : bool, default False
+        Whether a product that is added to something is rounded only with the sum.
+    x0 : scalar or array_like, shape (...), optional
+        State before the first step, folded into the first input in the wider format.
+    rounding, underflow, seed
+        How all of that rounds, as in ``FloatFormat.round``.
+
+    Returns
+    -------
+    ndarray of float64, shape (n, ...)
+
+    Raises
+    ------
+    OptionError
+        If the wider format doesn't hold the numbers of the other, or an option isn't one of its values.
+
+    Examples
+    --------
+    >>> from recfact import precision as pr
+    >>> a, u = pr.format("bfloat16").round([[0.9] * 6, [1.0] * 6])
+    >>> mixed_precision_solve(a, u, "bfloat16", window=Jagged(3)).tolist()
+    [1.0, 1.8984375, 2.703125, 3.421875, 4.09375, 4.65625]
+    """
+    storage, wide = _formats(format, accumulate, casts)
+    options: dict[str, Any] = {"rounding": rounding, "underflow": underflow}
+    generator = np.random.default_rng(seed)
+    inner, outer = (Arithmetic(fmt, **options, seed=generator) for fmt in (wide, storage))
+    coefficients, inputs, state = operands_of(a, u, x0, inner.dtype)
+    x = _run(inner, outer.round, coefficients, inputs, state, window=window, casts=casts, fma=fma)
+    return outer.round(x)
+
+
+def mixed_precision_bound(
+    a: Any,
+    u: Any,
+    format: Any,
+    *,
+    accumulate: Any = "float32",
+    window: Window = Jagged(16),
+    casts: Sequence[str] = CASTS,
+    fma: bool = False,
+    x0: Any = None,
+    rounding: str = "nearest-even",
+    underflow: str = "gradual",
+) -> Array:
+    """Bound the rounding errors of every state of `mixed_precision_solve`.
+
+    Parameters
+    ----------
+    a, u, format, accumulate, window, casts, fma, x0, rounding, underflow
+        As for `mixed_precision_solve`. Tensor cores cut off what they add, so ``rounding="toward-zero"`` speaks of them
+        as far as their order of sums is the one here.
+
+    Returns
+    -------
+    ndarray of float64, shape (n, ...)
+        Bounds of the distance of the computed states from the exact ones of the window, rounded up, if nothing
+        overflows; underflow is part of them.
+
+    Examples
+    --------
+    >>> from recfact import precision as pr
+    >>> a, u = pr.format("bfloat16").round([[0.9] * 6, [1.0] * 6])
+    >>> x = mixed_precision_solve(a, u, "bfloat16", window=Jagged(3))
+    >>> error = (pr.exact.solve(a, u, Jagged(3)) - x).astype(float)
+    >>> bool(np.all(np.abs(error) <= mixed_precision_bound(a, u, "bfloat16", window=Jagged(3))))
+    True
+    """
+    storage, wide = _formats(format, accumulate, casts)
+    Arithmetic(wide, rounding, underflow=underflow)  # checks the options
+    coefficients, inputs, state = operands_of(a, u, x0, np.float64)
+    inner, outer = (BoundArithmetic(fmt, rounding, underflow) for fmt in (wide, storage))
+    sizes = [None if values is None else np.abs(values).astype(complex) for values in (coefficients, inputs, state)]
+    with np.errstate(all="ignore"):
+        bound = outer.rounded(_run(inner, outer.rounded, *sizes, window=window, casts=casts, fma=fma)).imag
+    return np.where(np.isnan(bound), np.inf, bound)
+
+
+def _formats(format: Any, accumulate: Any, casts: Sequence[str]) -> tuple[FloatFormat, FloatFormat]:
+    storage, wide = format_of(format), format_of(accumulate)
+    check_casts(casts)
+    finer = wide.fraction_bits >= storage.fraction_bits and wide.emax >= storage.emax
+    if not (finer and Fraction(wide.smallest_subnormal) <= Fraction(storage.smallest_subnormal)):
+        raise OptionError(
+            f"accumulate must be a format that holds the numbers of {storage}, got {wide}; pass a wider one"
+        )
+    return storage, wide
+
+
+def _run(
+    operations: Any,
+    to_storage: Callable[[Array], Array],
+    a: Any,
+    u: Any,
+    x0: Any,
+    *,
+    window: Window,
+    casts: Sequence[str],
+    fma: bool,
+) -> Array:
+    if not isinstance(check_window(window), Full | Jagged):
+        raise OptionError(f"blocks make Full() and Jagged windows, got {window}; choose one of them")
+    fused = boolean(fma, "fma")
+    # Single elements have no arithmetic of their own, so there is an axis more.
+    weights, inputs = (operands(values[..., None], operations, fused) for values in (a, u))
+    start = None if x0 is None else operands(x0[..., None], operations, fused)
+
+    def cast(name: str, values: Array) -> Array:
+        stored = np.asarray(values)
+        return operands(to_storage(stored) if name in casts else stored, operations, fused)
+
+    return studied.run("materialized", weights, inputs, start, window=window, cast=cast)[..., 0]

@@ -1,0 +1,265 @@
+"""The algorithms in a number format: their own code, with every operation rounded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from recfact.arrays import Array, broadcast_shape
+from recfact.checks import boolean, choice
+from recfact.errors import OptionError, ShapeError
+from recfact.precision.formats.catalogue import FORMATS
+from recfact.precision.formats.catalogue import format as format_of
+from recfact.precision.formats.float_format import FloatFormat
+from recfact.precision.reals import as_reals
+from recfact.precision.rounding_errors import studied
+from recfact.precision.rounding_errors.arithmetic import Arithmetic
+from recfact.precision.rounding_errors.studied import ALGORITHMS, Operations, operands
+from recfact.windows import Full, Jagged, Uniform, Window, check_window
+
+NATIVE = {FORMATS["binary32"]: np.float32, FORMATS["binary64"]: np.float64}
+"""Formats whose operations, rounded to nearest, are those of a type of NumPy."""
+
+NATIVE_SCALARS = {FORMATS["binary16"]: np.float16, FORMATS["bfloat16"]: ml_dtypes.bfloat16}
+"""Formats whose operations on single numbers are too: faster on those than ours, if not on arrays."""
+
+
+def rounded_solve(
+    a: Any,
+    u: Any,
+    format: Any,
+    algorithm: str = "sequential",
+    *,
+    window: Window = Full(),
+    accumulate: Any = None,
+    fma: bool = False,
+    x0: Any = None,
+    rounding: str = "nearest-even",
+    underflow: str = "gradual",
+    seed: Any = None,
+) -> Array:
+    """Solve the recurrence by a named algorithm with every operation rounded to a number format.
+
+    Parameters
+    ----------
+    a, u : array_like, shape (n, ...)
+        Coefficients and inputs, which broadcast; time runs along axis 0. They should be numbers of the format.
+    format : str, dtype or FloatFormat
+        The number format.
+    algorithm : {"sequential", "kogge-stone", "brent-kung", "hierarchical", "b2p", "materialized"}
+        The algorithm of `recfact.algorithms`, in its own order. "b2p" is "hierarchical" for a jagged window, and
+        "materialized" forms the blocks of L and multiplies them by the inputs.
+    window : Full, Uniform or Jagged
+        What is kept.
+    accumulate : str, dtype or FloatFormat, optional
+        The format of all operations, whose states are rounded to `format` once at the end; `format` itself by default.
+        Where it doesn't hold all numbers of `format`, coefficients and inputs are rounded to it first.
+    fma : bool, default False
+        Whether a product that is added to something is rounded only with the sum.
+    x0 : scalar or array_like, shape (...), optional
+        State before the first step, folded into the first input.
+    rounding, underflow : str
+        How to round, as in ``FloatFormat.round``.
+    seed : int or numpy.random.Generator, optional
+        Seed of "stochastic".
+
+    Returns
+    -------
+    ndarray of float64, shape (n, ...)
+        Fractions instead for a format with numbers that float64 doesn't hold.
+
+    Raises
+    ------
+    OptionError
+        If there is no such algorithm, or it doesn't make that window, or an option isn't one of its values.
+    ShapeError
+        If the shapes don't fit together.
+
+    Examples
+    --------
+    >>> rounded_solve([0.75] * 4, [1.0] * 4, "float8_e5m2").tolist()
+    [1.0, 1.75, 2.0, 2.5]
+    >>> rounded_solve([0.75] * 4, [1.0] * 4, "float8_e5m2", accumulate="float32").tolist()
+    [1.0, 1.75, 2.5, 2.5]
+    """
+    storage, inner = formats_of(format, accumulate)
+    choice(algorithm, "algorithm", ALGORITHMS)
+    check_window(window)
+    boolean(fma, "fma")
+    native = NATIVE.get(inner) if storage.fits_float64 else None
+    if native is None and algorithm == "sequential" and isinstance(window, Full) and len(np.shape(u)) <= 1:
+        native = NATIVE_SCALARS.get(inner) if storage.fits_float64 else None
+    if native is None or fma or (rounding, underflow, inner.overflow) != ("nearest-even", "gradual", "infinity"):
+        make = partial(Arithmetic, rounding=rounding, underflow=underflow, seed=seed)
+        return _solve(make, storage, inner, a, u, x0, algorithm, window, fma)
+    coefficients, inputs, state = operands_of(a, u, x0, native)
+    with np.errstate(all="ignore"):
+        x = run(algorithm, coefficients, inputs, state, window=window).astype(np.float64)
+    return x if accumulate is None else Arithmetic(storage, rounding, underflow=underflow).round(x)
+
+
+def overflows(
+    a: Any,
+    u: Any,
+    format: Any,
+    algorithm: str = "sequential",
+    *,
+    window: Window = Full(),
+    accumulate: Any = None,
+    fma: bool = False,
+    x0: Any = None,
+    rounding: str = "nearest-even",
+    underflow: str = "gradual",
+    seed: Any = None,
+) -> Array:
+    """Return which states of `rounded_solve` depend on an operation that overflows.
+
+    The algorithm runs with the exponents of one more bit, and what passes the largest number of the format becomes NaN,
+    which stays with all that depends on it but products with 0. So an overflow shows that saturates, or that a directed
+    rounding hides; infinities, whose products with 0 are NaN, show by themselves.
+
+    Parameters
+    ----------
+    a, u, format, algorithm, window, accumulate, fma, x0, rounding, underflow, seed
+        As for `rounded_solve`.
+
+    Returns
+    -------
+    ndarray of bool, shape (n, ...)
+
+    Examples
+    --------
+    >>> rounded_solve([1, 1, 0], [4, 4, 1], "float4_e2m1fn"), overflows([1, 1, 0], [4, 4, 1], "float4_e2m1fn")
+    (array([4., 6., 1.]), array([False,  True, False]))
+    """
+    storage, inner = formats_of(format, accumulate)
+    make = partial(_Marking, rounding=rounding, underflow=underflow, seed=seed)
+    x = _solve(make, storage, inner, a, u, x0, algorithm, window, fma)
+    return np.asarray(x.astype(np.float64) != x.astype(np.float64))
+
+
+class _Marking(Arithmetic):
+    """Arithmetic whose overflows are NaN, except that 0 times one is 0, as it is with what saturates."""
+
+    def __init__(self, format: FloatFormat, rounding: str, underflow: str, seed: Any) -> None:
+        wider = replace(format, name="wider", exponent_bits=format.exponent_bits + 1, nan_codes=0, infinities=True)
+        super().__init__(wider, rounding, underflow=underflow, seed=seed)
+        self.largest = format.max
+
+    def round(self, x: Array) -> Array:
+        """Return numbers rounded to the format, NaN beyond it."""
+        rounded = super().round(x)
+        with np.errstate(invalid="ignore"):
+            return np.where(np.abs(rounded) > self.largest, np.nan, rounded)
+
+    def multiply(self, x: Array, y: Array) -> Array:
+        """Return x y."""
+        return np.where((x == 0) | (y == 0), 0, super().multiply(x, y))
+
+    def fma(self, x: Array, y: Array, z: Array) -> Array:
+        """Return x y + z."""
+        return np.where((x == 0) | (y == 0), self.round(z), super().fma(x, y, z))
+
+
+def _solve(
+    make: Callable[[FloatFormat], Arithmetic],
+    storage: FloatFormat,
+    inner: FloatFormat,
+    a: Any,
+    u: Any,
+    x0: Any,
+    algorithm: str,
+    window: Window,
+    fused: bool,
+) -> Array:
+    """Run an algorithm in the arithmetic that `make` makes of a format."""
+    arithmetic = make(inner)
+    if holds(inner, storage):
+        coefficients, inputs, state = operands_of(a, u, x0, arithmetic.dtype)
+    else:
+        coefficients, inputs, state = operands_of(a, u, x0, np.float64 if storage.fits_float64 else object)
+        coefficients, inputs = (arithmetic.round(x).astype(arithmetic.dtype) for x in (coefficients, inputs))
+        state = None if state is None else arithmetic.round(state).astype(arithmetic.dtype)
+    x = run_in(arithmetic, algorithm, coefficients, inputs, state, window=window, fused=fused)
+    return x if inner is storage else make(storage).round(x)
+
+
+def formats_of(format: Any, accumulate: Any) -> tuple[FloatFormat, FloatFormat]:
+    """Return the format of inputs and states, and that of the operations.
+
+    Raises
+    ------
+    OptionError
+        If the operations would have no zero or no sign for what the inputs have.
+    """
+    storage = format_of(format)
+    inner = storage if accumulate is None else format_of(accumulate)
+    if (storage.zero and not inner.zero) or (storage.signed and not inner.signed):
+        raise OptionError(
+            f"accumulate must have the zero and the sign that {storage} has, got {inner}; pick a format with both"
+        )
+    return storage, inner
+
+
+def holds(format: FloatFormat, other: FloatFormat) -> bool:
+    """Return whether every number of the other format is one of this format."""
+    finer = format.fraction_bits >= other.fraction_bits and format.max >= other.max
+    return finer and Fraction(format.smallest_subnormal) <= Fraction(other.smallest_subnormal)
+
+
+def operands_of(a: Any, u: Any, x0: Any, dtype: Any) -> tuple[Array, Array, Array | None]:
+    """Return coefficients, inputs and initial state of one shape."""
+    coefficients, inputs = as_reals(a, "a"), as_reals(u, "u")
+    shape = broadcast_shape(coefficients, inputs)
+    coefficients, inputs = (np.broadcast_to(values, shape).astype(dtype) for values in (coefficients, inputs))
+    if x0 is None:
+        return coefficients, inputs, None
+    try:
+        return coefficients, inputs, np.broadcast_to(as_reals(x0, "x0"), shape[1:]).astype(dtype)
+    except ValueError:
+        raise ShapeError(
+            f"x0 must broadcast against one step of the result, of shape {shape[1:]}, got {x0!r}"
+        ) from None
+
+
+def run_in(
+    operations: Operations, algorithm: str, a: Array, u: Array, x0: Array | None, *, window: Window, fused: bool
+) -> Array:
+    """Run an algorithm in the arithmetic of `operations`."""
+    # Single elements have no arithmetic of their own, so there is an axis more.
+    coefficients, inputs = (operands(values[..., None], operations, fused) for values in (a, u))
+    start = None if x0 is None else operands(x0[..., None], operations, fused)
+    return np.asarray(run(algorithm, coefficients, inputs, start, window=window))[..., 0]
+
+
+def run(algorithm: str, a: Array, u: Array, x0: Array | None, *, window: Window) -> Array:
+    """Run an algorithm; the rows of a window, which don't depend on each other in the sequential one, together."""
+    if algorithm != "sequential" or isinstance(window, Full) or len(u) == 0:
+        return studied.run(algorithm, a, u, x0, window=window)
+    if x0 is not None:
+        u = u.copy()
+        u[0] = a[0] * x0[()] + u[0]
+    lags = kept_lags(len(u), window)
+    x = np.empty(u.shape, dtype=u.dtype)
+    for lag in range(int(lags.max()) - 1, -1, -1):
+        starting = np.flatnonzero(lags == lag + 1)
+        x[starting] = u[starting - lag]
+        going = np.flatnonzero(lags > lag + 1)
+        if len(going):
+            x[going] = a[going - lag] * x[going] + u[going - lag]
+    return x
+
+
+def kept_lags(n: int, window: Uniform | Jagged) -> Array:
+    """Return how many inputs the window lets into each of n states."""
+    steps = np.arange(n)
+    if isinstance(window, Uniform):
+        return np.minimum(steps + 1, min(window.lags, n))
+    block = min(window.block, n)
+    return np.asarray(np.minimum(steps, min(window.terms * block, n) + steps % block) + 1)

@@ -1,0 +1,227 @@
+"""How often an algorithm rounds each term of a state: the algorithm itself, run on counts instead of numbers.
+
+The computed state is sum_j L_ij u_j (1 + d_1) (1 + d_2) ... (1 + d_N) with one factor for each rounding on the way from
+u_j to x_i, so its error is at most sum_j |L_ij| |u_j| gamma_N(i, j) with gamma_N = N u / (1 - N u), where nothing
+underflows or overflows (Higham 2002, section 3.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from recfact.arrays import Array
+from recfact.checks import boolean, choice, positive_integer
+from recfact.errors import OptionError, ShapeError
+from recfact.precision.exact.outward import round_up
+from recfact.precision.formats.catalogue import format as format_of
+from recfact.precision.rounding_errors import studied
+from recfact.precision.rounding_errors.studied import ALGORITHMS, CASTS, operands
+from recfact.recurrence import first_kept
+from recfact.windows import Full, Uniform, Window, check_window
+
+ABSENT = -1
+"""What stands for a term that isn't in a state."""
+
+_ENGINE = {"binary32": 7, "bfloat16": 7, "binary16": 7, "binary64": 6}
+"""The most that the engine rounds a term more often than it is multiplied, by the format; tests/cpu/test_tiles.py runs
+the engine's own code on symbols to prove it."""
+
+_ENGINE_WINDOWS = 7
+_SLACK = 1 + 2.0**-51  # covers the roundings of three operations of float64
+_TINY = 2.0**-1074
+
+_SUB_TILE = 32  # steps in the shorter of the engine's sub-tiles, each of which is one more addend in a long window
+
+
+def factor_counts(
+    algorithm: str, n: int, *, window: Window = Full(), fma: bool = False, format: Any = "float32"
+) -> Array:
+    """Return how many roundings the term of input j has been through when it is in state i.
+
+    Parameters
+    ----------
+    algorithm : str
+        An algorithm of `rounded_solve`, or "engine", what `recfact.solve` runs.
+    n : int
+        Number of steps.
+    window : Full, Uniform or Jagged
+        What is kept.
+    fma : bool, default False
+        Whether products and the sums they go into are rounded together. The engine does so in any case.
+    format : str, dtype or FloatFormat, default "float32"
+        The number type of the engine, on which its order depends; the other algorithms don't read it.
+
+    Returns
+    -------
+    ndarray of int, shape (n, n)
+        N(i, j), and -1 where input j isn't in state i. For "engine" an upper bound: i - j + 7, i - j + 6 in
+        double precision without a window, and one more for each 32 steps of a uniform window.
+
+    Raises
+    ------
+    OptionError
+        If there is no such algorithm, or it doesn't make that window.
+
+    Notes
+    -----
+    Takes O(n) times the operations of the algorithm.
+
+    Examples
+    --------
+    >>> factor_counts("sequential", 4)
+    array([[ 0, -1, -1, -1],
+           [ 2,  1, -1, -1],
+           [ 4,  3,  1, -1],
+           [ 6,  5,  3,  1]])
+    >>> factor_counts("kogge-stone", 4, fma=True)[3]
+    array([3, 3, 2, 2])
+    """
+    n = positive_integer(n, "n", least=0)
+    check_window(window)
+    choice(algorithm, "algorithm", (*ALGORITHMS, "engine"))
+    boolean(fma, "fma")
+    if algorithm == "engine":
+        return _engine_counts(n, window, format_of(format).name)
+    return _run(algorithm, n, window, fma, per_operation=1, per_cast=0, casts=())
+
+
+def cast_counts(n: int, *, window: Window, casts: Sequence[str] = CASTS) -> Array:
+    """Return how often "materialized" rounds a term to the format of the inputs if it accumulates in a wider one.
+
+    Parameters
+    ----------
+    n : int
+        Number of steps.
+    window : Full or Jagged
+        What is kept.
+    casts : sequence of {"L", "g", "v"}
+        What is stored in the format of the inputs, as in `mixed_precision_solve`; the states always are.
+
+    Returns
+    -------
+    ndarray of int, shape (n, n)
+        The number of casts of the term of input j in state i, -1 where it isn't in it.
+
+    Examples
+    --------
+    >>> from recfact import Jagged
+    >>> cast_counts(6, window=Jagged(3))[5]
+    array([4, 3, 3, 2, 1, 1])
+    """
+    n = positive_integer(n, "n", least=0)
+    check_casts(casts)
+    counts = _run("materialized", n, check_window(window), False, per_operation=0, per_cast=1, casts=casts)
+    return np.where(counts == ABSENT, ABSENT, counts + 1)
+
+
+def check_casts(casts: Sequence[str]) -> None:
+    """Raise OptionError if a name isn't one of `CASTS`."""
+    if isinstance(casts, str) or not set(casts) <= set(CASTS):
+        raise OptionError(f"casts must be a sequence of names among {', '.join(map(repr, CASTS))}, got {casts!r}")
+
+
+def _run(
+    algorithm: str, n: int, window: Window, fma: bool, per_operation: int, per_cast: int, casts: Sequence[str]
+) -> Array:
+    counting = Counting(per_operation)
+    # Channel j follows the term of input j.
+    coefficients = operands(np.zeros((n, n), dtype=np.int64), counting, fma)
+    inputs = operands(np.where(np.eye(n, dtype=bool), 0, ABSENT), counting, fma)
+
+    def cast(name: str, values: Array) -> Array:
+        counts = np.asarray(values)
+        return np.where(counts == ABSENT, ABSENT, counts + per_cast * (name in casts))
+
+    def keep_kind(name: str, values: Array) -> Array:
+        return operands(cast(name, values), counting, fma)
+
+    return studied.run(algorithm, coefficients, inputs, window=window, cast=keep_kind)
+
+
+class Counting:
+    """Arithmetic of counts: a product has been through the roundings of both factors and one more."""
+
+    def __init__(self, per_operation: int = 1) -> None:
+        self.per_operation = per_operation
+
+    def multiply(self, x: Array, y: Array) -> Array:
+        """Return the count of x y."""
+        return np.where((x == ABSENT) | (y == ABSENT), ABSENT, x + y + self.per_operation)
+
+    def add(self, x: Array, y: Array) -> Array:
+        """Return the counts of the terms of x + y; each is in one of the two."""
+        either = np.maximum(x, y)
+        return np.where(either == ABSENT, ABSENT, either + self.per_operation)
+
+    def fma(self, x: Array, y: Array, z: Array) -> Array:
+        """Return the counts of the terms of x y + z, rounded once."""
+        product = np.where((x == ABSENT) | (y == ABSENT), ABSENT, x + y)
+        return self.add(product, z)
+
+
+def _engine_counts(n: int, window: Window, name: str) -> Array:
+    if name not in _ENGINE:
+        raise OptionError(f"the engine computes in {', '.join(_ENGINE)}, got {name}; pass one of them as format")
+    extra = _ENGINE[name] if isinstance(window, Full) else _ENGINE_WINDOWS
+    if isinstance(window, Uniform):
+        extra += -(-window.lags // _SUB_TILE)
+    steps = np.arange(n)
+    lags = steps[:, None] - steps
+    first = np.array([first_kept(i, window) for i in range(n)], dtype=np.int64).reshape(n, 1)
+    return np.where((lags >= 0) & (steps >= first), lags + extra, ABSENT)
+
+
+def counted_bound(a: Any, u: Any, counts: Array, format: Any) -> Array:
+    """Bound the rounding errors of every state by the counts of roundings of its terms.
+
+    Parameters
+    ----------
+    a, u : array_like, shape (n,)
+        Coefficients and inputs, numbers of the format.
+    counts : ndarray of int, shape (n, n)
+        N(i, j), as `factor_counts` returns them.
+    format : str, dtype or FloatFormat
+        The format that operations are rounded to, to nearest.
+
+    Returns
+    -------
+    ndarray of float64, shape (n,)
+        ``sum_j |L_ij| |u_j| ((1 + u)^N(i, j) - 1)`` with the unit roundoff u, rounded up, if nothing over-
+        or underflows. `forward_bound` counts what underflow does too, in O(n) for most algorithms; this one
+        takes O(n^2), for any counts, those of the engine among them.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes don't fit together.
+
+    Examples
+    --------
+    >>> import recfact as rf
+    >>> a, u = np.full(50, 0.1), np.ones(50)
+    >>> bound = counted_bound(a, u, factor_counts("engine", 50, format="float64"), "float64")
+    >>> bool(bound[-1] < 10 * 2.0**-53)
+    True
+    """
+    weights, inputs = (np.abs(np.asarray(values, dtype=np.float64)) for values in (a, u))
+    n = len(inputs) if inputs.ndim else 0
+    if not weights.shape == inputs.shape == (n,) or np.shape(counts) != (n, n):
+        raise ShapeError(
+            "counts must be a square matrix over one sequence, got shapes "
+            f"{weights.shape}, {inputs.shape} and {np.shape(counts)} of a, u and counts"
+        )
+    unit = Fraction(format_of(format).unit_roundoff)
+    distinct, places = np.unique(np.maximum(counts, 0), return_inverse=True)
+    factors = np.array([round_up((1 + unit) ** int(count) - 1) for count in distinct])[places.reshape(n, n)]
+    bound, row = np.zeros(n), np.zeros(n)
+    with np.errstate(over="ignore"):
+        for i in range(n):
+            row[:i] = row[:i] * weights[i] * _SLACK + _TINY * ((row[:i] > 0) & (weights[i] > 0))
+            row[i] = inputs[i]
+            kept = (counts[i] > 0) & (row > 0)
+            bound[i] = np.sum(row * factors[i], where=kept) * (1 + (n + 1) * 2.0**-52) + n * _TINY * np.any(kept)
+    return bound

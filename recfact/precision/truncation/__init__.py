@@ -1,0 +1,1 @@
+"""What windows leave out, bounded with proof, and the choice of a window."""

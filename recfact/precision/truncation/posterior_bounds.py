@@ -1,0 +1,107 @@
+"""Bounds of the truncation error from the truncated states, after the fact: neither inputs nor exact states needed."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from recfact.arrays import Array
+from recfact.errors import ShapeError
+from recfact.precision.exact.outward import Upward
+from recfact.precision.truncation.window_errors import upward_operator
+from recfact.windows import Window
+
+
+def posterior_truncation_bound(a: Any, kept: Any, window: Window, *, rounding: Any = 0.0) -> Array:
+    """Return a bound of each step's truncation error from the truncated states.
+
+    A lost state is bounded by the truncated state in its place and that one's own error, which is bounded in the same
+    way: ``sigma[j] = |x~[j]| + w[j] * sigma[i]``, with the state i that step j loses and its weight w[j].
+
+    Parameters
+    ----------
+    a : array_like, shape (n,)
+        Coefficients, real.
+    kept : array_like, shape (n,)
+        Truncated states, as computed.
+    window : Uniform, Jagged or Full
+        The window that they were computed with.
+    rounding : float or array_like, shape (n,), default 0
+        Bound of the rounding errors in `kept`.
+
+    Returns
+    -------
+    ndarray of float64, shape (n,)
+        ``|x - x~| <= bound``, x~ being the exactly truncated states, rounded up; O(n). Sharp where no signs cancel: the
+        bound is the error for non-negative coefficients and inputs.
+
+    Raises
+    ------
+    ShapeError
+        If `kept` doesn't have the shape of `a`, or `rounding` doesn't broadcast to it.
+    OptionError
+        If a number is infinite or NaN.
+
+    Examples
+    --------
+    >>> from recfact import Jagged, solve
+    >>> a = [0.5] * 8
+    >>> posterior_truncation_bound(a, solve(a, [1.0] * 8, window=Jagged(2)), Jagged(2))
+    array([0.        , 0.        , 0.        , 0.        , 0.1875    , 0.09375   , 0.234375  , 0.1171875])
+    """
+    states = np.asarray(kept)
+    if states.shape != np.shape(a):
+        raise ShapeError(f"truncated states and coefficients must have one shape, got {states.shape} and {np.shape(a)}")
+    try:
+        errors = np.broadcast_to(np.asarray(rounding), states.shape)
+    except ValueError:
+        raise ShapeError(f"rounding must broadcast to shape {states.shape}, got {np.shape(rounding)}") from None
+    bounds = np.zeros(len(states))
+    operator = upward_operator(a, window)
+    if operator is None:
+        return bounds
+    relative = operator.relative_error_operator()
+    first = len(states) - len(relative.weights)
+    lost: dict[int, Upward] = {}
+    for j in relative.sources[relative.starts].tolist():
+        bound = Upward.of(states[j]) + Upward.of(errors[j])
+        if j >= first:
+            bound = bound + relative.weights[j - first] * lost[int(relative.sources[j - first])]
+        lost[j] = bound
+    bounds[first:] = [
+        float(weight * lost[j]) for weight, j in zip(relative.weights, relative.sources.tolist(), strict=True)
+    ]
+    return bounds
+
+
+def posterior_truncation_norm(relative: float, kept_norm: float) -> float:
+    """Return a bound of the truncation error's norm from that of the truncated states.
+
+    From x = x~ + N x follows norm(x) <= norm(x~) / (1 - norm(N)), so the error N x is bounded by
+
+        norm(N) / (1 - norm(N)) * norm(x~).
+
+    Parameters
+    ----------
+    relative : float
+        Bound of the norm of N, by `truncation_norm` or `truncation_bound` with ``relative_to="state"``.
+    kept_norm : float
+        Bound of the truncated states' norm, in the same order.
+
+    Returns
+    -------
+    float
+        Rounded up. Infinite unless `relative` is below 1.
+
+    Examples
+    --------
+    >>> posterior_truncation_norm(0.5**5, 1.0) == 1 / 31
+    False
+    >>> float(np.nextafter(1 / 31, 1)) >= posterior_truncation_norm(0.5**5, 1.0) >= 1 / 31
+    True
+    """
+    norm = Upward.of(relative)
+    share = norm.over_complement(norm)
+    return inf if share is None else float(share * Upward.of(kept_norm))

@@ -1,0 +1,218 @@
+"""The cheapest window whose truncation error is proved to be small enough.
+
+Cost is work: the additions and multiplications a step of the algorithm that makes the window in O(n), all blocks
+independent of each other (`operations_per_step`). Among windows of equal work the one with fewer entries is cheaper.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from recfact.checks import choice, positive_integer
+from recfact.errors import OptionError
+from recfact.precision.formats.catalogue import format as find_format
+from recfact.precision.truncation.truncation_bounds import magnitude
+from recfact.precision.truncation.window_search import BoundSearch, DataSearch
+from recfact.windows import Jagged, Uniform
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A window that is good enough.
+
+    Parameters
+    ----------
+    window : Uniform or Jagged
+        The window.
+    error : float
+        Its proved error.
+    """
+
+    window: Uniform | Jagged
+    error: float
+
+    @property
+    def operations(self) -> float:
+        """Additions and multiplications a step."""
+        return operations_per_step(self.window)
+
+    @property
+    def entries(self) -> float:
+        """Entries of the truncated operator that a row keeps, on average."""
+        return entries_per_step(self.window)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class WindowChoice:
+    """What `choose_window` found; prints itself.
+
+    Parameters
+    ----------
+    candidates : tuple of Candidate
+        The cheapest window of each kind that is good enough, the cheaper kind first; empty if there is none.
+    tol : float or Fraction
+        What the error may be.
+    relative_to : {"state", "input"}
+        What the error is compared with.
+    goal : str
+        What `tol` is, in words.
+    reason : str
+        Why there is no window, where there is none.
+    """
+
+    candidates: tuple[Candidate, ...]
+    tol: float | Fraction
+    relative_to: str
+    goal: str
+    reason: str = ""
+
+    @property
+    def window(self) -> Uniform | Jagged | None:
+        """The cheapest window, or None."""
+        return self.candidates[0].window if self.candidates else None
+
+    @property
+    def error(self) -> float:
+        """Proved error of the cheapest window; infinite if there is none."""
+        return self.candidates[0].error if self.candidates else inf
+
+    def __bool__(self) -> bool:
+        return bool(self.candidates)
+
+    def __repr__(self) -> str:
+        what = "the largest exact state" if self.relative_to == "state" else "the largest input"
+        limit = f"{float(self.tol):.6g}{self.goal} times {what}"
+        if not self.candidates:
+            return f"No window keeps the truncation error within {limit}: {self.reason}"
+        rows = [("window", "proved error", "operations", "entries"), *map(_cells, self.candidates)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        table = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows]
+        head = f"{self.candidates[0].window} keeps the truncation error within {limit}."
+        return "\n".join([head, *table, "(operations and entries a step, for long sequences)"])
+
+
+def _cells(candidate: Candidate) -> tuple[str, str, str, str]:
+    return (
+        str(candidate.window),
+        f"{candidate.error:.6g}",
+        f"{candidate.operations:.3g}",
+        f"{candidate.entries:g}",
+    )
+
+
+def operations_per_step(window: Uniform | Jagged) -> float:
+    """Return how many additions and multiplications a step takes in a long sequence, no block waiting for another.
+
+    A jagged block of l steps takes 2(l - 1) operations from zero, l - 1 for the products of its coefficients, 2l to add
+    what the carrier brings, and those of a uniform window of `terms` lags for the carrier; without terms, the first
+    part alone. A uniform window of K lags takes 2(K - 1) a step as it stands or, for K > 2, (8K - 13) / K by blocks of
+    K steps: the same three parts and the sums that reach a step from the block before.
+
+    Examples
+    --------
+    >>> operations_per_step(Jagged(16)), operations_per_step(Uniform(2)), operations_per_step(Uniform(16))
+    (4.8125, 2, 7.1875)
+    """
+    match window:
+        case Uniform(lags):
+            return 2 * (lags - 1) if lags < 3 else 8 - 13 / lags
+        case Jagged(block, 0):
+            return 2 - 2 / block
+        case Jagged(block, terms):
+            return 5 + (operations_per_step(Uniform(terms)) - 3) / block
+
+
+def entries_per_step(window: Uniform | Jagged) -> float:
+    """Return how many entries a row of the truncated operator keeps on average, far from the first row.
+
+    Examples
+    --------
+    >>> entries_per_step(Uniform(17)), entries_per_step(Jagged(16))
+    (17, 24.5)
+    """
+    return window.lags if isinstance(window, Uniform) else window.terms * window.block + (window.block + 1) / 2
+
+
+def choose_window(
+    a: Any,
+    tol: Any = None,
+    *,
+    relative_to: str = "state",
+    format: Any = None,
+    block: int | None = None,
+) -> WindowChoice:
+    """Return the cheapest window whose truncation error is proved to be at most `tol`.
+
+    Parameters
+    ----------
+    a : array_like, shape (n,), or real number
+        Coefficients, real; or a bound of all coefficients' magnitudes for sequences of any length.
+    tol : float, optional
+        Largest error, as a part of the largest exact state or of the largest input.
+    relative_to : {"state", "input"}, default "state"
+        Whether ``max|x - x~| <= tol * max|x|`` or ``max|x - x~| <= tol * max|u|`` is wanted, for all inputs.
+    format : str, FloatFormat or dtype, optional
+        A number format whose unit roundoff is wanted as `tol`.
+    block : int, optional
+        A block length that is given, by a kernel for instance. The number of terms is chosen then. Otherwise all block
+        lengths are tried, with one term or none, that reach back at most twice as far as the shortest uniform window.
+
+    Returns
+    -------
+    WindowChoice
+        Its `window` is None if only windows as long as the sequence are good enough, or none for a bound of 1 or more.
+
+    Raises
+    ------
+    OptionError
+        If neither or both of `tol` and `format` are given, `tol` is negative, or a number is infinite or NaN.
+
+    Notes
+    -----
+    Logarithms of the products of coefficients find the windows, and `truncation_norm` or `truncation_bound` proves what
+    they found. The window is the cheapest of its kind if no coefficient is above 1 in magnitude; else a cheaper one may
+    exist, because a longer window may then lose more.
+
+    Examples
+    --------
+    >>> choose_window(0.9, format="bfloat16")
+    Jagged(block=52, terms=1) keeps the truncation error within 0.00390625 (the unit roundoff of bfloat16) times the
+    largest exact state.
+    window                     proved error  operations  entries
+    Jagged(block=52, terms=1)     0.0037571        4.94     78.5
+    Uniform(lags=53)              0.0037571        7.75       53
+    (operations and entries a step, for long sequences)
+    >>> choose_window(1.0, 0.01)
+    No window keeps the truncation error within 0.01 times the largest exact state: coefficients of magnitude 1 let no
+    input fade
+    """
+    choice(relative_to, "relative_to", ("state", "input"))
+    limit, goal = _limit(tol, format)
+    if block is not None:
+        block = positive_integer(block, "block")
+    search = (BoundSearch if np.ndim(a) == 0 else DataSearch)(a, limit, relative_to)
+    uniform = search.uniform()
+    if uniform is None:  # without growth no jagged window does then: its last step loses as much
+        return WindowChoice((), limit, relative_to, goal, search.reason())
+    candidates = [Candidate(*uniform)]
+    if jagged := search.jagged(block, uniform[0]):
+        candidates.append(Candidate(*jagged))
+    candidates.sort(key=lambda candidate: (candidate.operations, candidate.entries))
+    return WindowChoice(tuple(candidates), limit, relative_to, goal)
+
+
+def _limit(tol: Any, format: Any) -> tuple[Fraction, str]:
+    """Return what the error may be, and what that is in words."""
+    if (tol is None) == (format is None):
+        raise OptionError(
+            "choose_window needs either tol or format, a largest error or a format whose unit roundoff is it"
+        )
+    if format is None:
+        return magnitude(tol, "tol"), ""
+    fmt = find_format(format)
+    return Fraction(fmt.unit_roundoff), f" (the unit roundoff of {fmt.name})"

@@ -1,0 +1,1 @@
+"""Measured errors against proved bounds, for one recurrence or very many."""

@@ -1,0 +1,202 @@
+"""What a verification found: three errors, each measured and bounded, in a form that people read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from recfact.arrays import Array
+from recfact.precision.formats.float_format import FloatFormat
+from recfact.precision.printed_table import Column, PrintedTable
+from recfact.windows import Full, Window
+
+PARTS = ("largest", "at", "bound", "ratio", "ratio_at", "holds")
+
+_HOLDS = {True: "yes", False: "NO", None: "undecided"}
+
+
+def _digits(part: str, digits: int) -> Callable[[Mapping[str, Any]], Any]:
+    return lambda row: float(f"{row[part]:.{digits}g}")
+
+
+def _place(row: Mapping[str, Any]) -> str | None:
+    return None if row["at"] is None else ", ".join(map(str, row["at"]))
+
+
+_COLUMNS = (
+    Column("", "", lambda row: row["error"], words=True),
+    Column("largest error", "largest error", _digits("largest", 6)),
+    Column("at step", "at step", _place),
+    Column("proved bound", "proved bound", _digits("bound", 6)),
+    Column("error / bound", "error / bound", _digits("ratio", 4)),
+    Column("holds", "holds", lambda row: _HOLDS[row["holds"]], words=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedError:
+    """One error of all states, measured against its bound.
+
+    Parameters
+    ----------
+    largest : float
+        The largest error of a state, rounded up.
+    at : tuple of int, or None
+        Where it is: the step, and the channel if there are several. None if all errors are 0.
+    bound : float
+        The largest bound of a state: what the error is proved to stay below everywhere.
+    ratio : float
+        The largest quotient of an error and its own bound, rounded up; 0 where both are 0.
+    ratio_at : tuple of int, or None
+        Where that is.
+    holds : bool or None
+        Whether every error is within its bound, decided exactly. None if that can't be decided.
+    """
+
+    largest: float
+    at: tuple[int, ...] | None
+    bound: float
+    ratio: float
+    ratio_at: tuple[int, ...] | None
+    holds: bool | None
+
+    @staticmethod
+    def of(upper: Array, bound: Array, holds: bool | None) -> CheckedError:
+        """Summarize errors, rounded up, and their bounds, both of shape (n, ...)."""
+        return CheckedError(
+            *_largest(upper), float(np.max(bound, initial=0.0)), *_largest(quotients(upper, bound)), holds
+        )
+
+
+def quotients(errors: Array, bounds: Array) -> Array:
+    """Return errors over their bounds, rounded up, and 0 for no error and for an error with an infinite bound."""
+    with np.errstate(all="ignore"):
+        ratio = np.nextafter(errors / bounds, np.inf)
+    ratio = np.where(errors <= bounds, np.minimum(ratio, 1.0), ratio)
+    return np.where((errors == 0) | (np.isinf(bounds) & np.isfinite(errors)), 0.0, ratio)
+
+
+def _largest(values: Array) -> tuple[float, tuple[int, ...] | None]:
+    if not np.any(values):
+        return 0.0, None
+    at = np.unravel_index(np.argmax(values), values.shape)
+    return float(values[at]), tuple(int(index) for index in at)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Verification:
+    """The errors of computed states: what the window leaves out, what rounding adds, and both; prints as text.
+
+    Parameters
+    ----------
+    format : FloatFormat
+        The number format of the states.
+    algorithm : str
+        What computed them.
+    window : Full, Uniform or Jagged
+        What is kept.
+    options : dict
+        The options of the arithmetic that aren't at their defaults.
+    shape : tuple of int
+        Steps, and channels if there are several.
+    inputs_changed : int
+        How many of the coefficients and inputs weren't numbers of the format and were rounded before anything else.
+    inputs_change : float
+        The largest relative change of one.
+    nonfinite : int
+        How many states overflowed or became NaN, or would have if the format didn't saturate. The bounds of rounding
+        suppose that none does; they are compared with the other states.
+    first_nonfinite : tuple of int, or None
+        Where the first of them is.
+    truncation, rounding, total : CheckedError
+        Exact states less exact states of the window; computed states less exact states of the window; computed states
+        less exact states.
+    x : ndarray of float64, shape (n, ...)
+        The computed states.
+    """
+
+    format: FloatFormat
+    algorithm: str
+    window: Window
+    options: dict[str, Any]
+    shape: tuple[int, ...]
+    inputs_changed: int
+    inputs_change: float
+    nonfinite: int
+    first_nonfinite: tuple[int, ...] | None
+    truncation: CheckedError
+    rounding: CheckedError
+    total: CheckedError
+    x: Array = field(compare=False)
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether all three bounds hold and all states are finite; None if a comparison is undecided."""
+        verdicts = [self.truncation.holds, self.rounding.holds, self.total.holds]
+        if self.nonfinite or False in verdicts:
+            return False
+        return None if None in verdicts else True
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything but the states as plain types; what isn't finite becomes None, so that JSON takes it."""
+
+        def plain(value: Any) -> Any:
+            if isinstance(value, float):
+                return value if math.isfinite(value) else None
+            return list(value) if isinstance(value, tuple) else value
+
+        errors = {name: {part: plain(getattr(check, part)) for part in PARTS} for name, check in self._errors()}
+        return {
+            "format": self.format.name,
+            "algorithm": self.algorithm,
+            "window": repr(self.window),
+            "options": {name: str(value) for name, value in self.options.items()},
+            "shape": list(self.shape),
+            "inputs_changed": self.inputs_changed,
+            "inputs_change": plain(self.inputs_change),
+            "nonfinite": self.nonfinite,
+            "first_nonfinite": plain(self.first_nonfinite),
+            **errors,
+            "holds": self.holds,
+        }
+
+    def table(self) -> PrintedTable:
+        """Return the three errors as a table, which also writes itself in Markdown, LaTeX, CSV and HTML."""
+        rows = tuple(
+            {"error": name, **{part: getattr(check, part) for part in PARTS}} for name, check in self._errors()
+        )
+        return PrintedTable(rows, _COLUMNS, ("error", *PARTS))
+
+    def __repr__(self) -> str:
+        return "\n".join([self._title(), self.table().to_text(), *self._remarks()])
+
+    def _repr_html_(self) -> str:
+        remarks = "".join(f"<br>{escape(line)}" for line in self._remarks())
+        return f"<p>{escape(self._title())}{remarks}</p>{self.table().to_html()}"
+
+    def _errors(self) -> list[tuple[str, CheckedError]]:
+        return [("truncation", self.truncation), ("rounding", self.rounding), ("total", self.total)]
+
+    def _title(self) -> str:
+        options = "".join(f", {name}={value}" for name, value in self.options.items())
+        kept = "all lags" if isinstance(self.window, Full) else repr(self.window)
+        return f"{self.algorithm} in {self.format}{options}: {kept}, {' x '.join(map(str, self.shape))} steps"
+
+    def _remarks(self) -> list[str]:
+        remarks = []
+        if self.inputs_changed:
+            remarks.append(
+                f"{self.inputs_changed} coefficients and inputs were rounded to {self.format} first, by up to "
+                f"{self.inputs_change:.3g} of themselves; the errors are those of the rounded ones"
+            )
+        if self.nonfinite:
+            where = ", ".join(map(str, self.first_nonfinite or ()))
+            remarks.append(
+                f"{self.nonfinite} states overflowed or became NaN, the first at {where}; no bound speaks of them"
+            )
+        return remarks

@@ -1,0 +1,209 @@
+"""Verification of very many cases: formats, algorithms, windows and families of inputs, in parallel processes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from itertools import product
+from multiprocessing import get_context
+from typing import Any
+
+import numpy as np
+
+from recfact.checks import choice, positive_integer
+from recfact.errors import OptionError, RecfactError
+from recfact.precision.formats.catalogue import FORMATS
+from recfact.precision.formats.catalogue import format as format_of
+from recfact.precision.formats.float_format import FloatFormat
+from recfact.precision.rounding_errors.rounded_algorithms import rounded_solve
+from recfact.precision.rounding_errors.studied import ALGORITHMS
+from recfact.precision.verification.case_families import FAMILIES
+from recfact.precision.verification.sweep_batch import Batch, Tally, run_batch
+from recfact.precision.verification.sweep_case import Variant
+from recfact.precision.verification.sweep_table import SweepTable
+from recfact.windows import Full, Jagged, Uniform, Window, check_window
+
+LENGTHS = (1, 2, 7, 16, 24)
+WINDOWS = (Full(), Uniform(4), Jagged(4), Jagged(3, 2))
+LARGEST = 1 << 14
+"""Most sequences in a batch."""
+
+
+class WorkerError(RecfactError, RuntimeError):
+    """A process of a sweep that ended by itself."""
+
+
+def verify_many(
+    formats: Any = None,
+    algorithms: Any = None,
+    windows: Window | Sequence[Window] = WINDOWS,
+    families: Any = None,
+    *,
+    cases: int = 10_000,
+    lengths: int | Sequence[int] = LENGTHS,
+    accumulate: Any = None,
+    fma: bool | Sequence[bool] = (False, True),
+    rounding: str = "nearest-even",
+    underflow: str = "gradual",
+    seed: int = 0,
+    processes: int | None = None,
+    progress: Callable[[float], object] | None = None,
+) -> SweepTable:
+    """Verify the error bounds of many random and adversarial cases, and find where they come closest to breaking.
+
+    Parameters
+    ----------
+    formats : str, dtype, FloatFormat, or sequence of these, optional
+        Number formats; all of the catalogue up to 16 bits by default.
+    algorithms : str or sequence of str, optional
+        Algorithms of `rounded_solve`; all by default. Those that don't make one of the windows leave it out.
+    windows : Window or sequence of them
+        Windows.
+    families : str or sequence of str, optional
+        Names of `FAMILIES`, all by default.
+    cases : int, default 10_000
+        How many cases to verify at least: sequences times ways to compute their states. They are shared out evenly.
+    lengths : int or sequence of int
+        Numbers of steps.
+    accumulate : format, None, or sequence of these
+        Formats of the operations; None is that of the states.
+    fma : bool or sequence of bool
+        Whether products and sums are fused.
+    rounding, underflow : str
+        As in `rounded_solve`.
+    seed : int, default 0
+        The same seed gives the same table, for every number of processes.
+    processes : int, optional
+        How many processes; as many as this one has processors by default. With 1 everything runs in this one. Others
+        import the calling script anew, so a script calls this under ``if __name__ == "__main__":``.
+    progress : callable, optional
+        Is called with the share of the work that is done, from 0 to 1.
+
+    Returns
+    -------
+    SweepTable
+        Prints by algorithm; its `failures` run again by themselves.
+
+    Raises
+    ------
+    OptionError
+        If an option isn't one of those above, or no algorithm makes any of the windows.
+    WorkerError
+        If a process ends by itself.
+
+    Examples
+    --------
+    >>> from recfact import Jagged
+    >>> table = verify_many("bfloat16", "hierarchical", Jagged(4), cases=2000, processes=1)
+    >>> table.cases >= 2000, table.failures
+    (True, ())
+    """
+    batches = _batches(
+        [format_of(name) for name in _several(_up_to_16_bits() if formats is None else formats)],
+        _variants(algorithms, windows, accumulate, fma, rounding, underflow),
+        tuple(
+            choice(name, "families", tuple(FAMILIES))
+            for name in _several(tuple(FAMILIES) if families is None else families)
+        ),
+        positive_integer(cases, "cases"),
+        [positive_integer(n, "lengths") for n in _several(lengths)],
+        seed,
+    )
+    workers = _processors() if processes is None else positive_integer(processes, "processes")
+    tallies: list[list[Tally]] = [[] for _ in batches]
+    for done, (index, found) in enumerate(_run(batches, min(workers, len(batches))), 1):
+        tallies[index] = found
+        if progress is not None:
+            progress(done / len(batches))
+    return SweepTable.of((tally for found in tallies for tally in found), seed)
+
+
+def _up_to_16_bits() -> list[FloatFormat]:
+    return [fmt for fmt in FORMATS.values() if fmt.bits <= 16]
+
+
+def _several(value: Any) -> list[Any]:
+    """Return one or several values as a list."""
+    return list(value) if isinstance(value, tuple | list) else [value]
+
+
+def _variants(
+    algorithms: Any, windows: Any, accumulate: Any, fma: Any, rounding: str, underflow: str
+) -> tuple[Variant, ...]:
+    """Return every combination that there is."""
+    names = [
+        choice(name, "algorithms", ALGORITHMS) for name in _several(ALGORITHMS if algorithms is None else algorithms)
+    ]
+    kept = [check_window(window) for window in _several(windows)]
+    inside = [None if name is None else format_of(name) for name in _several(accumulate)]
+    variants = tuple(
+        Variant(algorithm, window, operations, fused, rounding, underflow)
+        for algorithm, window, operations, fused in product(names, kept, inside, _several(fma))
+        if makes(algorithm, window)
+    )
+    if not variants:
+        raise OptionError(
+            f"none of the algorithms {', '.join(names)} makes one of the windows {', '.join(map(repr, kept))}; "
+            "'sequential' makes all"
+        )
+    return variants
+
+
+def makes(algorithm: str, window: Window) -> bool:
+    """Return whether the algorithm makes the window."""
+    step = np.zeros(1)
+    try:
+        rounded_solve(step, step, "float16", algorithm, window=window)
+    except OptionError:
+        return False
+    return True
+
+
+def _batches(
+    formats: list[FloatFormat],
+    variants: tuple[Variant, ...],
+    families: tuple[str, ...],
+    cases: int,
+    lengths: list[int],
+    seed: int,
+) -> list[Batch]:
+    """Share the cases out evenly; every batch has a seed of its own."""
+    if not (formats and families and lengths):
+        raise OptionError("formats, families and lengths must name one each at least, got none; leave them out for all")
+    kinds = len(formats) * len(lengths)
+    channels = -(-cases // (kinds * len(families) * len(variants)))
+    pieces = -(-channels * len(families) // LARGEST)
+    shapes = list(product(formats, lengths, range(pieces)))
+    seeds = np.random.SeedSequence(seed).generate_state(len(shapes), np.uint64).tolist()
+    return [
+        Batch(fmt, n, -(-channels // pieces), own, families, variants)
+        for (fmt, n, _), own in zip(shapes, seeds, strict=True)
+    ]
+
+
+def _run(batches: list[Batch], workers: int) -> Iterator[tuple[int, list[Tally]]]:
+    """Yield the index and what was found of each batch, as they end."""
+    if workers <= 1:
+        yield from enumerate(map(run_batch, batches))
+        return
+    # Not forked: a fork copies whatever threads and locks the caller holds.
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+    try:
+        futures = {pool.submit(run_batch, batch): index for index, batch in enumerate(batches)}
+        for future in as_completed(futures):
+            yield futures[future], future.result()
+    except BrokenProcessPool as error:
+        raise WorkerError(
+            'a process of the sweep ended by itself; a script must call verify_many under if __name__ == "__main__":, '
+            "and processes=1 does without processes"
+        ) from error
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _processors() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

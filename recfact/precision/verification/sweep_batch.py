@@ -1,0 +1,189 @@
+"""Verification of many short sequences of one format at once, the unit of work of a sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from recfact.arrays import Array
+from recfact.precision.exact.channel_enclosures import distance, enclose_channels
+from recfact.precision.exact.measured import Measured, measure, truncation_error
+from recfact.precision.formats.float_format import FloatFormat
+from recfact.precision.rounding_errors.error_bounds import forward_bound
+from recfact.precision.rounding_errors.rounded_algorithms import rounded_solve
+from recfact.precision.verification.case_families import draw
+from recfact.precision.verification.result import quotients
+from recfact.precision.verification.sweep_case import Case, Variant
+from recfact.precision.verification.verify import out_of_range, sum_of_bounds, truncation_bounds
+from recfact.recurrence import first_kept
+from recfact.windows import Full, Window
+
+ERRORS = ("truncation", "rounding", "total")
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Sequences of one format and length, from several families, for several ways to compute their states.
+
+    Parameters
+    ----------
+    format : FloatFormat
+        The number format.
+    n, channels, seed : int
+        Number of steps, of sequences of each family, and what they are drawn from.
+    families : tuple of str
+        The families.
+    variants : tuple of Variant
+        How the states are computed.
+    """
+
+    format: FloatFormat
+    n: int
+    channels: int
+    seed: int
+    families: tuple[str, ...]
+    variants: tuple[Variant, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What a batch found for one variant and one family.
+
+    Parameters
+    ----------
+    cases : int
+        Number of sequences.
+    nonfinite : int
+        Number of those with an overflow or NaN in a state, to which no bound of rounding applies from there on.
+    ratios : tuple of float
+        The largest quotients of truncation, rounding and total error and their bounds, rounded up.
+    worst : Case
+        The sequence with the largest quotient of its rounding error.
+    broken : tuple of (str, Case)
+        The errors that passed their bounds.
+    """
+
+    format: FloatFormat
+    variant: Variant
+    family: str
+    cases: int
+    nonfinite: int
+    ratios: tuple[float, ...]
+    worst: Case
+    broken: tuple[tuple[str, Case], ...]
+
+
+def run_batch(batch: Batch) -> list[Tally]:
+    """Verify the sequences of a batch.
+
+    The exact states are enclosed in float64 first (`enclose_channels`); whatever that leaves undecided is measured
+    again in integers, sequence by sequence.
+
+    Returns
+    -------
+    list of Tally
+        One for each variant and family.
+    """
+    drawn = [draw(family, batch.format, batch.n, batch.channels, batch.seed) for family in batch.families]
+    a, u = (np.concatenate(parts, axis=1) for parts in zip(*drawn, strict=True))
+    windows: dict[Window, _Exact] = {}
+    full = _Exact.of(a, u, Full())
+    tallies = []
+    for variant in batch.variants:
+        if variant.window not in windows:
+            windows[variant.window] = _Exact.of(a, u, variant.window)
+        kept = windows[variant.window]
+        options = {"algorithm": variant.algorithm, **variant.options()}
+        x = rounded_solve(a, u, batch.format, seed=batch.seed, **options)
+        lost = out_of_range(x, a, u, batch.format, seed=batch.seed, **options)
+        bound = np.where(lost, np.inf, forward_bound(a, u, batch.format, **options))
+        x = np.where(lost, 0.0, x)
+        near, far = distance(x, kept.centers, kept.radii), distance(x, full.centers, full.radii)
+        rounding = _compare(near, bound, _measure(a, u, x, variant.window))
+        total = _compare(far, sum_of_bounds(kept.cut, bound), _measure(a, u, x, Full()))
+        tallies += _tallies(batch, variant, lost, (kept.truncation, rounding, total))
+    return tallies
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """The largest quotient of an error and its bound, and whether an error passes its bound, of every channel."""
+
+    ratios: Array
+    broken: Array
+
+
+@dataclass(frozen=True, slots=True)
+class _Exact:
+    """The exact states of a window, the bounds of what it leaves out, and how that compares with them."""
+
+    centers: Array
+    radii: Array
+    cut: Array
+    truncation: _Compared
+
+    @staticmethod
+    def of(a: Array, u: Array, window: Window) -> _Exact:
+        centers, radii = enclose_channels(a, u, window)
+        cut = np.zeros(u.shape)
+        if isinstance(window, Full):
+            return _Exact(
+                centers, radii, cut, _Compared(cut.max(axis=0, initial=0.0), np.zeros(u.shape[1], dtype=bool))
+            )
+        for channel in range(u.shape[1]):
+            cut[:, channel] = truncation_bounds(a[:, channel], u[:, channel], window)
+        full, more = enclose_channels(a, u, Full())
+        upper = distance(full, centers, (radii + more) * (1 + 2.0**-50))
+        whole = [first_kept(i, window) == 0 for i in range(len(u))]
+        upper[whole] = 0.0  # there both states are the same expression
+        return _Exact(centers, radii, cut, _compare(upper, cut, lambda c: truncation_error(a[:, c], u[:, c], window)))
+
+
+def _measure(a: Array, u: Array, x: Array, window: Window) -> Callable[[int], Measured]:
+    return lambda channel: measure(a[:, channel], u[:, channel], x[:, channel], window)
+
+
+def _compare(upper: Array, bound: Array, again: Callable[[int], Measured]) -> _Compared:
+    """Compare errors up to `upper` with their bounds; where that isn't within, `again` measures a channel in integers.
+
+    An infinite bound says nothing.
+    """
+    upper, broken = upper.copy(), np.zeros(upper.shape[1], dtype=bool)
+    silent = np.isinf(bound)
+    for channel in np.flatnonzero(~((upper <= bound) | silent).all(axis=0)):
+        measured = again(int(channel))
+        upper[:, channel] = measured.upper
+        broken[channel] = not measured.within(bound[:, channel]).all()
+    ratios = np.where(silent, 0.0, quotients(upper, bound))
+    return _Compared(ratios.max(axis=0, initial=0.0), broken)
+
+
+def _tallies(batch: Batch, variant: Variant, lost: Array, errors: tuple[_Compared, ...]) -> list[Tally]:
+    """Summarize a variant family by family."""
+
+    def case(family: str, channel: int) -> Case:
+        return Case(batch.format, variant, family, batch.n, batch.channels, batch.seed, channel)
+
+    tallies = []
+    for number, family in enumerate(batch.families):
+        own = slice(number * batch.channels, (number + 1) * batch.channels)
+        broken = tuple(
+            (name, case(family, int(channel)))
+            for name, error in zip(ERRORS, errors, strict=True)
+            for channel in np.flatnonzero(error.broken[own])
+        )
+        tallies.append(
+            Tally(
+                batch.format,
+                variant,
+                family,
+                cases=batch.channels,
+                nonfinite=int(np.count_nonzero(lost[:, own].any(axis=0))),
+                ratios=tuple(float(error.ratios[own].max()) for error in errors),
+                worst=case(family, int(np.argmax(errors[1].ratios[own]))),
+                broken=broken,
+            )
+        )
+    return tallies

@@ -1,0 +1,160 @@
+"""What a sweep found, as a table."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from recfact.precision.printed_table import Column, PrintedTable
+from recfact.precision.verification.sweep_batch import ERRORS, Tally
+from recfact.precision.verification.sweep_case import Case
+
+KEYS = ("format", "algorithm", "window", "accumulate", "fma", "family")
+VALUES = ("cases", "nonfinite", *ERRORS, "broken")
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An error that passed its bound.
+
+    Parameters
+    ----------
+    error : {"truncation", "rounding", "total"}
+        Which error.
+    case : Case
+        Where; ``case.inputs()`` draws it again and ``case.verify()`` verifies it by itself.
+    """
+
+    error: str
+    case: Case
+
+
+@dataclass(frozen=True, repr=False)
+class SweepTable:
+    """The largest quotients of error and bound in a sweep; prints by algorithm and window.
+
+    Parameters
+    ----------
+    rows : tuple of dict
+        One for each format, algorithm, window, arithmetic and family: how many cases there were, in how many of them a
+        state overflowed or became NaN, the largest quotients of the three errors and their bounds, how many bounds were
+        broken.
+    worst : dict
+        The case with the largest quotient of rounding error and bound, for each algorithm.
+    failures : tuple of Failure
+        All bounds that were broken.
+    seed : int
+        What the cases were drawn from.
+    """
+
+    rows: tuple[dict[str, Any], ...]
+    worst: dict[str, Case]
+    failures: tuple[Failure, ...]
+    seed: int
+
+    @staticmethod
+    def of(tallies: Iterable[Tally], seed: int) -> SweepTable:
+        """Collect what the batches found."""
+        rows: dict[tuple[Any, ...], dict[str, Any]] = {}
+        worst: dict[str, tuple[float, Case]] = {}
+        failures = []
+        for tally in tallies:
+            variant, rounding = tally.variant, tally.ratios[ERRORS.index("rounding")]
+            key = (
+                tally.format.name,
+                variant.algorithm,
+                repr(variant.window),
+                None if variant.accumulate is None else variant.accumulate.name,
+                variant.fma,
+                tally.family,
+            )
+            found = (tally.cases, tally.nonfinite, *tally.ratios, len(tally.broken))
+            _merge(rows, KEYS, key, dict(zip(VALUES, found, strict=True)))
+            if variant.algorithm not in worst or rounding > worst[variant.algorithm][0]:
+                worst[variant.algorithm] = rounding, tally.worst
+            failures += [Failure(name, case) for name, case in tally.broken]
+        return SweepTable(
+            tuple(rows.values()), {name: case for name, (_, case) in worst.items()}, tuple(failures), seed
+        )
+
+    @property
+    def cases(self) -> int:
+        """How many cases were verified."""
+        return sum(row["cases"] for row in self.rows)
+
+    def by(self, *keys: str) -> PrintedTable:
+        """Return the table with one row for each combination of some of the keys.
+
+        Parameters
+        ----------
+        *keys : {"format", "algorithm", "window", "accumulate", "fma", "family"}
+            What to tell apart.
+
+        Returns
+        -------
+        PrintedTable
+            With ``to_text``, ``to_markdown``, ``to_latex``, ``to_csv`` and ``to_html``; it prints itself.
+        """
+        merged: dict[tuple[Any, ...], dict[str, Any]] = {}
+        for row in self.rows:
+            _merge(merged, keys, tuple(row[key] for key in keys), {name: row[name] for name in VALUES})
+        words = tuple(Column(key, key, _cell(key), words=True) for key in keys)
+        numbers = tuple(Column(name, name, _cell(name)) for name in VALUES)
+        return PrintedTable(tuple(merged.values()), words + numbers, (*keys, *VALUES))
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return the rows, ready for a DataFrame."""
+        return [dict(row) for row in self.rows]
+
+    def to_csv(self) -> str:
+        """Return all rows as CSV."""
+        return self.by(*KEYS).to_csv()
+
+    def to_markdown(self) -> str:
+        """Return the table that is printed in Markdown."""
+        return self._printed().to_markdown()
+
+    def to_json(self) -> str:
+        """Return seed, rows and failures as JSON; what isn't finite becomes null."""
+        rows = [
+            {
+                key: None if isinstance(value, float) and not math.isfinite(value) else value
+                for key, value in row.items()
+            }
+            for row in self.rows
+        ]
+        failures = [{"error": failure.error, "case": repr(failure.case)} for failure in self.failures]
+        return json.dumps({"seed": self.seed, "cases": self.cases, "rows": rows, "failures": failures})
+
+    def __repr__(self) -> str:
+        return f"{self._summary()}\n{self._printed().to_text()}"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{self._summary()}</p>{self._printed().to_html()}"
+
+    def _printed(self) -> PrintedTable:
+        return self.by("algorithm", "window")
+
+    def _summary(self) -> str:
+        broken = f"{len(self.failures)} bounds broken" if self.failures else "no bound broken"
+        return f"{self.cases} cases, seed {self.seed}: {broken}; the largest quotients of error and bound:"
+
+
+def _merge(rows: dict[tuple[Any, ...], dict[str, Any]], keys: tuple[str, ...], key: Any, found: dict[str, Any]) -> None:
+    """Add numbers, and take the larger quotients."""
+    row = rows.setdefault(key, {**dict(zip(keys, key, strict=True)), **dict.fromkeys(VALUES, 0)})
+    for name, value in found.items():
+        row[name] = max(row[name], value) if name in ERRORS else row[name] + value
+
+
+def _cell(name: str) -> Any:
+    def cell(row: Any) -> Any:
+        value = row[name]
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        return float(f"{value:.4g}") if isinstance(value, float) else value
+
+    return cell

@@ -1,0 +1,245 @@
+"""Verification of one recurrence: its errors, measured in exact arithmetic, against the bounds proved for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from recfact.arrays import Array, broadcast_shape
+from recfact.errors import OptionError, ShapeError
+from recfact.precision.exact.measured import Measured, UndecidedError, measure, truncation_error
+from recfact.precision.formats.catalogue import format as format_of
+from recfact.precision.formats.float_format import FloatFormat
+from recfact.precision.reals import as_reals
+from recfact.precision.rounding_errors.error_bounds import forward_bound
+from recfact.precision.rounding_errors.rounded_algorithms import overflows, rounded_solve
+from recfact.precision.truncation.posterior_bounds import posterior_truncation_bound
+from recfact.precision.truncation.truncation_bounds import pointwise_truncation_bound
+from recfact.precision.verification.result import CheckedError, Verification
+from recfact.windows import Full, Window, check_window
+
+DEFAULTS = {"accumulate": None, "fma": False, "rounding": "nearest-even", "underflow": "gradual"}
+"""Options of the arithmetic as they are if nothing else is asked for."""
+
+
+def verify(
+    a: Any,
+    u: Any,
+    *,
+    window: Window = Full(),
+    format: Any = None,
+    algorithm: str = "sequential",
+    x0: Any = None,
+    accumulate: Any = None,
+    fma: bool = False,
+    rounding: str = "nearest-even",
+    underflow: str = "gradual",
+    seed: int = 0,
+    progress: Callable[[float], object] | None = None,
+) -> Verification:
+    """Run a recurrence in a number format, measure its errors exactly, and compare them with their proved bounds.
+
+    Parameters
+    ----------
+    a, u : array_like, shape (n, ...)
+        Coefficients and inputs, which broadcast; time runs along axis 0. What isn't a number of the format is rounded
+        to it first, to nearest; the result says how much that changed, and all errors are those of the rounded ones.
+    window : Full, Uniform or Jagged
+        What is kept.
+    format : str, dtype or FloatFormat, optional
+        The number format of coefficients, inputs and states; that of the arrays if not given.
+    algorithm : str, default "sequential"
+        What computes the states; see `rounded_solve`.
+    x0 : scalar or array_like, shape (...), optional
+        State before the first step.
+    accumulate, fma, rounding, underflow
+        The arithmetic, as in `rounded_solve`.
+    seed : int, default 0
+        Seed of the rounding "stochastic".
+    progress : callable, optional
+        Is called with the share of the work that is done, from 0 to 1.
+
+    Returns
+    -------
+    Verification
+        Prints as a table. Its `holds` says whether every error of every state is within its bound.
+
+    Raises
+    ------
+    OptionError
+        If a number is NaN or infinite or out of the format's range, or the algorithm doesn't make the window.
+    ShapeError
+        If the shapes don't fit together.
+    DTypeError
+        If they aren't real numbers.
+
+    Notes
+    -----
+    Three errors of each state: truncation, the exact states less those of the window; rounding, the computed states
+    less the exact ones of the window; and in total. The bound of truncation is the smaller of
+    `pointwise_truncation_bound`, for the largest coefficient and input, and `posterior_truncation_bound`, from the
+    computed states; that of rounding is `forward_bound`; and that of both is their sum. Measured errors are enclosed by
+    fixed-point integers with tracked radii, with as many bits as the comparison takes (`recfact.precision.exact`).
+
+    Examples
+    --------
+    >>> from recfact import Jagged
+    >>> v = verify([0.75] * 12, [1.0] * 12, window=Jagged(4), format="bfloat16", algorithm="hierarchical")
+    >>> v.holds, v.truncation.at, v.truncation.holds
+    (True, (8,), True)
+    """
+    check_window(window)
+    fmt = _default_format(a, u) if format is None else format_of(format)
+    given = [as_reals(a, "a"), as_reals(u, "u")]
+    shape = broadcast_shape(*given)
+    if x0 is not None:
+        given.append(as_reals(x0, "x0"))
+        _broadcast_state(given[2], shape[1:])
+    kept = [_in_format(values, fmt, name) for values, name in zip(given, ("a", "u", "x0"), strict=False)]
+    changes = [_change(before, after) for before, after in zip(given, kept, strict=True)]
+    coefficients, inputs = (np.broadcast_to(values, shape) for values in kept[:2])
+    state = None if x0 is None else np.broadcast_to(kept[2], shape[1:])
+
+    options = {"accumulate": accumulate, "fma": fma, "rounding": rounding, "underflow": underflow}
+    share = _Share(progress, work=4 * int(np.prod(shape)))
+    x = rounded_solve(coefficients, inputs, fmt, algorithm, window=window, x0=state, seed=seed, **options)
+    lost = out_of_range(x, coefficients, inputs, fmt, algorithm, window=window, x0=state, seed=seed, **options)
+    bound = np.where(lost, 0.0, forward_bound(coefficients, inputs, fmt, algorithm, window=window, x0=state, **options))
+    share.add(x.size)
+
+    cut = np.zeros(shape)
+    for channel in np.ndindex(shape[1:]):
+        at = (slice(None), *channel)
+        own, start = coefficients[at], None if state is None else state[channel]
+        cut[at] = truncation_bounds(own, inputs[at], window, start)
+        if not isinstance(window, Full) and not lost[at].any() and np.isfinite(bound[at]).all():
+            cut[at] = np.minimum(cut[at], posterior_truncation_bound(own, x[at], window, rounding=bound[at]))
+    truncation, rounded, total = _Errors(cut), _Errors(bound, lost), _Errors(sum_of_bounds(cut, bound), lost)
+    finite = np.where(lost, 0, x)
+    for channel in np.ndindex(shape[1:]):
+        at = (slice(None), *channel)
+        own, fed, start = coefficients[at], inputs[at], None if state is None else state[channel]
+        if not isinstance(window, Full):
+            truncation.add(at, truncation_error(own, fed, window, start, share.add))
+        rounded.add(at, measure(own, fed, finite[at], window, start, share.add))
+        total.add(at, measure(own, fed, finite[at], Full(), start, share.add))
+    share.finish()
+    return Verification(
+        format=fmt,
+        algorithm=algorithm,
+        window=window,
+        options={name: value for name, value in options.items() if value != DEFAULTS[name]},
+        shape=shape,
+        inputs_changed=sum(count for count, _ in changes),
+        inputs_change=max(change for _, change in changes),
+        nonfinite=int(np.count_nonzero(lost)),
+        first_nonfinite=tuple(int(index) for index in np.argwhere(lost)[0]) if lost.any() else None,
+        truncation=truncation.checked(),
+        rounding=rounded.checked(),
+        total=total.checked(),
+        x=x,
+    )
+
+
+class _Share:
+    """What `progress` is told."""
+
+    def __init__(self, progress: Callable[[float], object] | None, work: int) -> None:
+        self.progress, self.work, self.done = progress, work, 0
+
+    def add(self, steps: int) -> None:
+        self.done += steps
+        if self.progress is not None:
+            self.progress(min(self.done / max(self.work, 1), 1.0))
+
+    def finish(self) -> None:
+        self.add(max(self.work - self.done, 0))
+
+
+class _Errors:
+    """One kind of error, channel by channel."""
+
+    def __init__(self, bound: Array, lost: Any = False) -> None:
+        self.lost = np.broadcast_to(lost, bound.shape)
+        self.bound, self.upper = np.where(self.lost, 0.0, bound), np.zeros(bound.shape)
+        self.holds: bool | None = True
+
+    def add(self, at: Any, error: Measured) -> None:
+        self.upper[at] = np.where(self.lost[at], 0.0, error.upper)
+        try:
+            holds: bool | None = bool(error.within(np.where(self.lost[at], np.inf, self.bound[at])).all())
+        except UndecidedError:
+            holds = None
+        self.holds = False if False in (self.holds, holds) else None if None in (self.holds, holds) else True
+
+    def checked(self) -> CheckedError:
+        return CheckedError.of(self.upper, self.bound, self.holds)
+
+
+def truncation_bounds(a: Array, u: Array, window: Window, x0: Any = None) -> Array:
+    """Return what the window may leave out of each state, for the largest coefficient and input of one sequence."""
+    if isinstance(window, Full) or len(u) == 0:
+        return np.zeros(len(u))
+    used = a[1:] if x0 is None else a
+    rho, nu = np.max(np.abs(used), initial=0), np.max(np.abs(u), initial=0)
+    return pointwise_truncation_bound(window, rho, len(u), nu=nu, x0=0 if x0 is None else abs(x0))
+
+
+def sum_of_bounds(truncation: Array, rounding: Array) -> Array:
+    """Return what both errors together stay below, rounded up."""
+    with np.errstate(all="ignore"):
+        total = truncation + rounding
+        return np.where((truncation == 0) | (rounding == 0), total, np.nextafter(total, np.inf))
+
+
+def out_of_range(x: Array, a: Array, u: Array, fmt: FloatFormat, algorithm: str, **options: Any) -> Array:
+    """Return where computed states aren't finite, or come from an overflow that doesn't show.
+
+    Infinities and NaN show by themselves. Where the format saturates, or a rounding is directed, `overflows` finds out.
+    """
+    lost = ~np.isfinite(x.astype(np.float64))
+    inner = format_of(options["accumulate"] or fmt)
+    if "saturate" in (fmt.overflow, inner.overflow) or options["rounding"] in ("toward-zero", "up", "down"):
+        lost |= overflows(a, u, fmt, algorithm, **options)
+    return np.asarray(lost)
+
+
+def _default_format(a: Any, u: Any) -> FloatFormat:
+    kinds = {str(getattr(values, "dtype", np.asarray(values).dtype)) for values in (a, u)}
+    dtypes = [kind for kind in kinds if "float" in kind]
+    if len(kinds) == 1 and dtypes:
+        return format_of(dtypes[0].removeprefix("torch."))
+    raise OptionError(
+        "format must be given where coefficients and inputs aren't floats of one type, got "
+        f'{" and ".join(sorted(kinds))}; pass one, as format="float32"'
+    )
+
+
+def _broadcast_state(x0: Array, shape: tuple[int, ...]) -> None:
+    try:
+        np.broadcast_to(x0, shape)
+    except ValueError:
+        raise ShapeError(
+            f"x0 must broadcast against one step of the result, of shape {shape}, got shape {x0.shape}"
+        ) from None
+
+
+def _in_format(values: Array, fmt: FloatFormat, name: str) -> Array:
+    """Return numbers rounded to the format, to nearest."""
+    rounded = np.asarray(fmt.round(values))
+    good = np.isfinite(rounded.astype(np.float64))
+    if not good.all():
+        raise OptionError(
+            f"{name} must hold finite numbers in the range of {fmt}, up to {float(fmt.max):.6g}, got "
+            f"{values[~good].flat[0]}; scale or replace it"
+        )
+    return rounded.astype(np.float64) if fmt.fits_float64 else rounded
+
+
+def _change(before: Array, after: Array) -> tuple[int, float]:
+    """Return how many numbers the rounding changed, and by what share at most."""
+    changed = np.asarray(before != after, dtype=bool)
+    shares = [abs((new - old) / old) if old else 1.0 for old, new in zip(before[changed], after[changed], strict=True)]
+    return len(shares), float(max(shares, default=0.0))

@@ -1,0 +1,146 @@
+"""Operations of a format, against Fractions that are rounded once."""
+
+import operator
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from recfact.errors import OptionError
+from recfact.precision.formats.catalogue import FORMATS
+from recfact.precision.formats.float_format import FloatFormat
+from recfact.precision.formats.rounding import ROUNDINGS, UNDERFLOWS
+from recfact.precision.rounding_errors.arithmetic import Arithmetic, odd_sum
+from recfact.precision.rounding_errors.rounded_algorithms import rounded_solve, run_in
+from recfact.windows import Full, Jagged
+
+OPERATIONS = {
+    "multiply": operator.mul,
+    "add": operator.add,
+    "fma": lambda x, y, z: x * y + z,
+}
+NAMES = ["float4_e2m1fn", "float8_e4m3fn", "float8_e5m2", "binary16", "bfloat16", "tf32", "binary32", "binary64"]
+WIDE = FloatFormat.from_bits(exponent=10, fraction=30)
+
+
+def make_numbers(fmt, rng, size):
+    """Return numbers near 1, all over the range, and exact opposites of others but for an ulp."""
+    low, high = max(fmt.emin - fmt.fraction_bits, -1074), min(fmt.emax, 1000)
+    near = np.ldexp(rng.uniform(-2, 2, size), rng.integers(-3, 3, size))
+    far = np.ldexp(rng.uniform(-2, 2, size), rng.integers(low, high + 1, size))
+    return fmt.round(np.where(rng.random(size) < 0.5, near, far), overflow="saturate")
+
+
+def expected(operation, operands, fmt, rounding, underflow):
+    exact = (OPERATIONS[operation](*map(Fraction, values)) for values in zip(*operands, strict=True))
+    return np.array([float(fmt.round(value, rounding, underflow=underflow)) for value in exact])
+
+
+@pytest.mark.parametrize("fmt", [*(FORMATS[name] for name in NAMES), WIDE], ids=str)
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_one_rounding(fmt, operation, rng):
+    for rounding in ROUNDINGS[:-1]:
+        for underflow in UNDERFLOWS:
+            arithmetic = Arithmetic(fmt, rounding, underflow=underflow)
+            operands = [make_numbers(fmt, rng, 50) for _ in range(3 if operation == "fma" else 2)]
+            if operation == "fma":  # products that nearly cancel, which a product rounded by itself would lose
+                with np.errstate(over="ignore"):
+                    operands[2][:20] = -fmt.round(operands[0][:20] * operands[1][:20], overflow="saturate")
+            found = getattr(arithmetic, operation)(*operands)
+            np.testing.assert_array_equal(found, expected(operation, operands, fmt, rounding, underflow))
+
+
+@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2"])
+@pytest.mark.parametrize("operation", ["multiply", "add"])
+def test_all_pairs(name, operation):
+    fmt = FORMATS[name]
+    values = fmt.values()
+    x, y = (np.ravel(grid) for grid in np.meshgrid(values, values))
+    found = getattr(Arithmetic(fmt), operation)(x, y)
+    np.testing.assert_array_equal(found, expected(operation, (x, y), fmt, "nearest-even", "gradual"))
+
+
+def test_sums_round_once_where_float64_would_have_rounded_before():
+    # The product is 2^-24 - 2^-54, which leaves the sum just below a tie; float64 drops 2^-54.
+    fmt = FORMATS["binary32"]
+    x, y = np.array([2.0**-12 + 2.0**-27]), np.array([2.0**-12 - 2.0**-27])
+    assert Arithmetic(fmt).fma(x, y, np.array([1 + 2.0**-23]))[0] == 1 + 2.0**-23
+    x, small = np.array([1.0]), np.array([2.0**-60])
+    assert Arithmetic(fmt, "up").add(x, small)[0] == 1 + 2.0**-23
+    assert Arithmetic(fmt, "down").add(-x, -small)[0] == -1 - 2.0**-23
+    assert Arithmetic(fmt, "down").add(x, -small)[0] == 1 - 2.0**-24
+
+
+def test_odd_sums(rng):
+    x, y = rng.standard_normal(3000), np.ldexp(rng.standard_normal(3000), rng.integers(-70, 70, 3000))
+    for p, q, total in zip(x.tolist(), y.tolist(), odd_sum(x, y), strict=True):
+        exact = Fraction(p) + Fraction(q)
+        assert abs(Fraction(float(total)) - exact) < Fraction(float(np.spacing(abs(total))))
+        assert Fraction(float(total)) == exact or total.view(np.int64) & 1
+    special = np.array([np.inf, np.nan])
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(odd_sum(special, special), special)
+
+
+def test_infinities_and_nan():
+    for fmt in (FORMATS["binary16"], WIDE, FORMATS["binary64"]):
+        inf, one = np.array([np.inf]), np.array([1.0])
+        arithmetic = Arithmetic(fmt)
+        assert arithmetic.multiply(inf, -one)[0] == -np.inf
+        assert arithmetic.add(inf, one)[0] == np.inf
+        assert np.isnan(arithmetic.add(inf, -inf)[0])
+        assert np.isnan(arithmetic.fma(inf, 0 * one, one)[0])
+        assert arithmetic.fma(one, one, -inf)[0] == -np.inf
+
+
+def test_stochastic_sums_are_right_on_average():
+    arithmetic = Arithmetic("bfloat16", "stochastic", seed=1)
+    total = arithmetic.add(np.ones(40000), np.full(40000, 2.0**-9))
+    assert set(total) == {1, 1 + 2.0**-7}
+    # One in four goes up; six standard deviations.
+    assert abs(np.mean(total > 1) - 0.25) < 6 * np.sqrt(0.25 * 0.75 / 40000)
+
+
+def test_binary128_in_fractions():
+    arithmetic = Arithmetic("binary128")
+    third = arithmetic.round(np.array([Fraction(1, 3)], dtype=object))
+    assert arithmetic.dtype == object
+    total = arithmetic.add(third, third)[0]
+    assert total == 2 * third[0]
+    assert arithmetic.multiply(third, third)[0] == FORMATS["binary128"].round(third[0] ** 2)
+
+
+@pytest.mark.parametrize("name", ["binary32", "binary64"])
+@pytest.mark.parametrize(
+    ("algorithm", "window"),
+    [
+        ("sequential", Full()),
+        ("kogge-stone", Full()),
+        ("brent-kung", Full()),
+        ("b2p", Jagged(4)),
+        ("materialized", Full()),
+    ],
+)
+def test_the_types_of_numpy_are_bitwise_the_same(name, algorithm, window, rng):
+    fmt = FORMATS[name]
+    numbers = [fmt.round(np.ldexp(rng.uniform(-1, 1, (40, 30)), rng.integers(-5, 1, (40, 30)) * 25)) for _ in range(2)]
+    native = rounded_solve(*numbers, fmt, algorithm, window=window)
+    by_hand = Arithmetic(fmt)
+    by_hand._is_native = False
+    x = run_in(by_hand, algorithm, *(values.copy() for values in numbers), None, window=window, fused=False)
+    np.testing.assert_array_equal(native, x)
+    assert np.array_equal(np.signbit(native), np.signbit(x))
+
+
+def test_what_it_refuses():
+    with pytest.raises(OptionError, match="rounding must be"):
+        Arithmetic("float16", "odd")
+    with pytest.raises(OptionError, match="no infinity"):
+        Arithmetic("float8_e4m3fn", overflow="infinity")
+
+
+def test_infinity_and_exact_numbers_beyond_float64():
+    arithmetic = Arithmetic("float64", overflow="infinity")
+    large, infinite = np.array([1e200]), np.array([np.inf])
+    assert arithmetic.fma(large, large, infinite)[0] == np.inf
+    assert np.isnan(arithmetic.fma(infinite, large, -infinite)[0])

@@ -1,0 +1,140 @@
+"""log, exp and quotients rounded to formats, against mpmath and fractions at neighbouring numbers."""
+
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+
+from recfact.precision.formats.catalogue import FORMATS, format
+from recfact.precision.formats.float_format import FloatFormat
+from recfact.precision.rounding_errors.elementary import exponential, logarithm, quotient
+
+EIGHT_BITS = [name for name, each in FORMATS.items() if each.bits <= 8 and each.zero]
+
+
+def is_nearest(computed, exact, values):
+    """Whether no neighbour of `computed` among the numbers of its format is nearer to the mpf `exact`."""
+    place = np.searchsorted(values, computed)
+    assert values[place] == computed
+    error = abs(mpmath.mpf(float(computed)) - exact)
+    neighbours = values[max(place - 1, 0) : place + 2]
+    return all(error <= abs(mpmath.mpf(float(other)) - exact) for other in neighbours)
+
+
+@pytest.mark.parametrize("name", [*EIGHT_BITS, "bfloat16", "float16"])
+def test_logarithms_of_all_numbers(name):
+    fmt = format(name)
+    values = fmt.values()
+    x = values[values > 0]
+    computed = logarithm(x, fmt)
+    with mpmath.workprec(200):
+        for value, result in list(zip(x, computed, strict=True))[:: 1 if fmt.bits <= 8 else 7]:
+            if np.isfinite(result):
+                assert is_nearest(result, mpmath.log(float(value)), values), value
+
+
+@pytest.mark.parametrize("name", [*EIGHT_BITS, "bfloat16", "float16"])
+def test_exponentials_of_all_numbers(name):
+    fmt = format(name)
+    values = fmt.values()
+    computed = exponential(values, fmt)
+    with mpmath.workprec(200):
+        for value, result in list(zip(values, computed, strict=True))[:: 1 if fmt.bits <= 8 else 7]:
+            exact = mpmath.exp(float(value))
+            if np.isfinite(result):
+                assert is_nearest(result, exact, values), value
+            else:
+                assert exact > float(fmt.max)
+
+
+@pytest.mark.parametrize("function", ["log", "exp"])
+@pytest.mark.parametrize(("name", "count"), [("float32", 2000), ("float64", 200)])
+def test_wide_formats_round_correctly(function, name, count, rng):
+    fmt = format(name)
+    dtype = np.dtype(name)
+    x = rng.uniform(0.001, 3, count).astype(dtype).astype(np.float64)
+    x[:3] = 1, 1 - 2.0**-fmt.fraction_bits, 1 + 2.0**-fmt.fraction_bits
+    computed = logarithm(x, fmt) if function == "log" else exponential(x, fmt)
+    with mpmath.workprec(200):
+        for value, result in zip(x, computed, strict=True):
+            exact = getattr(mpmath, function)(float(value))
+            assert dtype.type(result) == result
+            for other in np.nextafter(dtype.type(result), np.array([-9, 9], dtype)):
+                assert abs(mpmath.mpf(float(result)) - exact) <= abs(mpmath.mpf(float(other)) - exact)
+
+
+def test_what_numpy_leaves_open_is_settled(monkeypatch, rng):
+    # With a margin that leaves everything open, mpmath decides everything, and the answers stay the same.
+    fmt = format("float16")
+    x = fmt.round(rng.uniform(0, 2, 300))
+    quick = logarithm(x, fmt), exponential(-x, fmt)
+    monkeypatch.setattr("recfact.precision.rounding_errors.elementary._MARGIN", 0.25)
+    settled = logarithm(x, fmt), exponential(-x, fmt)
+    assert np.array_equal(quick, settled)
+
+
+def test_special_arguments():
+    half, e4m3 = format("float16"), format("float8_e4m3fn")
+    x = np.array([0.0, -0.0, -1.0, 1.0, np.inf, np.nan])
+    assert np.array_equal(logarithm(x, half), [-np.inf, -np.inf, np.nan, 0, np.inf, np.nan], equal_nan=True)
+    assert np.isnan(logarithm(x[:1], e4m3)).all()  # no infinity there
+    x = np.array([0.0, -0.0, -np.inf, np.inf, np.nan, 60000.0, -60000.0])
+    assert np.array_equal(exponential(x, half), [1, 1, 0, np.inf, np.nan, np.inf, 0], equal_nan=True)
+    assert logarithm(np.zeros((0, 3)), half).shape == (0, 3)
+
+
+def test_exponents_that_fill_float64():
+    wide = FloatFormat.from_bits(11, 10, name="wide")
+    x = wide.round(np.array([-708.0, -744.0, 709.0]))
+    with mpmath.workprec(100):
+        for value, result in zip(x, exponential(x, wide), strict=True):
+            exact = mpmath.exp(float(value))
+            spacing = max(2.0**-1032, 2.0 ** (np.frexp(result)[1] - 11))
+            assert abs(result - exact) <= spacing / 2
+
+
+@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2", "float4_e2m1fn"])
+def test_all_quotients(name):
+    fmt = format(name)
+    values = fmt.values()
+    x, y = (grid.ravel() for grid in np.meshgrid(values, values[values != 0]))
+    expected = [float(fmt.round(Fraction(p) / Fraction(q))) for p, q in zip(x.tolist(), y.tolist(), strict=True)]
+    assert np.array_equal(quotient(x, y, fmt), expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("bits", [(8, 23), (8, 30), (11, 40), (11, 52), (11, 10)])
+def test_quotients_round_once(bits, rng):
+    fmt = FloatFormat.from_bits(*bits)
+    x, y = fmt.round(rng.uniform(0.5, 2, (2, 500)))
+    x[:50] = y[:50] * (1 + 2.0**-fmt.fraction_bits)  # near boundaries
+    x = fmt.round(x)
+    expected = [float(fmt.round(Fraction(p) / Fraction(q))) for p, q in zip(x.tolist(), y.tolist(), strict=True)]
+    assert np.array_equal(quotient(x, y, fmt), expected)
+
+
+def test_quotients_that_float64_rounds_onto_a_boundary(rng):
+    # Quotients that lie next to a boundary of 49 bits, so near that float64 takes some of them for the boundary.
+    fmt = FloatFormat.from_bits(11, 48)
+    eps = 2.0**-48
+    found = 0
+    for k, m in rng.integers(0, 1 << 47, (400, 2)).tolist():
+        y = 1 + (2 * k + 1) * eps
+        boundary = 1 + Fraction(eps) * (m + Fraction(1, 2))
+        x = float(fmt.round(boundary * Fraction(y)))
+        exact = Fraction(x) / Fraction(y)
+        found += float(fmt.round(exact)) != float(fmt.round(x / y))
+        assert quotient(np.array([x]), np.array([y]), fmt)[0] == float(fmt.round(exact))
+    assert found > 0
+
+
+def test_quotients_of_special_numbers():
+    for fmt in (format("float16"), FloatFormat.from_bits(8, 30)):
+        result = quotient(np.array([1.0, 0.0, np.inf, 1.0, 0.0]), np.array([0.0, 0.0, 2.0, np.inf, -3.0]), fmt)
+        assert np.array_equal(result, [np.inf, np.nan, np.inf, 0, -0.0], equal_nan=True)
+
+
+def test_mpmath_is_left_alone():
+    before = mpmath.mp.prec
+    exponential(np.array([0.3]), format("float64"))
+    assert mpmath.mp.prec == before

@@ -1,0 +1,69 @@
+"""Arrays that round every operation, against fractions rounded once."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from recfact.precision.formats.catalogue import format
+from recfact.precision.rounding_errors.rounded_array import RoundedArray, rounded_array
+
+OPERATIONS = {
+    np.add: lambda x, y: x + y,
+    np.subtract: lambda x, y: x - y,
+    np.multiply: lambda x, y: x * y,
+    np.divide: lambda x, y: x / y,
+}
+
+
+def once(value, fmt):
+    return float(fmt.round(value))
+
+
+@pytest.mark.parametrize("ufunc", OPERATIONS, ids=lambda each: each.__name__)
+@pytest.mark.parametrize("name", ["float8_e4m3fn", "bfloat16", "float16", "float32", "float64"])
+def test_operations_round_once(name, ufunc, rng):
+    fmt = format(name)
+    x, y = (rounded_array(rng.uniform(-4, 4, 100), fmt) for _ in "xy")
+    result = ufunc(x, y)
+    assert type(result) is RoundedArray
+    assert result.format == fmt
+    exact = [OPERATIONS[ufunc](Fraction(p), Fraction(q)) for p, q in zip(x.tolist(), y.tolist(), strict=True)]
+    assert result.tolist() == [once(value, fmt) for value in exact]
+
+
+@pytest.mark.parametrize("ufunc", [np.add, np.multiply], ids=lambda each: each.__name__)
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_accumulation_rounds_every_step(ufunc, axis, rng):
+    fmt = format("bfloat16")
+    x = rounded_array(rng.uniform(0.5, 1, (4, 6)), fmt)
+    result = np.moveaxis(np.asarray(ufunc.accumulate(x, axis=axis)), axis, 0)
+    along = np.moveaxis(np.asarray(x), axis, 0)
+    assert np.array_equal(result[0], along[0])
+    for step in range(1, len(along)):
+        for place, value in np.ndenumerate(along[step]):
+            exact = OPERATIONS[ufunc](Fraction(result[step - 1][place]), Fraction(value))
+            assert result[step][place] == once(exact, fmt)
+
+
+def test_views_and_copies_keep_the_format():
+    x = rounded_array([0.3, 0.7], format("float16"))
+    for derived in (x[1:], x.copy(), x.reshape(2, 1), np.full_like(x, 1, shape=(3, 2)), 1 / x):
+        assert type(derived) is RoundedArray
+        assert derived.format == format("float16")
+
+
+def test_values_are_rounded_on_entry():
+    assert rounded_array([0.3, 1e9], format("float16")).tolist() == [float(np.float16(0.3)), np.inf]
+
+
+@pytest.mark.parametrize("compute", [np.sqrt, np.maximum.accumulate, np.add.reduce, np.sin])
+def test_what_has_no_rounded_form_is_refused(compute):
+    with pytest.raises(TypeError, match="no rounded form of numpy"):
+        compute(rounded_array([0.3, 0.7], format("float16")))
+
+
+def test_outputs_and_masks_are_refused():
+    x = rounded_array([0.3, 0.7], format("float16"))
+    with pytest.raises(TypeError, match=r"no rounded form of numpy\.add"):
+        np.add(x, x, out=np.zeros(2))

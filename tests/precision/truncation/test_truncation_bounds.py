@@ -1,0 +1,235 @@
+"""truncation_bound against the exact errors of constant coefficients, and the numbers that it was derived with."""
+
+from fractions import Fraction
+from math import inf, sqrt
+
+import mpmath
+import numpy as np
+import pytest
+
+from recfact import Full, Jagged, Uniform
+from recfact.errors import OptionError
+from recfact.factorizations import truncate
+from recfact.precision import exact, pointwise_truncation_bound, truncation_bound
+from recfact.precision.truncation.constant_coefficient import carrier_gain
+
+HALF = Fraction(1, 2)
+WINDOWS = (
+    Uniform(1),
+    Uniform(4),
+    Uniform(9),
+    Jagged(1, 0),
+    Jagged(3, 0),
+    Jagged(4),
+    Jagged(5),
+    Jagged(3, 2),
+    Jagged(1, 3),
+)
+RHOS = (Fraction(1, 3), HALF, Fraction(9, 10), Fraction(1), Fraction(5, 4))
+ORDERS = (1, inf, "fro")
+
+
+def norms(operator, relative_to):
+    return operator.error_norm if relative_to == "input" else operator.relative_error_norm
+
+
+def next_above(bound, value):
+    """Check that a bound is the next float above an exact value, or above the root of one."""
+    assert Fraction(bound) >= value
+    assert value == 0 or Fraction(float(np.nextafter(bound, 0))) < value
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+@pytest.mark.parametrize("rho", RHOS, ids=str)
+@pytest.mark.parametrize("relative_to", ["input", "state"])
+def test_bounds_are_the_norms_of_constant_coefficients(window, rho, relative_to):
+    for n in (0, 1, 4, 8, 12, 17, 23):
+        norm = norms(truncate(np.array([rho] * n, dtype=object), window), relative_to) if n else lambda order: 0
+        for order in (1, inf):
+            next_above(truncation_bound(window, rho, order, n=n, relative_to=relative_to), norm(order))
+        floats = norms(truncate(np.full(n, float(rho)), window), relative_to)
+        for order in (2, "fro"):
+            bound, value = truncation_bound(window, rho, order, n=n, relative_to=relative_to), floats(order)
+            assert bound >= value * (1 - 1e-13)
+            whole = isinstance(window, Uniform) or n % window.block == 0
+            if order == "fro" or relative_to == "state" or (whole and rho <= 1):
+                assert bound <= value * (1 + 1e-13)
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+@pytest.mark.parametrize("order", [1, 2, inf, "fro"])
+@pytest.mark.parametrize("relative_to", ["input", "state"])
+def test_bounds_for_any_number_of_steps_are_limits(window, order, relative_to):
+    for rho in ("0.5", "0.9"):
+        limit = truncation_bound(window, rho, order, relative_to=relative_to)
+        bounds = [truncation_bound(window, rho, order, n=n, relative_to=relative_to) for n in (10, 100, 10**4, 10**6)]
+        assert bounds == sorted(bounds)
+        assert bounds[-1] <= limit
+        if order != "fro":  # its limit is infinite
+            assert limit <= bounds[-1] * (1 + 1e-9)
+    assert limit == inf or order != "fro"
+
+
+def test_signs_and_smaller_coefficients_stay_within(rng):
+    for _ in range(50):
+        n, rho = int(rng.integers(1, 40)), 0.9
+        window = WINDOWS[rng.integers(len(WINDOWS))]
+        operator = truncate(rng.uniform(-rho, rho, n), window)
+        for order in (1, 2, inf, "fro"):
+            for relative_to in ("input", "state"):
+                value = norms(operator, relative_to)(order)
+                assert value <= truncation_bound(window, rho, order, n=n, relative_to=relative_to)
+
+
+@pytest.mark.parametrize("window", [*WINDOWS, Uniform(40), Full()], ids=str)
+@pytest.mark.parametrize("rho", [0.5, 0.9, 1.0, 1.25])
+def test_pointwise_bounds_are_the_errors_of_constant_sequences(window, rho):
+    for n in (0, 1, 17, 23):
+        for nu, x0 in ((1.0, 0.0), (0.5, 0.0), (0.0, 3.0), (1.0, 3.0), (1.0, 100.0)):
+            error = exact.truncation_error([rho] * n, [nu] * n, window, x0 if n else None)
+            bound = pointwise_truncation_bound(window, rho, n, nu=nu, x0=x0)
+            assert bound.tolist() == error.upper.tolist()
+            assert truncation_bound(window, rho, n=n, nu=nu, x0=x0) == max(bound, default=0.0)
+            if rho < 1:
+                assert truncation_bound(window, rho, nu=nu, x0=x0) >= max(bound, default=0.0)
+
+
+def test_an_initial_state_counts_as_part_of_the_first_input():
+    for order in (1, 2):
+        unit = truncation_bound(Jagged(4), HALF, order, n=16)
+        assert truncation_bound(Jagged(4), HALF, order, n=16, nu=2, x0=4) == pytest.approx(4 * unit, rel=1e-15)
+        assert truncation_bound(Jagged(4), HALF, order, n=16, nu=0) == 0.0
+
+
+# --- known values -----------------------------------------------------------------------------------------------------
+
+
+def test_ones_through_halves():
+    """a = 1/2, u = 1, n = 16, l = 4: x_i = 2 (1 - 2^-i)."""
+    a, u = [HALF] * 16, [1] * 16
+    x = exact.solve(a, u)
+    assert (x[8], x[15]) == (Fraction(511, 256), Fraction(65535, 32768))
+    error = x - exact.solve(a, u, Jagged(4))
+    expected = [0] * 8 + [Fraction(15, 256 * 2**k) for k in range(4)] + [Fraction(255, 4096 * 2**k) for k in range(4)]
+    assert list(error) == expected
+    assert pointwise_truncation_bound(Jagged(4), HALF, 16).tolist() == [float(e) for e in expected]
+    band = x - exact.solve(a, u, Uniform(4))
+    assert list(band[:4]) == [0] * 4
+    assert band[8] == Fraction(31, 256)
+    assert pointwise_truncation_bound(Uniform(4), HALF, 16)[8] == 31 / 256
+
+
+def test_norms_of_halves():
+    jagged, band = Jagged(4), Uniform(5)
+    assert truncation_bound(jagged, HALF, 1, n=16) == truncation_bound(jagged, HALF, n=16) == 0.062255859375
+    assert truncation_bound(jagged, HALF, "fro", n=16) == pytest.approx(0.05875267886334354165, rel=2**-52)
+    assert truncation_bound(jagged, HALF, 2, n=16) == pytest.approx(0.042821163954299326962, rel=2**-52)
+    assert truncation_bound(jagged, HALF, 2) == pytest.approx(2**-5 * (1 + 2**-4) / (3 / 4), rel=2**-52)
+    assert truncation_bound(band, HALF, n=16) == 2**-4 * (1 - 2**-11) == 0.062469482421875
+    assert truncation_bound(band, HALF, 2, n=16) == pytest.approx(0.05913048589025094, rel=2**-51)
+    squares = truncate(np.array([HALF] * 16, dtype=object), jagged).error_operator().to_dense() ** 2
+    assert sum(squares.flat) == Fraction(3706425, 2**30)
+
+
+def test_an_initial_state_through_halves():
+    """x_0 = 1, u = 0: folded into the first input, its error starts after two blocks; as a carrier, after one."""
+    a, u = [HALF] * 16, [0] * 16
+    error = exact.solve(a, u, x0=1) - exact.solve(a, u, Jagged(4), x0=1)
+    assert list(error) == [0] * 8 + [Fraction(1, 2**i) for i in range(9, 17)]
+    assert pointwise_truncation_bound(Jagged(4), HALF, 16, nu=0, x0=1).tolist() == [float(e) for e in error]
+    # The block of x_0 alone, put before the others, has the state 1 in its last step.
+    carried = exact.solve([HALF] * 20, [0, 0, 0, 1, *u])[4:] - exact.solve([HALF] * 20, [0, 0, 0, 1, *u], Jagged(4))[4:]
+    assert list(carried) == [0] * 4 + [Fraction(1, 2**i) for i in range(5, 17)]
+
+
+@pytest.mark.parametrize(
+    ("rho", "expected"),
+    [
+        ("0.8", ".1126 .06427 .1407 .1405 .1126 .1124 .004952 .004943 .003961 .003954"),
+        ("0.9", "1.668 1.034 1.853 1.840 1.668 1.656 .3815 .3785 .3434 .3406"),
+        ("0.95", "8.362 6.011 8.802 8.567 8.362 8.137 4.078 3.956 3.874 3.757"),
+    ],
+)
+def test_the_table_of_norms(rho, expected):
+    windows = (Jagged(16), Uniform(16), Uniform(17), Uniform(31), Uniform(32))
+    values = [truncation_bound(window, rho, order, n=256) for window in windows for order in (inf, 2)]
+    assert [float(f"{value:.4g}") for value in values] == [float(number) for number in expected.split()]
+
+
+def test_the_largest_relative_errors_of_blocks_of_16():
+    expected = {"0.5": 7.63e-6, "0.8": 0.022518, "0.9": 0.16677, "0.95": 0.41812, "0.99": 0.84294}
+    for rho, value in expected.items():
+        bound = truncation_bound(Jagged(16), rho, relative_to="state")
+        assert bound == pytest.approx(value, rel=1e-4)
+        assert bound == pytest.approx(float(rho) ** 17, rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("unit", "rho"), [(2**-11, 0.63858), (2**-8, 0.72167), (2**-24, 0.37585), (2**-4, 0.84951), (2**-3, 0.88487)]
+)
+def test_coefficients_below_which_truncation_is_below_rounding(unit, rho):
+    assert truncation_bound(Jagged(16), rho - 1e-5, relative_to="state") < unit
+    assert truncation_bound(Jagged(16), rho + 1e-5, relative_to="state") > unit
+
+
+@pytest.mark.parametrize("q", [1, 2, 3, 10])
+@pytest.mark.parametrize("c", [0.01, 0.5, 0.99, 1.0])
+def test_the_gain_of_the_carriers(c, q):
+    context = mpmath.ctx_iv.MPIntervalContext()
+    context.prec = 100
+    gain = carrier_gain(context, context.mpf(c), q)
+    value = 1 / np.linalg.svd(np.eye(q) - c * np.eye(q, k=-1), compute_uv=False)[-1]
+    assert float(gain.mid) == pytest.approx(value, rel=1e-13)
+
+
+# --- edges ------------------------------------------------------------------------------------------------------------
+
+
+def test_rho_at_its_edges():
+    assert truncation_bound(Jagged(4), 0) == 0.0
+    assert truncation_bound(Full(), 2) == 0.0
+    assert truncation_bound(Jagged(4), 1) == inf
+    assert truncation_bound(Jagged(4), 1, nu=0) == 0.0
+    assert truncation_bound(Jagged(4), 1, nu=0, x0=3) == 3.0
+    assert truncation_bound(Jagged(4), 1, nu=0, x0=3, n=100) == 3.0
+    assert truncation_bound(Jagged(4), 1, relative_to="state") == 1.0
+    assert truncation_bound(Jagged(4), 2, relative_to="state") == 2.0**8
+    assert truncation_bound(Jagged(4), 1, n=100) == 92.0
+    assert truncation_bound(Uniform(3), 1, 2, n=100) == pytest.approx(1 / (2 * np.sin(np.pi / (4 * 97 + 2))), rel=1e-15)
+    assert truncation_bound(Uniform(3), 2.0**-40, n=1) == 0.0
+
+
+def test_long_sequences_and_windows_take_no_time():
+    n = 10**18
+    assert truncation_bound(Uniform(10**12), 1, n=n) == n - 10**12
+    assert truncation_bound(Jagged(10**9), 1 - 2.0**-24, 2, n=n) < 1.1e-19
+    assert truncation_bound(Jagged(16), 1 - 2.0**-53, 2, n=n) == pytest.approx(
+        truncation_bound(Jagged(16), 1 - 2.0**-53, 2), rel=1e-3
+    )
+    assert truncation_bound(Uniform(10**12), 1, "fro", n=n) == pytest.approx(sqrt((n - 1e12) * (n - 1e12 + 1) / 2))
+
+
+@pytest.mark.parametrize("rho", [-0.5, inf, float("nan"), "x", mpmath.inf])
+def test_rho_bounds_magnitudes(rho):
+    with pytest.raises(OptionError, match="rho bounds magnitudes"):
+        truncation_bound(Jagged(4), rho)
+    with pytest.raises(OptionError, match="rho bounds magnitudes"):
+        pointwise_truncation_bound(Jagged(4), rho, 8)
+
+
+def test_options_must_be_ones():
+    with pytest.raises(OptionError, match="order"):
+        truncation_bound(Jagged(4), 0.5, 3)
+    with pytest.raises(OptionError, match="relative_to"):
+        truncation_bound(Jagged(4), 0.5, relative_to="output")
+    with pytest.raises(OptionError, match="n must be"):
+        truncation_bound(Jagged(4), 0.5, n=-1)
+    with pytest.raises(TypeError, match="window"):
+        truncation_bound(4, 0.5)
+
+
+def test_rho_nearer_to_one_than_any_float():
+    window, rho = Jagged(16), 1 - Fraction(1, 2**3000)
+    for order in (1, 2, np.inf, "fro"):
+        one, bound = (truncation_bound(window, value, order, n=100) for value in (1, rho))
+        assert one * (1 - 2.0**-50) <= bound <= one

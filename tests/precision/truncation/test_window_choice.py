@@ -1,0 +1,237 @@
+"""choose_window against trying all windows."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from market import fractions
+
+from recfact import Jagged, Uniform
+from recfact.algorithms import hierarchical
+from recfact.errors import DTypeError, OptionError
+from recfact.precision import choose_window, truncation_bound, truncation_norm
+from recfact.precision.truncation.window_choice import entries_per_step, operations_per_step
+from recfact.recurrence import windowed
+
+
+def kinds(result):
+    return {type(candidate.window): candidate.window for candidate in result.candidates}
+
+
+def best(a, tol, relative_to, block):
+    """Return the cheapest window of each kind by trying all that are shorter than the sequence.
+
+    Jagged windows whose block isn't given reach back at most twice as far as the shortest uniform window.
+    """
+    n = len(a)
+    uniform = [Uniform(lags) for lags in range(1, max(2, n))]
+    if block is None:
+        jagged = [Jagged(length, terms) for length in range(1, n) for terms in (0, 1) if (terms + 1) * length < n]
+    else:
+        jagged = [Jagged(block, terms) for terms in range(max(1, -(-n // block) - 1))]
+    found = {}
+    for windows in (uniform, jagged):
+        if block is None and Uniform in found:
+            reach = 2 * found[Uniform].lags
+            windows = [window for window in windows if (window.terms + 1) * window.block <= reach]
+        good = [window for window in windows if truncation_norm(a, window, relative_to=relative_to) <= tol]
+        if good:
+            cheapest = min(good, key=lambda window: (operations_per_step(window), entries_per_step(window)))
+            found[type(cheapest)] = cheapest
+    return found
+
+
+@pytest.mark.parametrize("relative_to", ["state", "input"])
+@pytest.mark.parametrize("block", [None, 1, 3, 7])
+def test_choices_are_the_cheapest_windows(relative_to, block, rng):
+    for case in range(40):
+        n = int(rng.integers(1, 30))
+        a = rng.uniform(-1, 1, n) * rng.choice([0.3, 0.9, 1])
+        if n > 5 and case % 3 == 0:
+            a[rng.integers(n, size=2)] = 0
+        if case % 7 == 0:
+            a = np.sign(a)
+        tol = float(rng.choice([0, 1e-3, 0.01, 0.1, 0.5, 1, 3]))
+        result = choose_window(a, tol, relative_to=relative_to, block=block)
+        expected = best(a, tol, relative_to, block)
+        assert kinds(result) == (expected if Uniform in expected else {})
+        for candidate in result.candidates:
+            assert candidate.error == truncation_norm(a, candidate.window, relative_to=relative_to) <= tol
+
+
+@pytest.mark.parametrize("rho", [0, 0.1, 0.5, Fraction(1, 3), "0.9", 0.99, 1 - 2.0**-24, 1 - 2.0**-53])
+@pytest.mark.parametrize("relative_to", ["state", "input"])
+@pytest.mark.parametrize("block", [None, 16])
+def test_choices_for_a_bound_are_the_shortest(rho, relative_to, block):
+    def error(window):
+        return truncation_bound(window, rho, relative_to=relative_to)
+
+    for tol in (1e-9, 0.01, 0.5, 1.0, 2.0):
+        found = kinds(choose_window(rho, tol, relative_to=relative_to, block=block))
+        assert found.keys() == {Uniform, Jagged}
+        assert all(error(window) <= tol for window in found.values())
+        lags, jagged = found[Uniform].lags, found[Jagged]
+        assert lags == 1 or error(Uniform(lags - 1)) > tol
+        if block is not None:
+            assert jagged.block == block
+            assert jagged.terms == 0 or error(Jagged(block, jagged.terms - 1)) > tol
+        else:
+            assert jagged.block == 1 or error(Jagged(jagged.block - 1)) > tol
+
+
+def test_a_block_that_ends_at_a_small_coefficient_is_no_short_window():
+    a = np.full(1000, 0.5)
+    a[855] = 1e-9
+    found = kinds(choose_window(a, 1e-3))
+    assert found == {Uniform: Uniform(10), Jagged: Jagged(9)}
+
+
+def test_formats_stand_for_their_unit_roundoff():
+    for name, unit in (("bfloat16", 2**-8), ("float16", 2**-11), ("float32", 2**-24)):
+        result = choose_window(0.9, format=name)
+        assert result.tol == unit
+        assert result.window == choose_window(0.9, unit).window
+        assert "unit roundoff" in repr(result)
+
+
+def test_growing_coefficients_may_find_a_window(rng):
+    a = rng.uniform(0.5, 1.5, 200)
+    a[::10] = 0
+    result = choose_window(a, 0.0)
+    assert result.window == Jagged(10, terms=0)
+    assert result.error == 0.0
+    assert not choose_window(np.full(20, 1.5), 0.5)
+
+
+def test_no_window_is_said_clearly():
+    for a in (np.ones(50), 1, 1.5, np.full(20, 1.5)):
+        result = choose_window(a, 0.5)
+        assert not result
+        assert result.window is None
+        assert result.error == np.inf
+        assert repr(result).startswith(
+            "No window keeps the truncation error within 0.5 times the largest exact state: "
+        )
+    assert "every input leaves a trace" in repr(choose_window(0.5, 0))
+    assert "sees the first with a weight of 1" in repr(choose_window(np.ones(50), 0.5))
+
+
+def test_short_sequences_need_no_window():
+    for a in ([], [0.5], [3.0]):
+        result = choose_window(a, 0)
+        assert (result.window, result.error) == (Uniform(1), 0.0)
+
+
+def test_a_choice_prints_itself():
+    assert repr(choose_window([0.5] * 100, 2.0**-11, relative_to="input", block=4)).splitlines() == [
+        "Jagged(block=4, terms=3) keeps the truncation error within 0.000488281 times the largest input.",
+        "window                    proved error  operations  entries",
+        "Jagged(block=4, terms=3)   0.000244141        5.17     14.5",
+        "Uniform(lags=12)           0.000488281        6.92       12",
+        "(operations and entries a step, for long sequences)",
+    ]
+
+
+class Counting:
+    """A scalar that counts the operations done to it and its like."""
+
+    operations = 0
+
+    def __mul__(self, other):
+        Counting.operations += 1
+        return self
+
+    __add__ = __mul__
+
+
+def uniform_in_blocks(a, u, lags):
+    """Make a uniform window of at least 3 lags in blocks of as many steps, in the order that is counted."""
+    x, suffixes = [], []
+    for start in range(0, len(u), lags):
+        coefficients, inputs = a[start : start + lags], u[start : start + lags]
+        state, product = inputs[0], coefficients[0]
+        for k in range(lags):
+            if k:
+                state = coefficients[k] * state + inputs[k]
+            if 0 < k < lags - 1 and start:
+                product = product * coefficients[k]
+            x.append(product * suffixes[k] + state if k < lags - 1 and start else state)
+        # What the steps after k bring to the end of the block.
+        suffix, weight = inputs[-1], coefficients[-1]
+        suffixes = [suffix]
+        for k in range(lags - 2, 0, -1):
+            suffix = weight * inputs[k] + suffix
+            suffixes.insert(0, suffix)
+            weight = weight * coefficients[k] if k > 1 else weight
+    return x
+
+
+def count(make, n):
+    """Return the operations of an algorithm for n steps."""
+    Counting.operations = 0
+    scalars = np.array([Counting() for _ in range(n)], dtype=object)
+    make(scalars, scalars.copy())
+    return Counting.operations
+
+
+@pytest.mark.parametrize("lags", [3, 4, 9])
+def test_operations_of_uniform_windows_are_counted(lags, rng):
+    a, u = fractions(rng.integers(-4, 5, 5 * lags) / 4), fractions(rng.integers(-4, 5, 5 * lags) / 4)
+    assert uniform_in_blocks(a, u, lags) == list(windowed(a, u, Uniform(lags)))
+    few, many = (count(lambda a, u: uniform_in_blocks(a, u, lags), blocks * lags) for blocks in (10, 30))
+    assert (many - few) / (20 * lags) == pytest.approx(operations_per_step(Uniform(lags)))
+
+
+@pytest.mark.parametrize("window", [Jagged(1), Jagged(5), Jagged(4, 2), Jagged(16, 2)], ids=str)
+def test_operations_of_jagged_windows_are_counted(window):
+    few, many = (
+        count(lambda a, u: hierarchical(a, u, window.block, window.terms), blocks * window.block) for blocks in (10, 30)
+    )
+    assert (many - few) / (20 * window.block) == pytest.approx(operations_per_step(window))
+
+
+def test_operations_of_small_windows():
+    assert [operations_per_step(Uniform(lags)) for lags in (1, 2)] == [0, 2]  # u, a u + u
+    assert operations_per_step(Jagged(4, 0)) == 6 / 4
+    for terms in (1, 2, 5):
+        assert operations_per_step(Jagged(1, terms)) >= operations_per_step(Uniform(terms + 1))
+
+
+def test_entries_are_those_of_the_operator():
+    from recfact.factorizations import truncate
+
+    for window in (Uniform(5), Jagged(4), Jagged(4, 3), Jagged(6, 0)):
+        few, many = (truncate(np.ones(n), window).nnz for n in (240, 480))
+        assert (many - few) / 240 == entries_per_step(window)
+
+
+def test_arguments_are_checked():
+    with pytest.raises(OptionError, match="either tol or format"):
+        choose_window([0.5])
+    with pytest.raises(OptionError, match="either tol or format"):
+        choose_window([0.5], 0.1, format="float16")
+    with pytest.raises(OptionError, match="tol"):
+        choose_window([0.5], -1)
+    with pytest.raises(OptionError, match="finite"):
+        choose_window([0.5, np.nan], 0.1)
+    with pytest.raises(OptionError, match="a bounds magnitudes"):
+        choose_window(-0.5, 0.1)
+    with pytest.raises(OptionError, match="block"):
+        choose_window([0.5], 0.1, block=0)
+    with pytest.raises(OptionError, match="relative_to"):
+        choose_window([0.5], 0.1, relative_to="x")
+
+
+def test_a_block_longer_than_any_sequence_keeps_everything():
+    assert choose_window([0.5] * 9, 0.1, block=10**40).error == 0
+
+
+@pytest.mark.parametrize("a", [[0.5, 0.5j], [Fraction(1, 3), 1j], np.array(["x", 0.5], dtype=object)])
+def test_windows_are_chosen_for_real_coefficients(a):
+    with pytest.raises(DTypeError, match="real coefficients"):
+        choose_window(a, 0.1)
+
+
+def test_coefficients_beyond_float64_are_refused():
+    with pytest.raises(OptionError, match="range of float64"):
+        choose_window([2**5000, 1], 0.1)
