@@ -17,7 +17,7 @@ from recfact.errors import OptionError, ShapeError
 from recfact.precision.formats.catalogue import FORMATS
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.formats.float_format import FloatFormat
-from recfact.precision.reals import as_reals
+from recfact.precision.reals import as_rational, as_reals
 from recfact.precision.rounding_errors import studied
 from recfact.precision.rounding_errors.arithmetic import Arithmetic
 from recfact.precision.rounding_errors.studied import ALGORITHMS, Operations, operands
@@ -215,17 +215,30 @@ def holds(format: FloatFormat, other: FloatFormat) -> bool:
 
 def operands_of(a: Any, u: Any, x0: Any, dtype: Any) -> tuple[Array, Array, Array | None]:
     """Return coefficients, inputs and initial state of one shape."""
-    coefficients, inputs = as_reals(a, "a"), as_reals(u, "u")
+    coefficients, inputs = _numbers(a, "a", dtype), _numbers(u, "u", dtype)
     shape = broadcast_shape(coefficients, inputs)
-    coefficients, inputs = (np.broadcast_to(values, shape).astype(dtype) for values in (coefficients, inputs))
+    # Copies, because broadcast arrays are read-only.
+    coefficients, inputs = (np.broadcast_to(values, shape).copy() for values in (coefficients, inputs))
     if x0 is None:
         return coefficients, inputs, None
     try:
-        return coefficients, inputs, np.broadcast_to(as_reals(x0, "x0"), shape[1:]).astype(dtype)
+        return coefficients, inputs, np.broadcast_to(_numbers(x0, "x0", dtype), shape[1:]).copy()
     except ValueError:
         raise ShapeError(
             f"x0 must broadcast against one step of the result, of shape {shape[1:]}, got {x0!r}"
         ) from None
+
+
+def _numbers(values: Any, name: str, dtype: Any) -> Array:
+    """Return real numbers as an array of a dtype; what is too large for it becomes infinite."""
+    reals = as_reals(values, name)
+    if reals.dtype == object:
+        reals = np.asarray(np.frompyfunc(as_rational, 1, 1)(reals))
+    try:
+        with np.errstate(all="ignore"):
+            return reals.astype(dtype)
+    except OverflowError:
+        raise OptionError(f"{name} must hold numbers that fit into {np.dtype(dtype)}; scale or replace them") from None
 
 
 def run_in(

@@ -12,7 +12,7 @@ from recfact.errors import OptionError, ShapeError
 from recfact.precision.exact.measured import Measured, UndecidedError, measure, truncation_error
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.formats.float_format import FloatFormat
-from recfact.precision.reals import as_reals
+from recfact.precision.reals import as_rational, as_reals, in_decimal
 from recfact.precision.rounding_errors.error_bounds import forward_bound
 from recfact.precision.rounding_errors.rounded_algorithms import overflows, rounded_solve
 from recfact.precision.truncation.posterior_bounds import posterior_truncation_bound
@@ -232,7 +232,7 @@ def _in_format(values: Array, fmt: FloatFormat, name: str) -> Array:
     good = np.isfinite(rounded.astype(np.float64))
     if not good.all():
         raise OptionError(
-            f"{name} must hold finite numbers in the range of {fmt}, up to {float(fmt.max):.6g}, got "
+            f"{name} must hold finite numbers in the range of {fmt}, up to {in_decimal(fmt.max)}, got "
             f"{values[~good].flat[0]}; scale or replace it"
         )
     return rounded.astype(np.float64) if fmt.fits_float64 else rounded
@@ -241,5 +241,10 @@ def _in_format(values: Array, fmt: FloatFormat, name: str) -> Array:
 def _change(before: Array, after: Array) -> tuple[int, float]:
     """Return how many numbers the rounding changed, and by what share at most."""
     changed = np.asarray(before != after, dtype=bool)
-    shares = [abs((new - old) / old) if old else 1.0 for old, new in zip(before[changed], after[changed], strict=True)]
-    return len(shares), float(max(shares, default=0.0))
+    old, new = before[changed], after[changed]
+    if object in (old.dtype, new.dtype):
+        old, new = (np.asarray(np.frompyfunc(as_rational, 1, 1)(values)) for values in (old, new))
+        return len(old), float(max((abs(n / o - 1) if o else 1.0 for o, n in zip(old, new, strict=True)), default=0.0))
+    with np.errstate(all="ignore"):
+        shares = np.where(old == 0, 1.0, np.abs((new - old) / old))
+    return len(old), float(shares.max(initial=0.0))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from recfact.algorithms import BLOCK
-from recfact.errors import DTypeError, OptionError, ShapeError
+from recfact.errors import DTypeError, OptionError, RecfactError, ShapeError
 from recfact.precision.formats.catalogue import FORMATS
 from recfact.precision.formats.float_format import FloatFormat
 from recfact.precision.rounding_errors.arithmetic import Arithmetic
@@ -227,3 +227,14 @@ def test_what_it_refuses():
         rounded_solve([1], [1], "float16", window=3)
     with pytest.raises(TypeError, match="fma must be True or False"):
         rounded_solve([1], [1], "float16", fma="yes")
+
+
+@pytest.mark.parametrize("bad", [["x"], [1j], [None], "text", {}, [[1], [1, 2]], (i for i in range(3))])
+def test_what_is_no_real_number_is_refused(bad):
+    with pytest.raises((TypeError, ValueError)) as caught:
+        rounded_solve(np.array(bad, dtype=object) if isinstance(bad, list) and len(bad) == 1 else bad, [1.0], "float32")
+    assert isinstance(caught.value, RecfactError)
+
+
+def test_numbers_beyond_a_format_become_infinite_without_a_warning():
+    assert rounded_solve([0.5], [1.7e308], "float32").tolist() == [np.inf]

@@ -1,6 +1,7 @@
 """Verification of one recurrence, against fractions, closed forms and every way in which it could go wrong."""
 
 import json
+from decimal import Decimal
 from fractions import Fraction
 
 import ml_dtypes
@@ -298,3 +299,17 @@ def test_a_block_longer_than_the_sequence_costs_no_memory():
 def test_callers_who_raise_on_underflow_can_verify():
     with np.errstate(all="raise"):
         assert verify(np.full(9, 0.5), np.full(9, 1e-300), window=Jagged(2), format="float64").holds
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float64", "binary128"])
+def test_exact_numbers_of_every_kind_are_rounded_and_compared(name):
+    a = [Decimal("0.1"), Fraction(1, 3), np.longdouble(1) / 3, 0.5]
+    u = [Fraction(1, 2**20), 1, Decimal("0.7"), 2]
+    result = verify(a, u, format=name)
+    assert result.holds
+    assert result.inputs_changed > 0
+
+
+def test_numbers_out_of_the_range_of_a_wide_format_are_named():
+    with pytest.raises(OptionError, match=r"binary128, up to 1\.1897e"):
+        verify([0.5, np.inf], [1.0, 1.0], format="binary128")
