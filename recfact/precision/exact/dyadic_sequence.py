@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from recfact.arrays import Array
+from recfact.arrays import Array, as_numpy
 from recfact.errors import OptionError, ShapeError
 from recfact.precision.exact.dyadic import MAX_SHIFT, Dyadic, shift_left
 
@@ -46,7 +46,7 @@ class Sequence:
     @staticmethod
     def of(a: Any, u: Any, x0: Any = None) -> Sequence:
         """Check a caller's arguments."""
-        coefficients, inputs = np.asarray(a), np.asarray(u)
+        coefficients, inputs = as_numpy(a, "a"), as_numpy(u, "u")
         if coefficients.ndim != 1 or coefficients.shape != inputs.shape:
             raise ShapeError(
                 "coefficients and inputs must be sequences of one length here, got shapes "

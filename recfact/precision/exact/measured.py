@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from recfact.arrays import Array
+from recfact.arrays import Array, as_numpy
 from recfact.errors import RecfactError, ShapeError
-from recfact.precision.exact.dyadic_sequence import exponent_range, integers, shifted
+from recfact.precision.exact.dyadic_sequence import Sequence, exponent_range, integers, shifted
 from recfact.precision.exact.enclosures import BITS, Enclosures, enclose
 from recfact.precision.exact.outward import outward
 from recfact.windows import Full, Jagged, Uniform, Window
@@ -116,9 +116,9 @@ def measure(
     UndecidedError
         If an error can't be told from 0.
     """
-    given = np.asarray(computed)
-    if given.shape != np.shape(u):
-        raise ShapeError(f"computed states and inputs must have one shape, got {given.shape} and {np.shape(u)}")
+    given, steps = as_numpy(computed, "computed"), len(Sequence.of(a, u, x0))
+    if given.shape != (steps,):
+        raise ShapeError(f"computed states and inputs must have one shape, got {given.shape} and {(steps,)}")
     if given.dtype != object and given.dtype.itemsize <= 8:
         given = given.astype(np.float64) if given.dtype.kind not in "iu" else given.astype(object)
     lower, upper, open_ = np.zeros(len(given)), np.zeros(len(given)), np.ones(len(given), dtype=bool)
@@ -161,7 +161,7 @@ def truncation_error(a: Any, u: Any, window: Window, x0: Any = None, progress: P
             if progress is not None:
                 progress(len(x))
 
-    zeros = np.zeros(len(u))
+    zeros = np.zeros(len(Sequence.of(a, u, x0)))
     return _enclosed(zeros, zeros.copy(), losing(a, u, window, x0), errors)
 
 

@@ -8,7 +8,7 @@ import pytest
 from market import fractions
 
 from recfact import Full, Jagged, Uniform, solve
-from recfact.errors import ShapeError
+from recfact.errors import RecfactError, ShapeError
 from recfact.precision import exact
 from recfact.precision.exact import measured
 from recfact.recurrence import forward, windowed
@@ -136,3 +136,17 @@ def test_shapes_must_fit():
 def test_a_measurement_says_what_it_is():
     error = exact.measure([0.5, 0.1], [1.0, 1.0], computed=[1.0, 1.25])
     assert repr(error) == "<2 measured errors, the largest 0.15>"
+
+
+@pytest.mark.parametrize("bad", [0.5, [[0.5, 0.5]], [[0.5], [0.5, 0.5]], None, ["x"], [0.5, 0.5, 0.5]])
+def test_what_is_no_sequence_of_numbers_is_refused(bad):
+    good = [1.0, 1.0]
+    for call in (
+        lambda: exact.measure(bad, good, good),
+        lambda: exact.measure(good, bad, good),
+        lambda: exact.measure(good, good, bad),
+        lambda: exact.truncation_error(bad, good, Jagged(1)),
+        lambda: exact.truncation_error(good, bad, Jagged(1)),
+    ):
+        with pytest.raises(RecfactError):
+            call()
