@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from recfact.arrays import Array
+from recfact.arrays import Array, as_numpy
 from recfact.errors import DTypeError, ShapeError
 from recfact.precision.exact.dyadic import Dyadic, shift_left
 from recfact.precision.exact.dyadic_sequence import integers
@@ -59,7 +59,7 @@ def solve(a: Any, u: Any, window: Window = Full(), x0: Any = None) -> Array:
     (True, 1.11)
     """
     check_window(window)
-    coefficients, inputs = np.asarray(a), np.asarray(u)
+    coefficients, inputs = as_numpy(a, "a"), as_numpy(u, "u")
     try:
         coefficients, inputs = np.broadcast_arrays(coefficients, inputs)
     except ValueError:
@@ -73,7 +73,10 @@ def solve(a: Any, u: Any, window: Window = Full(), x0: Any = None) -> Array:
     states = None if x0 is None else np.broadcast_to(np.asarray(x0), inputs.shape[1:])
     own = [array for array in (coefficients, inputs, states) if array is not None and array.dtype == object]
     if any(not _dyadic(value) for array in own for value in array.flat):
-        x = windowed(coefficients.astype(object), inputs.astype(object), window, states)
+        try:
+            x = windowed(coefficients.astype(object), inputs.astype(object), window, states)
+        except TypeError as error:
+            raise DTypeError(f"coefficients and inputs must be numbers that multiply and add: {error}") from None
         return np.asarray(x, dtype=object)
     x = np.empty(inputs.shape, dtype=object)
     for channel in np.ndindex(inputs.shape[1:]):

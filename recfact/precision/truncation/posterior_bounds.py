@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from recfact.arrays import Array
+from recfact.arrays import Array, as_numpy
 from recfact.errors import ShapeError
+from recfact.factorizations.operator import as_coefficients
 from recfact.precision.exact.outward import Upward
 from recfact.precision.truncation.window_errors import upward_operator
 from recfact.windows import Window
@@ -51,15 +52,18 @@ def posterior_truncation_bound(a: Any, kept: Any, window: Window, *, rounding: A
     >>> posterior_truncation_bound(a, solve(a, [1.0] * 8, window=Jagged(2)), Jagged(2))
     array([0.        , 0.        , 0.        , 0.        , 0.1875    , 0.09375   , 0.234375  , 0.1171875])
     """
-    states = np.asarray(kept)
-    if states.shape != np.shape(a):
-        raise ShapeError(f"truncated states and coefficients must have one shape, got {states.shape} and {np.shape(a)}")
+    states, coefficients = as_numpy(kept, "kept"), as_coefficients(a)
+    if states.shape != coefficients.shape:
+        raise ShapeError(
+            f"truncated states and coefficients must have one shape, got {states.shape} and {coefficients.shape}; take "
+            "one channel at a time"
+        )
     try:
         errors = np.broadcast_to(np.asarray(rounding), states.shape)
     except ValueError:
         raise ShapeError(f"rounding must broadcast to shape {states.shape}, got {np.shape(rounding)}") from None
     bounds = np.zeros(len(states))
-    operator = upward_operator(a, window)
+    operator = upward_operator(coefficients, window)
     if operator is None:
         return bounds
     relative = operator.relative_error_operator()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from market import fractions
 
 from recfact import Full, Jagged, Uniform
-from recfact.errors import DTypeError, OptionError, ShapeError
+from recfact.errors import DTypeError, OptionError, RecfactError, ShapeError
 from recfact.precision import exact
 from recfact.precision.exact import dyadic_sequence, enclosures
 from recfact.precision.exact.enclosures import PIECE
@@ -206,3 +206,9 @@ def test_products_of_balls_lie_in_theirs(m, dm, x, dx, shift, p, q):
 def test_inputs_that_are_rounded_widen_a_radius():
     assert enclosures.advance([(1, 0, 0)] * 2, [3, 4], (5, 0), extra=1) == [(8, 1), (12, 4)]
     assert enclosures.advance([(1, 0, 0)] * 2, [3, 4], (5, 0)) == [(8, 0), (12, 0)]
+
+
+@pytest.mark.parametrize("bad", [[[0.5], [0.5, 0.5]], [0.5, None], ["x", "y"], [{}, {}]])
+def test_what_is_no_array_of_numbers_is_refused(bad):
+    with pytest.raises(RecfactError):
+        exact.solve(bad, [1.0, 1.0])

@@ -8,7 +8,7 @@ import pytest
 from market import fractions
 
 from recfact import Full, Jagged, Uniform, solve
-from recfact.errors import OptionError, ShapeError
+from recfact.errors import OptionError, RecfactError, ShapeError
 from recfact.factorizations import truncate
 from recfact.precision import (
     exact,
@@ -191,3 +191,11 @@ def test_no_sigma_below_the_2_norm_is_proved(window, rng):
     bundles = state_bundles(upward_operator(a, window))
     assert not is_above(Upward.of(norm * (1 - 1e-9)), *bundles)
     assert is_above(Upward.of(norm * (1 + 1e-9)), *bundles)
+
+
+@pytest.mark.parametrize("bad", [0.5, [[0.5], [0.5, 0.5]], [[0.5, 0.5]]])
+def test_what_is_no_sequence_has_no_posterior_bound(bad):
+    with pytest.raises(RecfactError):
+        posterior_truncation_bound(bad, [1.0, 1.0], Jagged(1))
+    with pytest.raises(RecfactError):
+        posterior_truncation_bound([0.5, 0.5], bad, Jagged(1))

@@ -6,7 +6,7 @@ from recfact.precision.formats.catalogue import FORMATS
 from recfact.precision.verification.sweep import verify_many
 
 SEED = 2026
-PAGE = Path(__file__).parents[2] / "docs" / "verify.md"
+PAGE = Path(__file__).parents[3] / "docs" / "verify.md"
 
 
 def test_no_bound_is_broken_and_the_page_says_what_was_found():
