@@ -100,7 +100,7 @@ def findings(summary: Summary, costs: list[WindowCost], block: int, formats: Seq
     Horizon, amplification, the window asked for, the window to choose, and what is safe in each number format.
     """
     said = [_horizon(summary), _amplification(summary)]
-    proved = [format_finding(found, summary.largest_state) for found in formats]
+    proved = [format_finding(found) for found in formats]
     if summary.zeros:
         said.append(
             f"{summary.zeros} coefficients are exactly 0: each starts the sequence anew, and the longest stretch "
@@ -151,17 +151,17 @@ def _amplification(summary: Summary) -> str:
     )
 
 
-def format_finding(found: FormatSafety, largest_state: float = math.nan) -> str:
-    """Return what is proved in one number format, in a sentence; errors also as a share of the largest state.
+def format_finding(found: FormatSafety) -> str:
+    """Return what is proved in one number format, in a sentence that says of which steps and of which numbers.
 
     Examples
     --------
     >>> import numpy as np
     >>> from recfact import precision as pr
     >>> from recfact.report.safety import format_safety
-    >>> print(format_finding(format_safety(np.full(200, 0.5), np.ones(200), pr.format("half"), 16), 2.0))
+    >>> print(format_finding(format_safety(np.full(200, 0.5), np.ones(200), pr.format("half"), 16)))
     In binary16, Jagged(10) costs no more than rounding: it is proved to lose at most 0.049 % of the largest
-    state; the states of Jagged(16) err by up to 0.000488, 0.024 % of the largest, proved at most 0.00391.
+    state; in the first 200 steps the states of Jagged(16) err by up to 0.000488, proved at most 0.00391.
     """
     parts = []
     if found.ones:
@@ -175,18 +175,20 @@ def format_finding(found: FormatSafety, largest_state: float = math.nan) -> str:
             lost = f"at most {percent(error)} of the largest state" if error else "nothing"
             parts.append(f"{found.window} costs no more than rounding: it is proved to lose {lost}")
     if found.verification is not None:
-        parts.append(_verified(found.verification, largest_state))
+        parts.append(_verified(found.verification))
     if found.unsaid:
         parts.append(found.unsaid)
     return f"In {found.format.name}, {'; '.join(parts)}."
 
 
-def _verified(v: Verification, largest_state: float) -> str:
-    name = window_name(v.window)
+def _verified(v: Verification) -> str:
+    name, steps = window_name(v.window), v.shape[0]
     if v.nonfinite == math.prod(v.shape):
-        return f"every state of {name} overflows"
-    share = v.total.largest / largest_state if largest_state else math.nan
-    relative = f", {percent(share)} of the largest" if math.isfinite(share) and share else ""
+        return f"in the first {steps} steps every state of {name} overflows"
     proved = f"proved at most {number(v.total.bound)}" if v.total.holds else "which is NOT proved"
-    overflow = f", but {v.nonfinite} of {v.shape[0]} overflow" if v.nonfinite else ""
-    return f"the states of {name} err by up to {number(v.total.largest)}{relative}, {proved}{overflow}"
+    overflow = f", but {v.nonfinite} of {steps} overflow" if v.nonfinite else ""
+    rounded = f", not counting that {v.inputs_changed} coefficients and inputs were rounded first"
+    return (
+        f"in the first {steps} steps the states of {name} err by up to {number(v.total.largest)}, {proved}{overflow}"
+        f"{rounded if v.inputs_changed else ''}"
+    )

@@ -123,7 +123,7 @@ def test_sentences():
     ones = safe([0.5, 1 - 2.0**-20, 0.5, 0.1], np.ones(4), "half")
     assert "1 coefficient becomes exactly 1, which forgets nothing" in format_finding(ones)
     zeros = safe(np.zeros(9), np.zeros(9), "half")
-    assert "Uniform(1) costs no more than rounding: it is proved to lose nothing" in format_finding(zeros, 0.0)
+    assert "Uniform(1) costs no more than rounding: it is proved to lose nothing" in format_finding(zeros)
     growing = safe(np.full(40, 2.0), np.ones(40), "half")
     assert ", but 25 of 40 overflow" in format_finding(growing)
 
@@ -135,7 +135,7 @@ def test_report_looks_at_the_usual_formats_or_at_one():
     report = build_report(record, 16, said.append, "bf16")
     assert [found.format.name for found in report.formats] == ["bfloat16"]
     assert len(said) == report_steps(record, 16, "bf16") == report_steps(record, 16) - len(USUAL) + 1
-    assert report.findings[-1] == format_finding(report.formats[0], report.summary.largest_state)
+    assert report.findings[-1] == format_finding(report.formats[0])
     with pytest.raises(OptionError, match="float8_e4m3fn"):
         chosen_formats("fp8 e4m3")
 
@@ -185,3 +185,10 @@ def test_a_bound_that_does_not_hold_is_not_called_proved(holds, says):
     total = replace(found.verification.total, holds=holds)
     said = format_finding(replace(found, verification=replace(found.verification, total=total)))
     assert f"err by up to {number(total.largest)}, {says}" in said
+
+
+def test_the_finding_says_which_steps_and_which_numbers_are_proved():
+    found = format_safety(np.full(3000, 0.3), np.full(3000, 0.1), pr.format("half"), 16)
+    said = format_finding(found)
+    assert f"in the first {STEPS} steps the states of Jagged(16) err by up to" in said
+    assert f"not counting that {2 * STEPS} coefficients and inputs were rounded first" in said
