@@ -90,6 +90,19 @@ def hierarchical(a: Array, u: Array, block: int, terms: int | None = None) -> Ar
     terms : int, optional
         Terms of the carrier operator to keep: the jagged window; 1 is B2P. All of them by default.
     """
+    coefficients, inputs = in_blocks(a, u, block)
+    w = forward(coefficients, inputs)
+    g = np.multiply.accumulate(coefficients, axis=0)
+    if terms != 0:
+        w[:, 1:] = w[:, 1:] + g[:, 1:] * carriers(g[-1], w[-1], terms)[:-1]
+    return in_sequence(w, len(u))
+
+
+def in_blocks(a: Array, u: Array, block: int) -> tuple[Array, Array]:
+    """Return coefficients and inputs with steps of a block along axis 0 and blocks along axis 1.
+
+    The last block is filled up with coefficients 1 and inputs 0.
+    """
     n = len(u)
     block = min(block, max(n, 1))
     whole = -(-n // block) * block
@@ -97,14 +110,32 @@ def hierarchical(a: Array, u: Array, block: int, terms: int | None = None) -> Ar
     shape = (whole // block, block, *u.shape[1:])
     coefficients = np.concatenate([a, padding + 1]).reshape(shape).swapaxes(0, 1)
     inputs = np.concatenate([u, padding]).reshape(shape).swapaxes(0, 1)
-    w = forward(coefficients, inputs)
-    g = np.multiply.accumulate(coefficients, axis=0)
-    carriers = forward(g[-1], w[-1]) if terms is None else w[-1].copy()
-    for _ in range(1, terms or 0):
-        carriers[1:] = g[-1][1:] * carriers[:-1] + w[-1][1:]
-    if terms != 0:
-        w[:, 1:] = w[:, 1:] + g[:, 1:] * carriers[:-1]
-    return w.swapaxes(0, 1).reshape(whole, *u.shape[1:])[:n]
+    return coefficients, inputs
+
+
+def in_sequence(w: Array, n: int) -> Array:
+    """Return the first `n` steps of what is laid out as by `in_blocks`, along axis 0."""
+    return w.swapaxes(0, 1).reshape(w.shape[0] * w.shape[1], *w.shape[2:])[:n]
+
+
+def carriers(c: Array, v: Array, terms: int | None) -> Array:
+    """Return the states at the ends of blocks, to `terms` terms of the carrier operator, from their products and ends.
+
+    Parameters
+    ----------
+    c : ndarray, shape (blocks, ...)
+        Products of all coefficients of each block.
+    v : ndarray, shape (blocks, ...)
+        The states that each block reaches from zero.
+    terms : int or None
+        How many terms, at least 1; all of them if None.
+    """
+    if terms is None:
+        return forward(c, v)
+    reached = v.copy()
+    for _ in range(1, terms):
+        reached[1:] = c[1:] * reached[:-1] + v[1:]
+    return reached
 
 
 def run(name: str, a: Array, u: Array, x0: Array | None = None, *, window: Window, reverse: bool = False) -> Array:

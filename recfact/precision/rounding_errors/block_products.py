@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from recfact.algorithms import carriers, in_blocks, in_sequence
 from recfact.arrays import Array
-from recfact.recurrence import forward
 
 
 def blocks_by_products(
@@ -36,19 +36,13 @@ def blocks_by_products(
         the blocks from the second entry below the diagonal on (those above are coefficients), the cumulative products
         "g" from the second on, and the carriers "v" that are passed on.
     """
-    n = len(u)
-    block = min(block, max(n, 1))
-    whole = -(-n // block) * block
-    padding = np.zeros((whole - n, *u.shape[1:]), u.dtype)
-    shape = (whole // block, block, *u.shape[1:])
-    coefficients = np.concatenate([a, padding + 1]).reshape(shape).swapaxes(0, 1)
-    inputs = np.concatenate([u, padding]).reshape(shape).swapaxes(0, 1)
+    coefficients, inputs = in_blocks(a, u, block)
 
     def stored(name: str, values: Array) -> Array:
         return values if cast is None else cast(name, values)
 
     w = inputs.copy()
-    for column in range(block if whole else 0):
+    for column in range(len(inputs) if len(u) else 0):
         products = np.multiply.accumulate(coefficients[column + 1 :], axis=0)
         products[1:] = stored("L", products[1:])
         if column == 0:
@@ -59,9 +53,6 @@ def blocks_by_products(
     g = np.multiply.accumulate(coefficients, axis=0)
     g[1:] = stored("g", g[1:])
     v = stored("v", w[-1])
-    carriers = forward(g[-1], v) if terms is None else v.copy()
-    for _ in range(1, terms or 0):
-        carriers[1:] = g[-1][1:] * carriers[:-1] + v[1:]
     if terms != 0:
-        w[:, 1:] = g[:, 1:] * carriers[:-1] + w[:, 1:]
-    return w.swapaxes(0, 1).reshape(whole, *u.shape[1:])[:n]
+        w[:, 1:] = g[:, 1:] * carriers(g[-1], v, terms)[:-1] + w[:, 1:]
+    return in_sequence(w, len(u))
