@@ -93,9 +93,13 @@ def enclose(
     >>> piece.scale, piece.centers, piece.radii
     (4, [16, 24, 28], [0, 0, 0])
     """
-    check_window(window)
     positive_integer(bits, "bits")
-    sequence = Sequence.of(a, u, x0)
+    yield from enclosed(Sequence.of(a, u, x0), window, bits, finest)
+
+
+def enclosed(sequence: Sequence, window: Window, bits: int, finest: int = 0) -> Iterator[Enclosures]:
+    """Yield what `enclose` does, for arguments that have been checked."""
+    check_window(window)
     scale = max(finest, bits - sequence.lowest)
     # Weights, and coefficients of whole blocks, have as many bits behind the point as the inputs have in all.
     weight_scale = max(scale + sequence.highest, bits) + 64

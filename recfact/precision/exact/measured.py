@@ -10,7 +10,7 @@ import numpy as np
 from recfact.arrays import Array, as_numpy
 from recfact.errors import RecfactError, ShapeError
 from recfact.precision.exact.dyadic_sequence import Sequence, exponent_range, integers, shifted
-from recfact.precision.exact.enclosures import BITS, Enclosures, enclose
+from recfact.precision.exact.enclosures import BITS, Enclosures, enclosed
 from recfact.precision.exact.outward import outward
 from recfact.windows import Full, Jagged, Uniform, Window
 
@@ -116,9 +116,9 @@ def measure(
     UndecidedError
         If an error can't be told from 0.
     """
-    given, steps = as_numpy(computed, "computed"), len(Sequence.of(a, u, x0))
-    if given.shape != (steps,):
-        raise ShapeError(f"computed states and inputs must have one shape, got {given.shape} and {(steps,)}")
+    given, sequence = as_numpy(computed, "computed"), Sequence.of(a, u, x0)
+    if given.shape != sequence.u.shape:
+        raise ShapeError(f"computed states and inputs must have one shape, got {given.shape} and {sequence.u.shape}")
     if given.dtype != object and given.dtype.itemsize <= 8:
         given = given.astype(np.float64) if given.dtype.kind not in "iu" else given.astype(object)
     lower, upper, open_ = np.zeros(len(given)), np.zeros(len(given)), np.ones(len(given), dtype=bool)
@@ -129,7 +129,7 @@ def measure(
     finest = -(exponent_range(given) or (0, 0))[0]
 
     def errors(bits: int) -> Iterator[Enclosures]:
-        for x in enclose(a, u, window, x0, bits=bits, finest=finest):
+        for x in enclosed(sequence, window, bits, finest):
             significands, exponents = integers(given[x.start : x.start + len(x)])
             centers = [shifted(m, e + x.scale) - c for m, e, c in zip(significands, exponents, x.centers, strict=True)]
             lost = int(x.scale < finest)
@@ -137,7 +137,7 @@ def measure(
             if progress is not None:
                 progress(len(x))
 
-    return _enclosed(lower, upper, open_, errors)
+    return _settled(lower, upper, open_, errors)
 
 
 def truncation_error(a: Any, u: Any, window: Window, x0: Any = None, progress: Progress | None = None) -> Measured:
@@ -151,9 +151,10 @@ def truncation_error(a: Any, u: Any, window: Window, x0: Any = None, progress: P
     >>> truncation_error([0.5] * 6, [1.0] * 6, Uniform(4)).upper.tolist()
     [0.0, 0.0, 0.0, 0.0, 0.0625, 0.09375]
     """
+    sequence = Sequence.of(a, u, x0)
 
     def errors(bits: int) -> Iterator[Enclosures]:
-        for x, kept in zip(enclose(a, u, x0=x0, bits=bits), enclose(a, u, window, x0, bits=bits), strict=True):
+        for x, kept in zip(enclosed(sequence, Full(), bits), enclosed(sequence, window, bits), strict=True):
             drop = kept.scale - x.scale  # full states that have grown are held to fewer bits
             centers = [c - (d >> drop) for c, d in zip(x.centers, kept.centers, strict=True)]
             radii = [r + (s >> drop) + 2 * (drop > 0) for r, s in zip(x.radii, kept.radii, strict=True)]
@@ -161,11 +162,11 @@ def truncation_error(a: Any, u: Any, window: Window, x0: Any = None, progress: P
             if progress is not None:
                 progress(len(x))
 
-    zeros = np.zeros(len(Sequence.of(a, u, x0)))
-    return _enclosed(zeros, zeros.copy(), losing(a, u, window, x0), errors)
+    zeros = np.zeros(len(sequence))
+    return _settled(zeros, zeros.copy(), losing(sequence.a, sequence.u, window, x0), errors)
 
 
-def losing(a: Any, u: Any, window: Window, x0: Any = None) -> Array:
+def losing(a: Array, u: Array, window: Window, x0: Any = None) -> Array:
     """Return where truncated states lose something: a state that may differ from 0, by coefficients that do.
 
     Returns
@@ -174,8 +175,7 @@ def losing(a: Any, u: Any, window: Window, x0: Any = None) -> Array:
         False where the window reaches the first input, or across a coefficient 0, or where all inputs before it since
         the last coefficient 0 are 0.
     """
-    coefficients, inputs = np.asarray(a), np.asarray(u)
-    n = len(inputs)
+    n = len(u)
     rows = np.arange(n)
     match window:
         case Uniform(lags):
@@ -184,7 +184,7 @@ def losing(a: Any, u: Any, window: Window, x0: Any = None) -> Array:
             first = (rows // min(block, max(n, 1)) - min(terms, n)) * min(block, n)
         case _:
             first = np.zeros(n, dtype=int)
-    reset, fed = coefficients == 0, inputs != 0
+    reset, fed = a == 0, u != 0
     if n:
         reset[0] = True
         fed[0] |= x0 is not None
@@ -194,7 +194,7 @@ def losing(a: Any, u: Any, window: Window, x0: Any = None) -> Array:
     return np.asarray((first > 0) & (last_reset < first) & (last_fed[lost] >= last_reset[lost]))
 
 
-def _enclosed(lower: Array, upper: Array, open_: Array, errors: Callable[[int], Iterator[Enclosures]]) -> Measured:
+def _settled(lower: Array, upper: Array, open_: Array, errors: Callable[[int], Iterator[Enclosures]]) -> Measured:
     """Fill in the bounds of the rows that are open, with as many bits as their accuracy takes."""
     open_, bits = open_.copy(), 0
     while open_.any():
