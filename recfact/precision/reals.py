@@ -78,6 +78,13 @@ def as_rational(value: Any) -> Number:
     )
 
 
+def as_rationals(values: Array) -> Array:
+    """Return the numbers of an array as `as_rational` does, in an array of objects."""
+    exact = np.empty(values.shape, dtype=object)
+    exact.reshape(-1)[:] = [as_rational(value) for value in values.flat]
+    return exact
+
+
 def dyadic(significand: int, exponent: int) -> Number:
     """Return significand * 2^exponent as a float where float64 holds it, else as a Fraction."""
     number = Fraction(significand << max(exponent, 0), 1 << max(-exponent, 0))

@@ -18,7 +18,7 @@ from recfact.checks import boolean
 from recfact.errors import OptionError, ShapeError
 from recfact.precision.exact.outward import round_up
 from recfact.precision.formats.catalogue import format as format_of
-from recfact.precision.reals import as_rational, as_reals
+from recfact.precision.reals import as_rationals, as_reals
 from recfact.precision.rounding_errors.arithmetic import Arithmetic
 from recfact.precision.rounding_errors.error_bounds import BoundArithmetic
 
@@ -167,8 +167,7 @@ def _exact_arrays(a: Any, u: Any, x: Any, x0: Any) -> tuple[Array, Array, Array,
 
 
 def _fractions(values: Array, shape: tuple[int, ...]) -> Array:
-    exact = np.empty(values.shape, dtype=object)
-    exact.reshape(-1)[:] = [as_rational(value) for value in values.flat]
+    exact = as_rationals(values)
     if any(isinstance(value, float) for value in exact.flat):
         raise OptionError("backward errors are those of finite numbers, got NaN or infinity; leave out such steps")
     return np.broadcast_to(exact, shape)

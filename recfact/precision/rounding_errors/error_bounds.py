@@ -23,8 +23,11 @@ from recfact.windows import Full, Window
 MOST_CHANNELS = 16
 """Fewer sequences than these are bounded faster one by one, in a loop over Python's floats, than all together."""
 
-_SLACK = 1 + 2.0**-49  # covers the roundings of ten operations of float64 in a row
-_TINY = 2.0**-1074
+SLACK = 1 + 2.0**-49
+"""Covers the roundings of ten operations of float64 in a row."""
+
+TINY = 2.0**-1074
+"""The smallest float64, which covers what an operation loses to underflow."""
 
 
 def forward_bound(
@@ -98,7 +101,7 @@ class BoundArithmetic:
         gradual = format.subnormals and underflow == "gradual"
         smallest = Fraction(format.smallest_subnormal if gradual else format.smallest_normal)
         # What becomes of a result below the normal numbers; sums are exact there if there are subnormals.
-        self.quantum = max(float(smallest / 2 if gradual and to_nearest else smallest), _TINY)
+        self.quantum = max(float(smallest / 2 if gradual and to_nearest else smallest), TINY)
         self.sum_quantum = 0.0 if gradual else self.quantum
 
     def multiply(self, x: Array, y: Array) -> Array:
@@ -107,7 +110,7 @@ class BoundArithmetic:
 
     def add(self, x: Array, y: Array) -> Array:
         """Return the bounds of x + y; adding an exact 0 rounds nothing."""
-        size, error = (x.real + y.real) * _SLACK, (x.imag + y.imag) * _SLACK
+        size, error = (x.real + y.real) * SLACK, (x.imag + y.imag) * SLACK
         alone = ((_bound(x) == 0) | (_bound(y) == 0)) & self.keeps
         return np.where(alone, x + y, self._rounded(size, error, self.sum_quantum))
 
@@ -115,7 +118,7 @@ class BoundArithmetic:
         """Return the bounds of x y + z."""
         size, error = _product(x, y)
         nothing = (size + error == 0) & self.keeps
-        return np.where(nothing, z, self._rounded((size + z.real) * _SLACK, (error + z.imag) * _SLACK, self.quantum))
+        return np.where(nothing, z, self._rounded((size + z.real) * SLACK, (error + z.imag) * SLACK, self.quantum))
 
     def sequence(self, a: Array, u: Array, x0: Array | None, fused: bool) -> Array:
         """Return the bounds of the recurrence, as the sequential algorithm in this arithmetic gives them."""
@@ -139,17 +142,17 @@ class BoundArithmetic:
         if weight == 0 or size + error == 0:
             size = error = 0.0
         else:
-            size, error = max(weight * size * _SLACK, _TINY), weight * error * _SLACK + 8 * _TINY
+            size, error = max(weight * size * SLACK, TINY), weight * error * SLACK + 8 * TINY
             if not fused:
-                error = (error + max(self.unit * (size + error), self.quantum)) * _SLACK
+                error = (error + max(self.unit * (size + error), self.quantum)) * SLACK
         nothing = size + error == 0
         if self.keeps and (nothing or (own == 0 and not fused)):
             return size + own, error
-        size, error = (size + own) * _SLACK, error * _SLACK
+        size, error = (size + own) * SLACK, error * SLACK
         computed = size + error
         if computed == 0:
             return size, error
-        return size, (error + max(self.unit * computed, self.quantum if fused else self.sum_quantum)) * _SLACK
+        return size, (error + max(self.unit * computed, self.quantum if fused else self.sum_quantum)) * SLACK
 
     def rounded(self, x: Array) -> Array:
         """Return the bounds of x rounded once more."""
@@ -164,7 +167,7 @@ class BoundArithmetic:
         computed = size + error
         lost = np.where(computed == 0, 0.0, np.maximum(self.unit * computed, quantum))
         result = np.empty(size.shape, dtype=np.complex128)
-        result.real, result.imag = size, (error + lost) * _SLACK
+        result.real, result.imag = size, (error + lost) * SLACK
         return result
 
 
@@ -183,7 +186,7 @@ def _bound(x: Array) -> Array:
 def _product(x: Array, y: Array) -> tuple[Array, Array]:
     """Return size and error of a product before it is rounded; 0 times anything is exact."""
     nothing = (_bound(x) == 0) | (_bound(y) == 0)
-    size = x.real * y.real * _SLACK
-    error = (x.imag * y.real + (x.real + x.imag) * y.imag) * _SLACK
+    size = x.real * y.real * SLACK
+    error = (x.imag * y.real + (x.real + x.imag) * y.imag) * SLACK
     # What underflows in float64 counts as its smallest number.
-    return np.where(nothing, 0.0, np.maximum(size, _TINY)), np.where(nothing, 0.0, error + 8 * _TINY)
+    return np.where(nothing, 0.0, np.maximum(size, TINY)), np.where(nothing, 0.0, error + 8 * TINY)

@@ -17,7 +17,7 @@ from recfact.errors import OptionError, ShapeError
 from recfact.precision.formats.catalogue import FORMATS
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.formats.float_format import FloatFormat
-from recfact.precision.reals import as_rational, as_reals
+from recfact.precision.reals import as_rationals, as_reals
 from recfact.precision.rounding_errors import studied
 from recfact.precision.rounding_errors.arithmetic import Arithmetic
 from recfact.precision.rounding_errors.studied import ALGORITHMS, Operations, operands
@@ -233,7 +233,7 @@ def _numbers(values: Any, name: str, dtype: Any) -> Array:
     """Return real numbers as an array of a dtype; what is too large for it becomes infinite."""
     reals = as_reals(values, name)
     if reals.dtype == object:
-        reals = np.asarray(np.frompyfunc(as_rational, 1, 1)(reals))
+        reals = as_rationals(reals)
     try:
         with np.errstate(all="ignore"):
             return reals.astype(dtype)

@@ -15,13 +15,10 @@ from recfact.arrays import Array
 from recfact.checks import boolean, choice
 from recfact.errors import DTypeError
 from recfact.precision.rounding_errors.arithmetic import Arithmetic
-from recfact.precision.rounding_errors.error_bounds import BoundArithmetic
+from recfact.precision.rounding_errors.error_bounds import SLACK, TINY, BoundArithmetic
 from recfact.precision.rounding_errors.rounded_algorithms import operands_of, run_in
 from recfact.precision.rounding_errors.studied import ALGORITHMS
 from recfact.windows import Full, Window, check_window
-
-_SLACK = 1 + 2.0**-49  # covers the roundings of ten operations of float64 in a row
-_TINY = 2.0**-1074
 
 
 def running_bound(
@@ -115,13 +112,13 @@ class RunningArithmetic:
     def _product(self, x: Array, y: Array) -> Array:
         """Bound the error that the factors bring into a product."""
         error = np.abs(x.real) * y.imag + np.abs(y.real) * x.imag + x.imag * y.imag
-        return np.where((x.imag == 0) & (y.imag == 0) | _nothing(x, y), 0.0, error * _SLACK + 3 * _TINY)
+        return np.where((x.imag == 0) & (y.imag == 0) | _nothing(x, y), 0.0, error * SLACK + 3 * TINY)
 
     def _pair(self, value: Array, error: Array, quantum: float, exact: Array) -> Array:
         lost = np.where(np.abs(value) < self.largest, np.maximum(self.unit * np.abs(value), quantum), np.inf)
         pair = np.empty(np.shape(value), dtype=complex)
         pair.real = value
-        pair.imag = np.where(exact, error, (error + lost) * _SLACK)
+        pair.imag = np.where(exact, error, (error + lost) * SLACK)
         return pair
 
 

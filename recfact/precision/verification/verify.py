@@ -12,7 +12,7 @@ from recfact.errors import OptionError, ShapeError
 from recfact.precision.exact.measured import Measured, UndecidedError, measure, truncation_error
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.formats.float_format import FloatFormat
-from recfact.precision.reals import as_rational, as_reals, in_decimal
+from recfact.precision.reals import as_rationals, as_reals, in_decimal
 from recfact.precision.rounding_errors.error_bounds import forward_bound
 from recfact.precision.rounding_errors.rounded_algorithms import overflows, rounded_solve
 from recfact.precision.truncation.posterior_bounds import posterior_truncation_bound
@@ -243,7 +243,7 @@ def _change(before: Array, after: Array) -> tuple[int, float]:
     changed = np.asarray(before != after, dtype=bool)
     old, new = before[changed], after[changed]
     if object in (old.dtype, new.dtype):
-        old, new = (np.asarray(np.frompyfunc(as_rational, 1, 1)(values)) for values in (old, new))
+        old, new = as_rationals(old), as_rationals(new)
         return len(old), float(max((abs(n / o - 1) if o else 1.0 for o, n in zip(old, new, strict=True)), default=0.0))
     with np.errstate(all="ignore"):
         shares = np.where(old == 0, 1.0, np.abs((new - old) / old))
