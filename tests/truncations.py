@@ -23,6 +23,17 @@ WINDOWS = (
     Jagged(100),
     Jagged(3, 100),
 )
+FEW_WINDOWS = (
+    Uniform(1),
+    Uniform(4),
+    Uniform(9),
+    Jagged(1, 0),
+    Jagged(3, 0),
+    Jagged(4),
+    Jagged(5),
+    Jagged(3, 2),
+    Jagged(1, 3),
+)
 
 
 def literal_window(matrix, window):
@@ -42,3 +53,8 @@ def literal_window(matrix, window):
 def exact_half(n=16, block=4, terms=1):
     """Return the jagged operator of coefficients 1/2, as fractions."""
     return JaggedOperator([Fraction(1, 2)] * n, block, terms)
+
+
+def norms(operator, relative_to):
+    """Return the norm of a truncated operator's error for inputs, or for states."""
+    return operator.error_norm if relative_to == "input" else operator.relative_error_norm

@@ -6,6 +6,7 @@ from math import inf, sqrt
 import mpmath
 import numpy as np
 import pytest
+from truncations import FEW_WINDOWS, norms
 
 from recfact import Full, Jagged, Uniform
 from recfact.errors import OptionError
@@ -14,23 +15,8 @@ from recfact.precision import exact, pointwise_truncation_bound, truncation_boun
 from recfact.precision.truncation.constant_coefficient import carrier_gain
 
 HALF = Fraction(1, 2)
-WINDOWS = (
-    Uniform(1),
-    Uniform(4),
-    Uniform(9),
-    Jagged(1, 0),
-    Jagged(3, 0),
-    Jagged(4),
-    Jagged(5),
-    Jagged(3, 2),
-    Jagged(1, 3),
-)
 RHOS = (Fraction(1, 3), HALF, Fraction(9, 10), Fraction(1), Fraction(5, 4))
 ORDERS = (1, inf, "fro")
-
-
-def norms(operator, relative_to):
-    return operator.error_norm if relative_to == "input" else operator.relative_error_norm
 
 
 def next_above(bound, value):
@@ -39,7 +25,7 @@ def next_above(bound, value):
     assert value == 0 or Fraction(float(np.nextafter(bound, 0))) < value
 
 
-@pytest.mark.parametrize("window", WINDOWS, ids=str)
+@pytest.mark.parametrize("window", FEW_WINDOWS, ids=str)
 @pytest.mark.parametrize("rho", RHOS, ids=str)
 @pytest.mark.parametrize("relative_to", ["input", "state"])
 def test_bounds_are_the_norms_of_constant_coefficients(window, rho, relative_to):
@@ -56,7 +42,7 @@ def test_bounds_are_the_norms_of_constant_coefficients(window, rho, relative_to)
                 assert bound <= value * (1 + 1e-13)
 
 
-@pytest.mark.parametrize("window", WINDOWS, ids=str)
+@pytest.mark.parametrize("window", FEW_WINDOWS, ids=str)
 @pytest.mark.parametrize("order", [1, 2, inf, "fro"])
 @pytest.mark.parametrize("relative_to", ["input", "state"])
 def test_bounds_for_any_number_of_steps_are_limits(window, order, relative_to):
@@ -73,7 +59,7 @@ def test_bounds_for_any_number_of_steps_are_limits(window, order, relative_to):
 def test_signs_and_smaller_coefficients_stay_within(rng):
     for _ in range(50):
         n, rho = int(rng.integers(1, 40)), 0.9
-        window = WINDOWS[rng.integers(len(WINDOWS))]
+        window = FEW_WINDOWS[rng.integers(len(FEW_WINDOWS))]
         operator = truncate(rng.uniform(-rho, rho, n), window)
         for order in (1, 2, inf, "fro"):
             for relative_to in ("input", "state"):
@@ -81,7 +67,7 @@ def test_signs_and_smaller_coefficients_stay_within(rng):
                 assert value <= truncation_bound(window, rho, order, n=n, relative_to=relative_to)
 
 
-@pytest.mark.parametrize("window", [*WINDOWS, Uniform(40), Full()], ids=str)
+@pytest.mark.parametrize("window", [*FEW_WINDOWS, Uniform(40), Full()], ids=str)
 @pytest.mark.parametrize("rho", [0.5, 0.9, 1.0, 1.25])
 def test_pointwise_bounds_are_the_errors_of_constant_sequences(window, rho):
     for n in (0, 1, 17, 23):

@@ -6,6 +6,7 @@ from math import inf, sqrt
 import numpy as np
 import pytest
 from market import fractions
+from truncations import FEW_WINDOWS, norms
 
 from recfact import Full, Jagged, Uniform, solve
 from recfact.errors import OptionError, RecfactError, ShapeError
@@ -21,17 +22,6 @@ from recfact.precision import (
 from recfact.precision.exact.outward import Upward
 from recfact.precision.truncation.window_errors import is_above, state_bundles, upward_operator
 
-WINDOWS = (
-    Uniform(1),
-    Uniform(4),
-    Uniform(9),
-    Jagged(1, 0),
-    Jagged(3, 0),
-    Jagged(4),
-    Jagged(5),
-    Jagged(3, 2),
-    Jagged(1, 3),
-)
 LENGTHS = (1, 2, 5, 16, 33)
 NORMS = {1: lambda v: sum(abs(v)), 2: lambda v: sqrt(sum(v * v)), inf: lambda v: max(abs(v))}
 
@@ -43,11 +33,7 @@ def coefficients(n, rng, scale=0.9):
     return a
 
 
-def norms(operator, relative_to):
-    return operator.error_norm if relative_to == "input" else operator.relative_error_norm
-
-
-@pytest.mark.parametrize("window", WINDOWS, ids=str)
+@pytest.mark.parametrize("window", FEW_WINDOWS, ids=str)
 @pytest.mark.parametrize("scale", [0.3, 0.9, 2.0])
 @pytest.mark.parametrize("relative_to", ["input", "state"])
 def test_norms_are_proved_and_sharp(window, scale, relative_to, rng):
@@ -65,7 +51,7 @@ def test_norms_are_proved_and_sharp(window, scale, relative_to, rng):
             assert value * (1 - 1e-13) <= bound <= value * (1 + 1e-13)
 
 
-@pytest.mark.parametrize("window", WINDOWS, ids=str)
+@pytest.mark.parametrize("window", FEW_WINDOWS, ids=str)
 @pytest.mark.parametrize("order", [1, 2, inf])
 @pytest.mark.parametrize("relative_to", ["input", "state"])
 def test_witnesses_reach_the_norms(window, order, relative_to, rng):
@@ -138,7 +124,7 @@ def test_what_is_not_bounded():
 # --- after the fact ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("window", WINDOWS, ids=str)
+@pytest.mark.parametrize("window", FEW_WINDOWS, ids=str)
 @pytest.mark.parametrize("scale", [0.3, 0.9, 2.0])
 def test_bounds_after_the_fact_hold(window, scale, rng):
     for n in (0, *LENGTHS):
@@ -152,7 +138,7 @@ def test_bounds_after_the_fact_hold(window, scale, rng):
         assert (posterior_truncation_bound(a, computed, window, rounding=rounding) >= error).all()
 
 
-@pytest.mark.parametrize("window", WINDOWS, ids=str)
+@pytest.mark.parametrize("window", FEW_WINDOWS, ids=str)
 def test_bounds_after_the_fact_are_errors_where_no_signs_cancel(window, rng):
     a, u = rng.uniform(0, 1, 33), rng.uniform(0, 1, 33)
     kept = exact.solve(a, u, window)

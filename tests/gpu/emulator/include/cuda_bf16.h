@@ -12,14 +12,7 @@ inline unsigned short float_to_bfloat16(float value) {
   return static_cast<unsigned short>((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
 }
 
-inline unsigned short double_to_bfloat16(double value) {
-  float nearest = static_cast<float>(value);
-  if (static_cast<double>(nearest) != value && std::isfinite(nearest) && !(__float_as_uint(nearest) & 1)) {
-    const bool away = std::fabs(static_cast<double>(nearest)) > std::fabs(value);
-    nearest = __uint_as_float(__float_as_uint(nearest) + (away ? -1u : 1u));
-  }
-  return float_to_bfloat16(nearest);
-}
+inline unsigned short double_to_bfloat16(double value) { return float_to_bfloat16(round_to_odd(value)); }
 
 }  // namespace emulator
 

@@ -41,15 +41,15 @@ inline unsigned short float_to_half(float value) {
 #endif
 }
 
-inline unsigned short double_to_half(double value) {
-  // Round to odd in single precision first: then the second rounding is as good as one.
-  float nearest = static_cast<float>(value);
-  if (static_cast<double>(nearest) != value && std::isfinite(nearest) && !(__float_as_uint(nearest) & 1)) {
-    const bool away = std::fabs(static_cast<double>(nearest)) > std::fabs(value);
-    nearest = __uint_as_float(__float_as_uint(nearest) + (away ? -1u : 1u));
-  }
-  return float_to_half(nearest);
+// Rounds to single precision and to odd: then a second rounding to a narrower type is as good as one.
+inline float round_to_odd(double value) {
+  const float nearest = static_cast<float>(value);
+  if (static_cast<double>(nearest) == value || !std::isfinite(nearest) || (__float_as_uint(nearest) & 1)) return nearest;
+  const bool away = std::fabs(static_cast<double>(nearest)) > std::fabs(value);
+  return __uint_as_float(__float_as_uint(nearest) + (away ? -1u : 1u));
 }
+
+inline unsigned short double_to_half(double value) { return float_to_half(round_to_odd(value)); }
 
 }  // namespace emulator
 
