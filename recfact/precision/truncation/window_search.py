@@ -20,9 +20,6 @@ from recfact.windows import Jagged, Uniform
 MARGIN = 1e-6
 """Sums of logarithms this far above the limit's are still left to the proof."""
 
-NEVER = -1000.0
-"""Logarithm that stands for that of 0: the product of anything with it is below all floats."""
-
 W = TypeVar("W", Uniform, Jagged)
 
 
@@ -93,18 +90,20 @@ class DataSearch:
         if not np.all(np.isfinite(moduli)):
             raise OptionError("a window needs finite coefficients, got NaN or infinity; replace them first")
         self.grows = bool(np.any(moduli[1:] > 1))
-        with np.errstate(divide="ignore"):
-            logarithms = np.maximum(np.log(moduli), NEVER)
-        logarithms[:1] = 0.0  # a[0] multiplies the initial state alone
-        # The product of a[i] ... a[j] has the logarithm products[i + 1] - products[j].
+        zero = np.asarray(self.a == 0, dtype=bool)
+        logarithms = np.log(np.where(zero, 1.0, np.maximum(moduli, np.nextafter(0.0, 1.0))))
+        logarithms[:1], zero[:1] = 0.0, False  # a[0] multiplies the initial state alone
+        # The product of a[i] ... a[j] has the logarithm products[i + 1] - products[j], and zeros[i + 1] - zeros[j]
+        # factors 0 besides: a sum of logarithms alone would not tell 0 from what is merely small.
         self.products = np.concatenate([[0.0], np.cumsum(logarithms)])
+        self.zeros = np.concatenate([[0], np.cumsum(zero)])
         self.states = np.log(row_sums(moduli)) if relative_to == "input" else np.zeros(len(moduli))
-        self.target = (_log(limit) if limit else NEVER / 2) + MARGIN
+        self.target = _log(limit) + MARGIN if limit else -inf
 
     def losses(self, rows: Array, first: Array) -> float:
         """Return the logarithm of the largest loss among rows whose windows begin at `first`, above 0."""
         lost = self.products[rows + 1] - self.products[first] + self.states[first - 1]
-        return float(np.max(lost, initial=-inf))
+        return float(np.max(lost, initial=-inf, where=self.zeros[rows + 1] == self.zeros[first]))
 
     def fits(self, window: Uniform | Jagged) -> bool:
         """Return whether a window's error is small enough, as far as sums of logarithms tell."""

@@ -10,6 +10,7 @@ from recfact import Jagged, Uniform
 from recfact.algorithms import hierarchical
 from recfact.errors import DTypeError, OptionError
 from recfact.precision import choose_window, truncation_bound, truncation_norm
+from recfact.precision.truncation import window_search
 from recfact.precision.truncation.window_choice import entries_per_step, operations_per_step
 from recfact.recurrence import windowed
 
@@ -235,3 +236,14 @@ def test_windows_are_chosen_for_real_coefficients(a):
 def test_coefficients_beyond_float64_are_refused():
     with pytest.raises(OptionError, match="range of float64"):
         choose_window([2**5000, 1], 0.1)
+
+
+def test_what_is_small_is_not_taken_for_zero(monkeypatch):
+    proofs = []
+    real = window_search.truncation_norm
+    monkeypatch.setattr(window_search, "truncation_norm", lambda *args, **kw: proofs.append(args) or real(*args, **kw))
+    assert not choose_window(np.full(1500, 0.5), 0)  # the product of all is 2^-1499, which float64 doesn't hold
+    assert len(proofs) == 1
+    growing = np.full(3000, 1.5)
+    growing[::100] = 0
+    assert choose_window(growing, 0).window == Jagged(100, terms=0)
