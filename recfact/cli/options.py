@@ -36,6 +36,7 @@ Block = Annotated[int, typer.Option("--block", min=1, help="Block length to look
 Format = Annotated[
     str | None, typer.Option("--format", metavar="FORMAT", help="Number format to look at; the usual ones if left out.")
 ]
+Kept = Annotated[str, typer.Option("--window", help="full, uniform:LAGS, or jagged:BLOCK with an optional :TERMS.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on standard output.")]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recfact.cli.app import app, progress
-from recfact.cli.options import A, Dt, Json, Pick, Tau, U, parse_window, read_problem
+from recfact.cli.options import A, Dt, Json, Kept, Pick, Tau, U, parse_window, read_problem
 
 if TYPE_CHECKING:
     from recfact.precision.materialization.construction_table import ConstructionRow
@@ -79,9 +79,7 @@ def verify(
     dt: Dt = None,
     tau: Tau = None,
     pick: Pick = None,
-    window: Annotated[
-        str, typer.Option("--window", help="full, uniform:LAGS, or jagged:BLOCK with an optional :TERMS.")
-    ] = "full",
+    window: Kept = "full",
     number_format: Annotated[
         str | None, typer.Option("--format", metavar="FORMAT", help="Number format; that of the arrays if left out.")
     ] = None,

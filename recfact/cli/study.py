@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from recfact.cli.app import app, progress, show
-from recfact.cli.options import A, Block, Dt, Format, Json, Pick, Tau, U, parse_window, read_problem, read_state
+from recfact.cli.options import A, Block, Dt, Format, Json, Kept, Pick, Tau, U, parse_window, read_problem, read_state
 
 
 @app.command(epilog="Example: recfact report --a gates.npy --u inputs.npy --out page.html")
@@ -63,9 +63,7 @@ def solve_files(
     ],
     u: Annotated[str, typer.Option("--u", metavar="FILE", help="Inputs, which broadcast against the coefficients.")],
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where the states go: .npy, .npz or .csv.")],
-    window: Annotated[
-        str, typer.Option("--window", help="full, uniform:LAGS, or jagged:BLOCK with an optional :TERMS.")
-    ] = "full",
+    window: Kept = "full",
     x0: Annotated[str | None, typer.Option("--x0", metavar="NUMBER|FILE", help="State before the first step.")] = None,
     axis: Annotated[int, typer.Option("--axis", help="Axis of time.")] = -1,
     reverse: Annotated[
