@@ -3,7 +3,8 @@
 A window needs one tile before a piece. The whole recurrence needs the state that enters the piece. Its segments are
 therefore summed up first, until the product of a segment's coefficients has underflowed to zero: what follows no
 longer depends on that state, and is solved at once. Then the states that enter the pieces are known, and what was only
-summed up is solved. If no product underflows, that is a second reading of the piece.
+summed up is solved. If no product underflows, that is a second reading of the piece, which more than two threads are
+needed for to be sure of a gain.
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ from recfact.windows import Full, Jagged, Uniform
 
 # Memory traffic of a piece: the inverse of reading two arrays and writing one, with or without reading them before.
 ONE_PASS, TWO_PASSES = 3, 2
+
+# Threads that gain by reading pieces twice. Two would gain where memory answers both twice as fast as one of them, and
+# lose a quarter where one of them alone keeps it busy.
+WORTH_TWO_PASSES = 3
 
 
 def split(job: Job, x0: Array | None, threads: int) -> bool:
@@ -69,13 +74,16 @@ class SegmentedRow:
         self.count = -(-len(job.x) // SEGMENT)
 
     def solve(self, threads: int) -> bool:
-        """Solve the row on several threads; return False if a segment isn't finite or there are too few."""
+        """Solve the row on several threads; return False if a segment isn't finite, or one thread does better."""
         if self.count < 2 * threads:
             return False
         probe = self.totals(self.count // 2, self.count // 2 + 1)
         if probe is None:
             return False
-        shares = np.full(threads, TWO_PASSES if probe[-1, 1] else ONE_PASS)
+        twice = probe[-1, 1] != 0
+        if twice and threads < WORTH_TWO_PASSES:
+            return False
+        shares = np.full(threads, TWO_PASSES if twice else ONE_PASS)
         shares[0] = ONE_PASS
         cuts = self.count * np.concatenate([[0], np.cumsum(shares)]) // shares.sum()
         pieces = [(int(first), int(last)) for first, last in pairwise(cuts)]
