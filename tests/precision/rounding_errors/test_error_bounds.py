@@ -62,7 +62,7 @@ def numbers(rng):
         ("kogge-stone", Full(), False, lambda i, j: i - j + kogge_stone_additions(i, j)),
         ("kogge-stone", Full(), True, lambda i, j: i - j + kogge_stone_additions(i, j, fma=True)),
     ],
-    ids=repr,
+    ids=lambda value: None if callable(value) else str(value),
 )
 def test_is_the_sum_with_counted_factors(numbers, algorithm, window, fma, count):
     bound, expected = forward_bound(*numbers, FORMAT, algorithm, window=window, fma=fma), factors(count)(*numbers)
