@@ -33,5 +33,9 @@ class MissingExtraError(RecfactError, ImportError):
     """An optional package isn't installed; the message says which of recfact's extras brings it."""
 
 
+class DeviceError(RecfactError, RuntimeError):
+    """No GPU that recfact can use; the message says what is missing and how to get it."""
+
+
 class GrowthWarning(RuntimeWarning):
     """The recurrence amplifies its inputs by more than the number type can resolve."""

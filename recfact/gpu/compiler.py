@@ -57,10 +57,24 @@ def options_of(launch: Launch) -> tuple[str, ...]:
     return ("--std=c++17", "-fmad=false", "-lineinfo", *(f"-D{name}={value}" for name, value in launch.macros))
 
 
-def header_folders() -> tuple[Path, ...]:
-    """Return the folders of CUDA's headers among the installed packages; none if ``mma.h`` isn't there."""
+def header_folders(series: int | None = None) -> tuple[Path, ...]:
+    """Return the folders of CUDA's headers among the installed packages.
+
+    Parameters
+    ----------
+    series : int, optional
+        Of CUDA, as 12 or 13; the newest one that is installed by default.
+
+    Returns
+    -------
+    tuple of Path
+        In the order in which NVRTC looks into them; none if ``mma.h`` isn't there.
+    """
     spec = PathFinder.find_spec("nvidia")
     for root in (spec.submodule_search_locations or ()) if spec is not None else ():
-        for header in sorted(Path(root).glob("*/include/mma.h"), reverse=True):
-            return (header.parent, header.parent / "cccl")
+        for header in sorted(Path(root).glob("cu[0-9]*/include/mma.h"), reverse=True):
+            if series is None or header.parts[-3] == f"cu{series}":
+                return (header.parent, header.parent / "cccl")
+        if series in (None, 12) and (Path(root) / "cuda_runtime" / "include" / "mma.h").exists():
+            return tuple(Path(root) / package / "include" for package in ("cuda_runtime", "cuda_nvcc", "cuda_cccl"))
     return ()
