@@ -14,6 +14,7 @@ import recfact
 from recfact.cli.app import app
 from recfact.cli.options import parse_window
 from recfact.cli.study import Picture
+from recfact.errors import DeviceError
 from recfact.report.gallery import PICTURES
 from recfact.windows import Jagged, Uniform
 
@@ -276,3 +277,12 @@ def test_a_terminal_without_mathematical_signs_gets_question_marks():
 def test_the_command_starts_without_the_heavy_packages():
     code = "import sys, recfact.cli; print(sorted({'matplotlib', 'jinja2', 'sympy', 'numba'} & set(sys.modules)))"
     assert run_python(code).stdout.split() == [b"[]"]
+
+
+def test_no_gpu_has_an_exit_code_of_its_own(monkeypatch):
+    def refuse(*_):
+        raise DeviceError("the driver shows no GPU")
+
+    monkeypatch.setattr("recfact.cli.study.read_problem", refuse)
+    result = run("report", code=3)
+    assert result.stderr == "error: the driver shows no GPU\n"

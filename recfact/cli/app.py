@@ -12,11 +12,16 @@ import typer
 from typer.core import TyperGroup
 
 from recfact import __version__
-from recfact.errors import OptionError, RecfactError
+from recfact.errors import DeviceError, OptionError, RecfactError
+
+WITHOUT_GPU = 3  # exit code
 
 
 class ReportingGroup(TyperGroup):
-    """Commands whose errors are one line: exit code 1 for what is wrong with the data, 2 for what was typed."""
+    """Commands whose errors are one line, with an exit code: 1 for the data, 2 for what was typed, 3 for no GPU.
+
+    So scripts can tell a machine without a GPU from a failure.
+    """
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command, and turn recfact's exceptions into messages."""
@@ -24,6 +29,9 @@ class ReportingGroup(TyperGroup):
             return super().invoke(ctx)
         except OptionError as error:
             raise typer.BadParameter(str(error)) from None
+        except DeviceError as error:
+            typer.echo(f"error: {error}", err=True)
+            raise typer.Exit(WITHOUT_GPU) from None
         except RecfactError as error:
             typer.echo(f"error: {error}", err=True)
         except MemoryError as error:
@@ -39,7 +47,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     help="The recurrence x_i = a_i x_(i-1) + u_i as a matrix: its factors, its windows, and what cutting it costs.",
-    epilog="Exit codes: 0 done, 1 something is wrong with the data, 2 something is wrong with the command.",
+    epilog="Exit codes: 0 done, 1 something is wrong with the data, 2 something is wrong with the command, "
+    "3 no GPU can be used.",
 )
 
 
