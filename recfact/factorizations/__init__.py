@@ -5,8 +5,8 @@ from recfact.factorizations.cost import cost_table
 from recfact.factorizations.hierarchical import Hierarchical
 from recfact.factorizations.kogge_stone import KoggeStone
 from recfact.factorizations.materialize import materialize
-from recfact.factorizations.transfer import TransferOperator
-from recfact.factorizations.truncated import BandedOperator, JaggedOperator, truncate
+from recfact.factorizations.transfer import TransferOperator, truncate
+from recfact.factorizations.truncated import BandedOperator, JaggedOperator
 
 __all__ = [
     "BandedOperator",

@@ -19,7 +19,7 @@ from typing import Any
 
 from recfact.algorithms import down_sweep, up_sweep
 from recfact.factorizations.factor_chain import Factor, FactorChain, as_slice, working_copy
-from recfact.factorizations.operator import as_coefficients
+from recfact.factorizations.scalars import as_coefficients
 
 
 class BrentKung(FactorChain):

@@ -13,7 +13,8 @@ import numpy as np
 from scipy import sparse
 
 from recfact.arrays import Array
-from recfact.factorizations.operator import Operator, conjugate_of, require_sparse
+from recfact.factorizations.operator import Operator
+from recfact.factorizations.scalars import conjugate_of, require_sparse
 
 
 def lag_products(a: Array, lag: int) -> Array:

@@ -14,7 +14,8 @@ import numpy as np
 from scipy import sparse
 
 from recfact.arrays import Array, accumulator
-from recfact.factorizations.operator import Operator, common_type, conjugate_of, require_sparse
+from recfact.factorizations.operator import Operator
+from recfact.factorizations.scalars import common_type, conjugate_of, require_sparse
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from recfact.checks import choice, positive_integer
 from recfact.errors import OptionError
 from recfact.factorizations.block_operators import BlockColumns, BlockRows, BlockTransfer, RankOne, Shift
 from recfact.factorizations.blocks import SOLVERS, Blocks, align, solve_blocks
-from recfact.factorizations.operator import Operator, as_coefficients
+from recfact.factorizations.operator import Operator
+from recfact.factorizations.scalars import as_coefficients
 from recfact.factorizations.transfer import TransferOperator
 from recfact.factorizations.transposable import TransposableOperator, as_columns
 

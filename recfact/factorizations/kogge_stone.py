@@ -11,7 +11,7 @@ from typing import Any
 
 from recfact.algorithms import doubling
 from recfact.factorizations.factor_chain import Factor, FactorChain, working_copy
-from recfact.factorizations.operator import as_coefficients
+from recfact.factorizations.scalars import as_coefficients
 
 
 class KoggeStone(FactorChain):

@@ -8,7 +8,7 @@ import numpy as np
 from recfact.arrays import Array
 from recfact.checks import choice
 from recfact.errors import DTypeError, OptionError, ShapeError
-from recfact.factorizations.operator import number_type
+from recfact.factorizations.scalars import number_type
 
 
 def materialize(a: Any, method: str = "cumprod") -> Array:

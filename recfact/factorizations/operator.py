@@ -1,79 +1,20 @@
-"""The common ground of recfact's matrices: a scipy LinearOperator over any scalar.
-
-Number types are those of `recfact.solve`: integers become float64; float16 and bfloat16 compute in float32 and round
-once, at the end of a product; object arrays hold any scalar with ``+`` and ``*`` and are never converted.
-"""
+"""The common ground of recfact's matrices: a scipy LinearOperator over any scalar, and what arithmetic makes of it."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.exceptions import DTypePromotionError
 from scipy.sparse.linalg import LinearOperator
 
-from recfact.arrays import COMPUTED, Array, accumulator, native
-from recfact.errors import DTypeError, ShapeError
+from recfact.arrays import Array, accumulator
+from recfact.checks import positive_integer
+from recfact.errors import ShapeError
 from recfact.factorizations.drawing import draw_corner
-
-DType = np.dtype[Any]
-
-
-def number_type(dtype: Any) -> DType:
-    """Return the dtype that keeps numbers of `dtype`: float64 for integers, `dtype` itself for the others.
-
-    Raises
-    ------
-    DTypeError
-        If recfact doesn't compute in numbers of `dtype`.
-    """
-    given: DType = np.dtype(dtype)
-    if given.kind in "biu":
-        return np.dtype(np.float64)
-    if native(given) in COMPUTED or given.kind == "O":
-        return native(given)
-    raise DTypeError(
-        f"expected real or complex numbers that recfact computes in, got dtype {given}; convert them to float32, "
-        "float64, complex64, complex128, float16 or bfloat16, or to object for exact scalars"
-    )
-
-
-def common_type(*dtypes: Any) -> DType:
-    """Return the dtype of sums of products of numbers of `dtypes`."""
-    kept = [number_type(dtype) for dtype in dtypes]
-    try:
-        common: DType = np.result_type(*kept)
-    except DTypePromotionError:  # float16 and bfloat16
-        common = np.dtype(np.float32)
-    return common
-
-
-def as_coefficients(a: Any) -> Array:
-    """Return `a` as a one-dimensional array of coefficients, without a copy where the dtype allows it.
-
-    Raises
-    ------
-    ShapeError
-        If `a` doesn't have exactly one axis.
-    DTypeError
-        If its elements aren't numbers.
-    """
-    try:
-        coefficients = np.asarray(a)
-    except ValueError as error:
-        raise ShapeError(f"coefficients must be a sequence of n numbers, got a ragged one ({error})") from None
-    if coefficients.ndim != 1:
-        raise ShapeError(
-            f"coefficients must have one axis, shape (n,), got shape {coefficients.shape}; an operator holds one "
-            "sequence, recfact.solve takes batches"
-        )
-    return coefficients.astype(number_type(coefficients.dtype), copy=False)
-
-
-def conjugate_of(values: Array) -> Array:
-    """Return the complex conjugates of `values`; real ones as they are."""
-    return values if values.dtype.kind in "fV" else np.asarray(np.conj(values))
+from recfact.factorizations.scalars import common_type, conjugate_of, is_scalar, number_type, of_one_type, one_like
 
 
 class Operator(LinearOperator):
@@ -82,6 +23,8 @@ class Operator(LinearOperator):
     A subclass says how it acts on columns (`_apply`) and what its transpose is (`_transpose`); everything else of the
     LinearOperator interface, and the dense form, follows from these two.
     """
+
+    _op_priority = 11.0  # above that of sympy's matrices, so that they leave M @ L to the operator
 
     def __init__(self, dtype: Any, shape: tuple[int, int]) -> None:
         super().__init__(np.dtype(dtype), shape)  # type: ignore[call-arg]  # the stubs know __new__ only
@@ -114,7 +57,7 @@ class Operator(LinearOperator):
     _matvec = _matmat
 
     def dot(self, x: Any) -> Any:
-        """Return the product with a vector (n,), a matrix (n, m), a scalar or another operator; the same as ``@``.
+        """Return the product with a vector (n,), a matrix (n, m), a scalar or another operator; the same as ``*``.
 
         Raises
         ------
@@ -123,24 +66,67 @@ class Operator(LinearOperator):
         """
         if is_scalar(x):
             return Scaled(self, x)
-        if not isinstance(x, LinearOperator):
-            shape = np.shape(x)
-            if len(shape) not in (1, 2) or shape[0] != self.shape[1]:
-                raise ShapeError(
-                    f"this {self.shape[0]}x{self.shape[1]} operator multiplies arrays of shape ({self.shape[1]},) or "
-                    f"({self.shape[1]}, m), got shape {shape}; put the recurrence on the first axis"
-                )
+        if isinstance(x, LinearOperator):
+            return Product(self, as_operator(x))
+        shape = np.shape(x)
+        if len(shape) not in (1, 2) or shape[0] != self.shape[1]:
+            raise ShapeError(
+                f"this {self.shape[0]}x{self.shape[1]} operator multiplies arrays of shape ({self.shape[1]},) or "
+                f"({self.shape[1]}, m), got shape {shape}; put the recurrence on the first axis"
+            )
         return super().dot(x)
 
+    def __matmul__(self, x: Any) -> Any:
+        refuse_scalar(x)
+        return self.dot(x)
+
+    def __rmatmul__(self, x: Any) -> Any:
+        refuse_scalar(x)
+        return self.__rmul__(x)
+
     def __rmul__(self, x: Any) -> Any:
-        return Scaled(self, x) if is_scalar(x) else super().__rmul__(x)
+        if is_scalar(x):
+            return Scaled(self, x)
+        shape = np.shape(x)
+        if len(shape) not in (1, 2) or shape[-1] != self.shape[0]:
+            raise ShapeError(
+                f"arrays of shape ({self.shape[0]},) or (m, {self.shape[0]}) multiply this "
+                f"{self.shape[0]}x{self.shape[1]} operator from the left, got shape {shape}"
+            )
+        return super().__rmul__(x)
+
+    def __truediv__(self, x: Any) -> Operator:  # type: ignore[override]
+        if not is_scalar(x):
+            raise TypeError(f"an operator is divided by scalars, got {type(x).__name__}; L.inv() @ x solves L y = x")
+        return Scaled(self, x, np.true_divide)
 
     def __neg__(self) -> Operator:  # type: ignore[override]
         return Scaled(self, -1)
 
+    def __add__(self, x: Any) -> Operator:  # type: ignore[override]
+        if not isinstance(x, LinearOperator):
+            raise TypeError(
+                f"an operator adds operators, got {type(x).__name__}; add to to_dense(), or wrap a matrix with "
+                "scipy.sparse.linalg.aslinearoperator"
+            )
+        return Sum(self, as_operator(x))
+
+    def __radd__(self, x: Any) -> Operator:
+        return self if is_scalar(x) and x == 0 else self + x  # sum() begins with 0
+
+    def __sub__(self, x: Any) -> Operator:  # type: ignore[override]
+        return self + (-as_operator(x) if isinstance(x, LinearOperator) else x)
+
+    def __pow__(self, k: Any) -> Operator:  # type: ignore[override]
+        return Power(self, k)
+
     def to_dense(self) -> Array:
-        """Return the matrix as a dense array of the operator's dtype."""
-        return self._matmat(np.eye(self.shape[1], dtype=int).astype(self.dtype))
+        """Return the matrix as a dense array of the operator's dtype; entries of exact scalars are of one type."""
+        n = self.shape[1]
+        columns = np.eye(n, dtype=int).astype(self.dtype)
+        if columns.dtype == object:
+            columns = columns * one_like(self._apply(np.ones(n, dtype=object)))
+        return of_one_type(self._matmat(columns))
 
     def _repr_html_(self) -> str:
         """Draw the matrix, for notebooks."""
@@ -172,17 +158,19 @@ class Conjugate(Operator):
 
 
 class Scaled(Operator):
-    """A scalar times an operator, with NumPy's promotion: a Python number takes the operator's type.
+    """An operator times or over a scalar, with NumPy's promotion: a Python number takes the operator's type.
 
     Parameters
     ----------
     operator : Operator
         The operator to scale.
     scalar : scalar
-        What its entries are multiplied by.
+        What its entries are multiplied or divided by.
+    scale : callable, default numpy.multiply
+        numpy.multiply or numpy.true_divide.
     """
 
-    def __init__(self, operator: Operator, scalar: Any) -> None:
+    def __init__(self, operator: Operator, scalar: Any, scale: Callable[..., Any] = np.multiply) -> None:
         if isinstance(scalar, np.generic):
             dtype = common_type(operator.dtype, scalar.dtype)
         elif isinstance(scalar, int | float | complex):
@@ -190,32 +178,162 @@ class Scaled(Operator):
         else:
             dtype = np.dtype(object)
         super().__init__(dtype, operator.shape)
-        self.operator, self.scalar = operator, scalar
+        self.operator, self.scalar, self.scale = operator, scalar, scale
 
     def _apply(self, x: Array) -> Array:
-        return np.asarray(self.scalar * self.operator._apply(x))
+        return np.asarray(self.scale(self.operator._apply(x), self.scalar))
 
     def _transpose(self) -> Operator:
-        return Scaled(self.operator._transpose(), self.scalar)
+        return Scaled(self.operator._transpose(), self.scalar, self.scale)
 
     def conj(self) -> Operator:
-        """Return the conjugate operator times the conjugate scalar."""
-        return Scaled(self.operator.conj(), np.conj(self.scalar))
+        """Return the conjugate operator, scaled by the conjugate scalar."""
+        # Its own method, because np.conj would turn a Python number into one of NumPy's, which promotes differently.
+        scalar = self.scalar.conjugate() if hasattr(self.scalar, "conjugate") else self.scalar
+        return Scaled(self.operator.conj(), scalar, self.scale)
 
 
-def is_scalar(x: Any) -> bool:
-    """Say whether `x` is a number or a symbol, rather than an array or an operator."""
-    return hasattr(x, "free_symbols") or (np.isscalar(x) and not isinstance(x, str | bytes))
+class Sum(Operator):
+    """The sum of operators of one shape.
 
-
-def require_sparse(dtype: Any) -> DType:
-    """Return the dtype in which scipy.sparse stores numbers of `dtype`: float32 for the halves.
+    Parameters
+    ----------
+    *terms : Operator
+        What is added, from left to right.
 
     Raises
     ------
-    DTypeError
-        If it stores none, as for object arrays.
+    ShapeError
+        If their shapes differ.
     """
-    if np.dtype(dtype).kind == "O":
-        raise DTypeError("scipy.sparse holds floats and complex numbers, this operator holds objects; use to_dense()")
-    return accumulator(dtype)
+
+    terms: tuple[Operator, ...]
+
+    def __init__(self, *terms: Operator) -> None:
+        first, *others = terms
+        for other in others:
+            if other.shape != first.shape:
+                raise ShapeError(f"operators that are added must have one shape, got {first!r} and {other!r}")
+        super().__init__(common_type(*(term.dtype for term in terms)), first.shape)
+        self.terms = (*first.terms, *others) if isinstance(first, Sum) else terms
+
+    def _apply(self, x: Array) -> Array:
+        y = self.terms[0]._apply(x)
+        for term in self.terms[1:]:
+            y = y + term._apply(x)
+        return y
+
+    def _transpose(self) -> Operator:
+        return Sum(*(term._transpose() for term in self.terms))
+
+    def conj(self) -> Operator:
+        """Return the sum of the conjugates."""
+        return Sum(*(term.conj() for term in self.terms))
+
+
+class Product(Operator):
+    """The product of operators, the last one applied first.
+
+    Parameters
+    ----------
+    *factors : Operator
+        What is multiplied, from left to right.
+
+    Raises
+    ------
+    ShapeError
+        If a factor doesn't have as many columns as the next one has rows.
+    """
+
+    factors: tuple[Operator, ...]
+
+    def __init__(self, *factors: Operator) -> None:
+        for left, right in pairwise(factors):
+            if left.shape[1] != right.shape[0]:
+                raise ShapeError(f"operators that are multiplied must fit, columns to rows, got {left!r} and {right!r}")
+        super().__init__(
+            common_type(*(factor.dtype for factor in factors)), (factors[0].shape[0], factors[-1].shape[1])
+        )
+        first, *others = factors
+        self.factors = (*first.factors, *others) if isinstance(first, Product) else factors
+
+    def _apply(self, x: Array) -> Array:
+        for factor in reversed(self.factors):
+            x = factor._apply(x)
+        return x
+
+    def _transpose(self) -> Operator:
+        return Product(*(factor._transpose() for factor in reversed(self.factors)))
+
+    def conj(self) -> Operator:
+        """Return the product of the conjugates."""
+        return Product(*(factor.conj() for factor in self.factors))
+
+
+class Power(Operator):
+    """An operator applied k times; the identity for k = 0.
+
+    Parameters
+    ----------
+    operator : Operator
+        A square operator.
+    k : int
+        The exponent, at least 0.
+
+    Raises
+    ------
+    ShapeError
+        If the operator isn't square.
+    TypeError, OptionError
+        If `k` isn't an integer of at least 0.
+    """
+
+    def __init__(self, operator: Operator, k: int) -> None:
+        if operator.shape[0] != operator.shape[1]:
+            raise ShapeError(f"only a square operator has powers, got {operator!r}")
+        super().__init__(operator.dtype, operator.shape)
+        self.operator, self.k = operator, positive_integer(k, "the exponent", least=0)
+
+    def _apply(self, x: Array) -> Array:
+        x = x.copy()
+        for _ in range(self.k):
+            x = self.operator._apply(x)
+        return x
+
+    def _transpose(self) -> Operator:
+        return Power(self.operator._transpose(), self.k)
+
+    def conj(self) -> Operator:
+        """Return the power of the conjugate."""
+        return Power(self.operator.conj(), self.k)
+
+
+class Wrapped(Operator):
+    """Any other LinearOperator, among those of recfact.
+
+    Parameters
+    ----------
+    operator : LinearOperator
+        The operator.
+    """
+
+    def __init__(self, operator: LinearOperator) -> None:
+        super().__init__(number_type(operator.dtype), operator.shape)
+        self.operator = operator
+
+    def _apply(self, x: Array) -> Array:
+        return np.asarray(self.operator @ x)
+
+    def _transpose(self) -> Operator:
+        return Wrapped(self.operator.T)
+
+
+def as_operator(x: LinearOperator) -> Operator:
+    """Return a LinearOperator as an `Operator`."""
+    return x if isinstance(x, Operator) else Wrapped(x)
+
+
+def refuse_scalar(x: Any) -> None:
+    """Raise ShapeError if `x` is a scalar, for ``@``."""
+    if is_scalar(x):
+        raise ShapeError(f"@ multiplies by arrays and operators, got the scalar {x}; write * to scale an operator")

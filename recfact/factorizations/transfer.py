@@ -25,11 +25,13 @@ from recfact.factorizations.blocks import align
 from recfact.factorizations.diagonals import ShiftedDiagonals, lag_products
 from recfact.factorizations.growth import warn_of_growth
 from recfact.factorizations.norms import bidiagonal_norm, transfer_norm, transposed_order
-from recfact.factorizations.operator import Operator, as_coefficients, conjugate_of
+from recfact.factorizations.operator import Operator
+from recfact.factorizations.scalars import as_coefficients, conjugate_of
 from recfact.factorizations.transposable import TransposableOperator, Transpose
+from recfact.factorizations.truncated import BandedOperator, JaggedOperator, TruncatedOperator
 from recfact.recurrence import backward, forward
 from recfact.solve import solve
-from recfact.windows import Full, Window
+from recfact.windows import Full, Jagged, Uniform, Window, check_window
 
 
 class TransferOperator(TransposableOperator):
@@ -206,8 +208,6 @@ class TransferOperator(TransposableOperator):
         window : Uniform, Jagged or Full
             The part to keep.
         """
-        from recfact.factorizations.truncated import truncate
-
         return self if isinstance(window, Full) else truncate(self.a, window)
 
 
@@ -280,6 +280,42 @@ class Bidiagonal(ShiftedDiagonals):
     def norm(self, ord: Any = 2) -> Any:
         """Return the norm of I - AZ, for the orders and in the scalars of `TransferOperator.norm`."""
         return bidiagonal_norm(self.a, ord)
+
+
+def truncate(a: Any, window: Window) -> TruncatedOperator | TransferOperator:
+    """Return what a window keeps of the transfer operator.
+
+    Parameters
+    ----------
+    a : array_like, shape (n,)
+        Coefficients, any scalar.
+    window : Uniform, Jagged or Full
+        The part to keep.
+
+    Returns
+    -------
+    BandedOperator, JaggedOperator or TransferOperator
+        One for each window, in this order.
+
+    Raises
+    ------
+    ShapeError, DTypeError
+        If `a` isn't one sequence of numbers.
+    TypeError
+        If `window` isn't a window.
+
+    Examples
+    --------
+    >>> truncate(np.full(6, 0.5), Jagged(block=2))
+    <6x6 JaggedOperator with dtype=float64>
+    """
+    match check_window(window):
+        case Uniform(lags):
+            return BandedOperator(a, lags)
+        case Jagged(block, terms):
+            return JaggedOperator(a, block, terms)
+        case Full():
+            return TransferOperator(a)
 
 
 def entry_indices(key: Any, shape: tuple[int, int]) -> tuple[int, int]:

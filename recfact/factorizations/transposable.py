@@ -7,7 +7,8 @@ import numpy as np
 
 from recfact.arrays import Array, accumulator
 from recfact.errors import ShapeError
-from recfact.factorizations.operator import DType, Operator, common_type
+from recfact.factorizations.operator import Operator
+from recfact.factorizations.scalars import DType, common_type
 
 
 class TransposableOperator(Operator):

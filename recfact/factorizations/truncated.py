@@ -12,48 +12,12 @@ from scipy import sparse
 from recfact.arrays import Array, accumulator
 from recfact.factorizations.blocks import Blocks, align
 from recfact.factorizations.diagonals import lag_products
-from recfact.factorizations.operator import Operator, as_coefficients, common_type, conjugate_of, require_sparse
-from recfact.factorizations.transfer import TransferOperator
+from recfact.factorizations.operator import Operator
+from recfact.factorizations.scalars import as_coefficients, common_type, conjugate_of, of_one_type, require_sparse
 from recfact.factorizations.transposable import TransposableOperator, Transpose, as_columns, as_state
 from recfact.factorizations.truncation_error import ErrorOperator, RelativeErrorOperator
 from recfact.solve import solve
-from recfact.windows import Full, Jagged, Uniform, Window, check_window
-
-
-def truncate(a: Any, window: Window) -> "TruncatedOperator | TransferOperator":
-    """Return what a window keeps of the transfer operator.
-
-    Parameters
-    ----------
-    a : array_like, shape (n,)
-        Coefficients, any scalar.
-    window : Uniform, Jagged or Full
-        The part to keep.
-
-    Returns
-    -------
-    BandedOperator, JaggedOperator or TransferOperator
-        One for each window, in this order.
-
-    Raises
-    ------
-    ShapeError, DTypeError
-        If `a` isn't one sequence of numbers.
-    TypeError
-        If `window` isn't a window.
-
-    Examples
-    --------
-    >>> truncate(np.full(6, 0.5), Jagged(block=2))
-    <6x6 JaggedOperator with dtype=float64>
-    """
-    match check_window(window):
-        case Uniform(lags):
-            return BandedOperator(a, lags)
-        case Jagged(block, terms):
-            return JaggedOperator(a, block, terms)
-        case Full():
-            return TransferOperator(a)
+from recfact.windows import Jagged, Uniform
 
 
 class TruncatedOperator(TransposableOperator):
@@ -124,7 +88,7 @@ class TruncatedOperator(TransposableOperator):
         dense = np.zeros(self.shape, dtype=self.dtype)
         for rows, columns, values in self._diagonals():
             dense[rows, columns] = values
-        return dense
+        return of_one_type(dense)
 
     def to_sparse(self) -> sparse.csr_array:
         """Return the matrix as a scipy.sparse array with the entries of the window; small floats become float32.

@@ -16,7 +16,7 @@ from recfact.factorizations.norms import (
     row_sums,
     square_root,
 )
-from recfact.factorizations.operator import DType
+from recfact.factorizations.scalars import DType
 from recfact.factorizations.transposable import TransposableOperator
 from recfact.recurrence import backward, forward
 from recfact.solve import solve

@@ -1,9 +1,11 @@
 """What every operator owes to scipy and to NumPy: products, transposes, sums, number types, errors, pictures."""
 
 import re
+from decimal import Decimal
 from fractions import Fraction
 
 import ml_dtypes
+import mpmath
 import numpy as np
 import pytest
 import scipy.sparse
@@ -22,13 +24,15 @@ from market import (
     literal_matrix,
     symbols,
 )
-from scipy.sparse.linalg import LinearOperator, gmres, svds
+from scipy.sparse.linalg import aslinearoperator, gmres, svds
 
 from recfact.arrays import accumulator
-from recfact.errors import DTypeError, ShapeError
-from recfact.factorizations import BrentKung, KoggeStone, TransferOperator
+from recfact.errors import DTypeError, OptionError, ShapeError
+from recfact.factorizations import BrentKung, Hierarchical, KoggeStone, TransferOperator
 from recfact.factorizations.drawing import APPLIED, DRAWN, draw, draw_corner
-from recfact.factorizations.operator import Conjugate, Operator, as_coefficients, common_type
+from recfact.factorizations.operator import Conjugate, Operator
+from recfact.factorizations.scalars import as_coefficients, common_type
+from recfact.windows import Uniform
 
 OPERATORS = (TransferOperator, KoggeStone, BrentKung, lambda a: TransferOperator(a).inv())
 
@@ -104,20 +108,66 @@ def test_sums_products_and_powers_of_operators(name, dtype):
     dense, eye = literal_matrix(a), np.eye(7, dtype=int)
     if dtype in FLOATS:
         dense = dense.astype(float)
+    foreign = aslinearoperator(inverse.to_dense())
     for composed, expected in (
         (L + inverse, dense + inverse.to_dense()),
         (L - L.T, dense - dense.T),
+        (sum([L, L, inverse]), 2 * dense + inverse.to_dense()),
         (L @ inverse, eye),
         (inverse @ L, eye),
         (inverse.T @ L.T, eye),
+        (L @ foreign, eye),
+        (L - foreign, dense - inverse.to_dense()),
         (-L, -dense),
+        (L / 2, L.to_dense() / 2),
         (L**2, dense @ dense),
+        (L**3 @ inverse, dense @ dense),
+        (L**0, eye),
     ):
-        assert isinstance(composed, LinearOperator)
-        difference = (composed @ eye) - expected
-        if dtype == "sympy":
-            difference = np.vectorize(sympy.expand, otypes=[object])(difference)
-        assert np.all(difference == 0)
+        assert isinstance(composed, Operator)
+        assert composed._repr_html_().startswith("<figure>")
+        for operator, matrix in ((composed, expected), (composed.T, expected.T), (composed.H, expected.conj().T)):
+            assert operator.dtype == L.dtype
+            difference = operator.to_dense() - matrix.astype(L.dtype)
+            if dtype == "sympy":
+                difference = np.vectorize(sympy.expand, otypes=[object])(difference)
+            assert np.all(difference == 0)
+
+
+def test_sums_and_products_of_any_length():
+    L = TransferOperator(np.full(3, 0.5))
+    long = sum(L.power(1) for _ in range(4000))
+    np.testing.assert_array_equal(long.to_dense(), 4000 * L.power(1).to_dense())
+    product = L
+    for _ in range(2000):
+        product = product @ L.inv() @ L
+    np.testing.assert_array_equal(product.to_dense(), L.to_dense())
+
+
+def test_products_of_small_floats_round_once():
+    a = coefficients("near one", 40, "float16")
+    L = TransferOperator(a)
+    wide = TransferOperator(a.astype(np.float32))
+    np.testing.assert_array_equal((L @ L.T).to_dense(), (wide @ wide.T).to_dense().astype(np.float16))
+
+
+@pytest.mark.parametrize(
+    "make", [*OPERATORS, lambda a: TransferOperator(a).truncate(Uniform(2)), lambda a: Hierarchical(a, 2)]
+)
+@pytest.mark.parametrize(("scalar", "kind"), [(Fraction(1, 2), Fraction), (mpmath.mpf(0.5), mpmath.mpf)])
+def test_exact_entries_are_of_one_type(make, scalar, kind):
+    operator = make([scalar] * 5)
+    for matrix in (
+        operator.to_dense(),
+        operator.T.to_dense(),
+        (operator / 2).to_dense(),
+        (operator @ operator).to_dense(),
+    ):
+        assert {type(entry) for entry in matrix.flat} == {kind}
+
+
+def test_entries_that_cannot_be_told_a_one_stay():
+    assert TransferOperator([Decimal(0), Decimal(0)]).to_dense().tolist() == [[1, 0], [0, 1]]
 
 
 @pytest.mark.parametrize(
@@ -251,8 +301,39 @@ def test_bad_operands(make):
         operator @ np.array(["a"] * 4)
     with pytest.raises(TypeError, match="sparse"):
         operator @ scipy.sparse.eye_array(4)
-    with pytest.raises(ValueError, match="Scalar operands"):
+    with pytest.raises(ValueError, match=r"got the scalar 2\.0; write \* to scale"):
         operator @ 2.0
+
+
+@pytest.mark.parametrize(
+    ("expression", "error", "message"),
+    [
+        (lambda L, x: x @ L, ShapeError, r"got the scalar x; write \* to scale"),
+        (lambda L, x: L @ x, ShapeError, r"got the scalar x; write \* to scale"),
+        (lambda L, x: np.ones(5) @ L, ShapeError, r"arrays of shape \(4,\) or \(m, 4\) multiply .* got shape \(5,\)"),
+        (lambda L, x: L + np.eye(4), TypeError, "adds operators, got ndarray; add to to_dense"),
+        (lambda L, x: 1 + L, TypeError, "adds operators, got int"),
+        (lambda L, x: L - x, TypeError, "adds operators, got Symbol"),
+        (lambda L, x: L / L, TypeError, r"divided by scalars, got TransferOperator; L.inv\(\)"),
+        (lambda L, x: L + TransferOperator(np.ones(3)), ShapeError, "must have one shape, got <4x4 .* and <3x3"),
+        (lambda L, x: L @ TransferOperator(np.ones(3)), ShapeError, "must fit, columns to rows, got <4x4 .* and <3x3"),
+        (lambda L, x: L**-1, OptionError, "exponent must be at least 0, got -1"),
+        (lambda L, x: L**0.5, TypeError, "exponent must be an integer"),
+        (lambda L, x: Dense(np.ones((2, 3))) ** 2, ShapeError, "only a square operator has powers"),
+    ],
+)
+def test_bad_arithmetic_of_operators(expression, error, message):
+    with pytest.raises(error, match=message):
+        expression(TransferOperator(np.full(4, 0.5)), sympy.Symbol("x"))
+
+
+def test_matrices_of_sympy_and_mpmath_are_multiplied():
+    L = TransferOperator(sympy.symbols("a1:4"))
+    u = sympy.Matrix(sympy.symbols("u1:4"))
+    matrix = sympy.Matrix(L.to_dense())
+    assert sympy.Matrix(L @ u).expand() == (matrix * u).expand()
+    assert sympy.Matrix(u.T @ L).expand() == (u.T * matrix).expand()
+    assert (L @ u).shape == (3, 1)
 
 
 def test_products_leave_their_operands_alone():

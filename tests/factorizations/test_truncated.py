@@ -15,8 +15,8 @@ from truncations import WINDOWS, exact_half, literal_window
 from recfact import solve
 from recfact.errors import DTypeError, OptionError, ShapeError
 from recfact.factorizations.hierarchical import Hierarchical
-from recfact.factorizations.transfer import TransferOperator
-from recfact.factorizations.truncated import BandedOperator, JaggedOperator, truncate
+from recfact.factorizations.transfer import TransferOperator, truncate
+from recfact.factorizations.truncated import BandedOperator, JaggedOperator
 from recfact.recurrence import forward
 from recfact.windows import Full, Jagged, Uniform
 

@@ -12,8 +12,8 @@ from truncations import WINDOWS, exact_half, literal_window
 
 from recfact.errors import OptionError
 from recfact.factorizations.carrier_norm import carrier_norm
-from recfact.factorizations.transfer import TransferOperator
-from recfact.factorizations.truncated import BandedOperator, JaggedOperator, truncate
+from recfact.factorizations.transfer import TransferOperator, truncate
+from recfact.factorizations.truncated import BandedOperator, JaggedOperator
 from recfact.windows import Jagged, Uniform
 
 ORDERS = (1, 2, inf, "fro")

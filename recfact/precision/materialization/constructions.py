@@ -14,7 +14,7 @@ from recfact.arrays import Array, as_numpy
 from recfact.checks import choice
 from recfact.errors import DTypeError, OptionError, ShapeError
 from recfact.factorizations.materialize import CONSTRUCTIONS
-from recfact.factorizations.operator import number_type
+from recfact.factorizations.scalars import number_type
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.formats.float_format import FloatFormat
 from recfact.precision.materialization.laws import error_bound

@@ -9,7 +9,7 @@ import numpy as np
 
 from recfact.arrays import Array, as_numpy
 from recfact.errors import ShapeError
-from recfact.factorizations.operator import as_coefficients
+from recfact.factorizations.scalars import as_coefficients
 from recfact.precision.exact.outward import Upward
 from recfact.precision.truncation.window_errors import upward_operator
 from recfact.windows import Window

@@ -11,8 +11,9 @@ from recfact.arrays import Array
 from recfact.checks import choice
 from recfact.errors import OptionError
 from recfact.factorizations.norms import check_order
-from recfact.factorizations.operator import as_coefficients
-from recfact.factorizations.truncated import TruncatedOperator, truncate
+from recfact.factorizations.scalars import as_coefficients
+from recfact.factorizations.transfer import truncate
+from recfact.factorizations.truncated import TruncatedOperator
 from recfact.factorizations.truncation_error import ErrorOperator, RelativeErrorOperator
 from recfact.precision.exact.outward import Upward
 from recfact.recurrence import forward

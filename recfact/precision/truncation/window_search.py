@@ -12,7 +12,7 @@ import numpy as np
 from recfact.arrays import Array
 from recfact.errors import DTypeError, OptionError
 from recfact.factorizations.norms import row_sums
-from recfact.factorizations.operator import as_coefficients
+from recfact.factorizations.scalars import as_coefficients
 from recfact.precision.truncation.truncation_bounds import magnitude, truncation_bound
 from recfact.precision.truncation.window_errors import truncation_norm
 from recfact.windows import Jagged, Uniform

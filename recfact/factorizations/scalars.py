@@ -1,0 +1,117 @@
+"""Scalars and number types of recfact's matrices: what an entry may be, and what becomes of it.
+
+Number types are those of `recfact.solve`: integers become float64; float16 and bfloat16 compute in float32 and round
+once, at the end of a product; object arrays hold any scalar with ``+`` and ``*`` and are never converted.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.exceptions import DTypePromotionError
+
+from recfact.arrays import COMPUTED, Array, accumulator, native
+from recfact.errors import DTypeError, ShapeError
+
+DType = np.dtype[Any]
+
+
+def number_type(dtype: Any) -> DType:
+    """Return the dtype that keeps numbers of `dtype`: float64 for integers, `dtype` itself for the others.
+
+    Raises
+    ------
+    DTypeError
+        If recfact doesn't compute in numbers of `dtype`.
+    """
+    given: DType = np.dtype(dtype)
+    if given.kind in "biu":
+        return np.dtype(np.float64)
+    if native(given) in COMPUTED or given.kind == "O":
+        return native(given)
+    raise DTypeError(
+        f"expected real or complex numbers that recfact computes in, got dtype {given}; convert them to float32, "
+        "float64, complex64, complex128, float16 or bfloat16, or to object for exact scalars"
+    )
+
+
+def common_type(*dtypes: Any) -> DType:
+    """Return the dtype of sums of products of numbers of `dtypes`."""
+    kept = [number_type(dtype) for dtype in dtypes]
+    try:
+        common: DType = np.result_type(*kept)
+    except DTypePromotionError:  # float16 and bfloat16
+        common = np.dtype(np.float32)
+    return common
+
+
+def as_coefficients(a: Any) -> Array:
+    """Return `a` as a one-dimensional array of coefficients, without a copy where the dtype allows it.
+
+    Raises
+    ------
+    ShapeError
+        If `a` doesn't have exactly one axis.
+    DTypeError
+        If its elements aren't numbers.
+    """
+    try:
+        coefficients = np.asarray(a)
+    except ValueError as error:
+        raise ShapeError(f"coefficients must be a sequence of n numbers, got a ragged one ({error})") from None
+    if coefficients.ndim != 1:
+        raise ShapeError(
+            f"coefficients must have one axis, shape (n,), got shape {coefficients.shape}; an operator holds one "
+            "sequence, recfact.solve takes batches"
+        )
+    return coefficients.astype(number_type(coefficients.dtype), copy=False)
+
+
+def conjugate_of(values: Array) -> Array:
+    """Return the complex conjugates of `values`; real ones as they are."""
+    return values if values.dtype.kind in "fV" else np.asarray(np.conj(values))
+
+
+def is_scalar(x: Any) -> bool:
+    """Say whether `x` is a number or a symbol, rather than an array, a matrix or an operator."""
+    symbolic = hasattr(x, "free_symbols") and not hasattr(x, "shape")
+    return symbolic or (np.isscalar(x) and not isinstance(x, str | bytes))
+
+
+def one_like(entries: Array) -> Any:
+    """Return the number 1 in the type of the first exact scalar in an object array; 1 itself if there is none."""
+    scalar = next((entry for entry in entries.flat if not isinstance(entry, int | float)), 1)
+    try:
+        return scalar**0
+    except (TypeError, ArithmeticError):  # a scalar that only adds and multiplies, or a decimal zero
+        return 1
+
+
+def of_one_type(entries: Array) -> Array:
+    """Return entries with the 0 and 1 of Python in the type of the exact scalars beside them.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> of_one_type(np.array([1, Fraction(1, 2)], dtype=object))
+    array([Fraction(1, 1), Fraction(1, 2)], dtype=object)
+    """
+    if entries.dtype != object:
+        return entries
+    one = one_like(entries)
+    typed = [one * entry if isinstance(entry, int | float) and entry in (0, 1) else entry for entry in entries.flat]
+    return np.fromiter(typed, dtype=object, count=len(typed)).reshape(entries.shape)
+
+
+def require_sparse(dtype: Any) -> DType:
+    """Return the dtype in which scipy.sparse stores numbers of `dtype`: float32 for the halves.
+
+    Raises
+    ------
+    DTypeError
+        If it stores none, as for object arrays.
+    """
+    if np.dtype(dtype).kind == "O":
+        raise DTypeError("scipy.sparse holds floats and complex numbers, this operator holds objects; use to_dense()")
+    return accumulator(dtype)
