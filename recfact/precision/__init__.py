@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from recfact.precision.rounding_errors.arithmetic import Arithmetic
     from recfact.precision.rounding_errors.backward_errors import BackwardError, backward_error, backward_error_bound
     from recfact.precision.rounding_errors.condition_numbers import Condition, condition
+    from recfact.precision.rounding_errors.counted_bounds import counted_bound, engine_bound
     from recfact.precision.rounding_errors.error_bounds import forward_bound
     from recfact.precision.rounding_errors.mixed_precision import mixed_precision_bound, mixed_precision_solve
     from recfact.precision.rounding_errors.rounded_algorithms import rounded_solve
-    from recfact.precision.rounding_errors.rounding_counts import cast_counts, counted_bound, factor_counts
+    from recfact.precision.rounding_errors.rounding_counts import cast_counts, factor_counts
     from recfact.precision.rounding_errors.running_bounds import running_bound
     from recfact.precision.truncation.posterior_bounds import posterior_truncation_bound, posterior_truncation_norm
     from recfact.precision.truncation.truncation_bounds import pointwise_truncation_bound, truncation_bound
@@ -57,6 +58,7 @@ __all__ = [
     "condition",
     "counted_bound",
     "effective_horizon",
+    "engine_bound",
     "exact",
     "factor_counts",
     "format",
@@ -106,8 +108,9 @@ _MODULES = {
     "cast_counts": "rounding_errors.rounding_counts",
     "choose_window": "truncation.window_choice",
     "condition": "rounding_errors.condition_numbers",
-    "counted_bound": "rounding_errors.rounding_counts",
+    "counted_bound": "rounding_errors.counted_bounds",
     "effective_horizon": "horizons.effective_horizons",
+    "engine_bound": "rounding_errors.counted_bounds",
     "factor_counts": "rounding_errors.rounding_counts",
     "format": "formats.catalogue",
     "forward_bound": "rounding_errors.error_bounds",

@@ -64,8 +64,8 @@ def forward_bound(
     storage, inner = formats_of(format, accumulate)
     dtype = np.dtype(np.float64 if storage.fits_float64 else object)
     coefficients, inputs, state = operands_of(a, u, x0, dtype)
-    weights, sizes = _sizes(coefficients), _sizes(inputs)
-    start = None if state is None else _sizes(state)
+    weights, sizes = sizes_of(coefficients), sizes_of(inputs)
+    start = None if state is None else sizes_of(state)
     bounds = BoundArithmetic(inner, rounding, underflow)
     with np.errstate(all="ignore"):
         contained = holds(inner, storage)
@@ -171,7 +171,7 @@ class BoundArithmetic:
         return result
 
 
-def _sizes(values: Array) -> Array:
+def sizes_of(values: Array) -> Array:
     """Return the pairs of numbers without errors."""
     sizes = np.abs(values)
     if sizes.dtype == object:  # of numbers that float64 may not hold

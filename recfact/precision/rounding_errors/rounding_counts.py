@@ -8,15 +8,13 @@ underflows or overflows (Higham 2002, section 3.1).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from recfact.arrays import Array
 from recfact.checks import boolean, choice, positive_integer
-from recfact.errors import OptionError, ShapeError
-from recfact.precision.exact.outward import round_up
+from recfact.errors import OptionError
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.rounding_errors import studied
 from recfact.precision.rounding_errors.studied import ALGORITHMS, CASTS, operands
@@ -31,8 +29,6 @@ _ENGINE = {"binary32": 7, "bfloat16": 7, "binary16": 7, "binary64": 6}
 the engine's own code on symbols to prove it."""
 
 _ENGINE_WINDOWS = 7
-_SLACK = 1 + 2.0**-51  # covers the roundings of three operations of float64
-_TINY = 2.0**-1074
 
 _SUB_TILE = 32  # steps in the shorter of the engine's sub-tiles, each of which is one more addend in a long window
 
@@ -173,55 +169,3 @@ def _engine_counts(n: int, window: Window, name: str) -> Array:
     lags = steps[:, None] - steps
     first = np.array([first_kept(i, window) for i in range(n)], dtype=np.int64).reshape(n, 1)
     return np.where((lags >= 0) & (steps >= first), lags + extra, ABSENT)
-
-
-def counted_bound(a: Any, u: Any, counts: Array, format: Any) -> Array:
-    """Bound the rounding errors of every state by the counts of roundings of its terms.
-
-    Parameters
-    ----------
-    a, u : array_like, shape (n,)
-        Coefficients and inputs, numbers of the format.
-    counts : ndarray of int, shape (n, n)
-        N(i, j), as `factor_counts` returns them.
-    format : str, dtype or FloatFormat
-        The format that operations are rounded to, to nearest.
-
-    Returns
-    -------
-    ndarray of float64, shape (n,)
-        ``sum_j |L_ij| |u_j| ((1 + u)^N(i, j) - 1)`` with the unit roundoff u, rounded up, if nothing over-
-        or underflows. `forward_bound` counts what underflow does too, in O(n) for most algorithms; this one
-        takes O(n^2), for any counts, those of the engine among them.
-
-    Raises
-    ------
-    ShapeError
-        If the shapes don't fit together.
-
-    Examples
-    --------
-    >>> import recfact as rf
-    >>> a, u = np.full(50, 0.1), np.ones(50)
-    >>> bound = counted_bound(a, u, factor_counts("engine", 50, format="float64"), "float64")
-    >>> bool(bound[-1] < 10 * 2.0**-53)
-    True
-    """
-    weights, inputs = (np.abs(np.asarray(values, dtype=np.float64)) for values in (a, u))
-    n = len(inputs) if inputs.ndim else 0
-    if not weights.shape == inputs.shape == (n,) or np.shape(counts) != (n, n):
-        raise ShapeError(
-            "counts must be a square matrix over one sequence, got shapes "
-            f"{weights.shape}, {inputs.shape} and {np.shape(counts)} of a, u and counts"
-        )
-    unit = Fraction(format_of(format).unit_roundoff)
-    distinct, places = np.unique(np.maximum(counts, 0), return_inverse=True)
-    factors = np.array([round_up((1 + unit) ** int(count) - 1) for count in distinct])[places.reshape(n, n)]
-    bound, row = np.zeros(n), np.zeros(n)
-    with np.errstate(over="ignore"):
-        for i in range(n):
-            row[:i] = row[:i] * weights[i] * _SLACK + _TINY * ((row[:i] > 0) & (weights[i] > 0))
-            row[i] = inputs[i]
-            kept = (counts[i] > 0) & (row > 0)
-            bound[i] = np.sum(row * factors[i], where=kept) * (1 + (n + 1) * 2.0**-52) + n * _TINY * np.any(kept)
-    return bound

@@ -1,0 +1,153 @@
+"""Bounds from counts of roundings: the sum that they are, underflow, and the engine, whose own code keeps to them."""
+
+from fractions import Fraction
+
+import ml_dtypes
+import numpy as np
+import pytest
+from interpreter import Symbols, interpreted
+
+import recfact as rf
+from recfact.errors import DTypeError, OptionError, ShapeError
+from recfact.precision import exact
+from recfact.precision.formats.catalogue import FORMATS
+from recfact.precision.formats.catalogue import format as format_of
+from recfact.precision.rounding_errors.counted_bounds import counted_bound, engine_bound
+from recfact.precision.rounding_errors.error_bounds import forward_bound
+from recfact.precision.rounding_errors.rounded_algorithms import rounded_solve
+from recfact.precision.rounding_errors.rounding_counts import ABSENT, factor_counts
+from recfact.precision.verification.case_families import FAMILIES, draw
+from recfact.windows import Full, Jagged, Uniform
+
+DTYPES = {"binary16": np.float16, "bfloat16": ml_dtypes.bfloat16, "binary32": np.float32, "binary64": np.float64}
+CUTS = [
+    (Full(), None),
+    (Full(), 0.75),
+    (Uniform(4), None),
+    (Uniform(40), 0.75),
+    (Jagged(4), 0.75),
+    (Jagged(3, 2), None),
+]
+
+
+@pytest.mark.parametrize("algorithm", ["sequential", "kogge-stone", "brent-kung", "hierarchical", "materialized"])
+@pytest.mark.parametrize("fma", [False, True])
+def test_the_counts_give_the_forward_bound(algorithm, fma, rng):
+    a, u = FORMATS["binary32"].round(rng.uniform(0.5, 1, (2, 40)))
+    counted = counted_bound(a, u, factor_counts(algorithm, 40, fma=fma), "float32")
+    np.testing.assert_allclose(counted, forward_bound(a, u, "float32", algorithm, fma=fma), rtol=1e-10)
+
+
+def test_the_bound_is_the_sum_with_factors():
+    """Where a number has exponents enough, so that what underflow adds is nothing."""
+    a, u, unit = [2.0, 0.5, 3.0], [1.0, -1.0, 0.0], Fraction(1, 2**8)
+    counts = np.array([[1, -1, -1], [3, 0, -1], [7, 2, 5]])
+    factors = [(1 + unit) ** count - 1 for count in (1, 3, 7, 2)]
+    expected = [factors[0], factors[1] / 2, 3 * factors[2] / 2 + 3 * factors[3]]
+    found = counted_bound(a, u, counts, "bfloat16")
+    assert all(e <= Fraction(f) <= e * (1 + Fraction(1, 2**45)) for e, f in zip(expected, found, strict=True))
+
+
+def test_what_underflow_adds():
+    """By hand, for coefficients whose product of two underflows: lost is what it does to the first input, and a sum."""
+    tiny, eta = 2.0**-20, Fraction(1, 2**25)
+    a, u = [0.0, tiny, tiny, 1.0], [1.0, 0.0, 0.0, 0.0]
+    counts = np.where(np.tri(4, dtype=bool), np.arange(4)[:, None] - np.arange(4) + 1, ABSENT)
+    growth = (1 + Fraction(1, 2**11)) ** 4
+    # Two products of coefficients, one of which underflows; and one sum at each step, times what follows.
+    least = 2 * eta + eta * (1 + 1 + Fraction(tiny))
+    found = Fraction(float(counted_bound(a, u, counts, "float16")[3]))
+    assert least < found < 2 * growth * least
+
+
+@pytest.mark.parametrize("fmt", ["float16", "e4m3fn", "e5m2", "e2m3", "k8p1"])
+@pytest.mark.parametrize("algorithm", ["sequential", "kogge-stone", "brent-kung", "hierarchical", "materialized"])
+@pytest.mark.parametrize("fma", [False, True])
+def test_errors_are_within_the_bound_where_numbers_underflow(fmt, algorithm, fma):
+    fmt, n, channels = format_of(fmt), 12, 30
+    counts = factor_counts(algorithm, n, fma=fma)
+    for family in ("underflowing", "denormal", "uniform"):
+        a, u = draw(family, fmt, n, channels, seed=n)
+        u = np.where(np.abs(u) > 1, 1.0, u)  # so that nothing overflows
+        x = rounded_solve(a, u, fmt, algorithm, fma=fma)
+        bound = counted_bound(a, u, counts, fmt)
+        for channel in range(channels):
+            at = (slice(None), channel)
+            assert exact.measure(a[at], u[at], x[at]).within(bound[at]).all()
+
+
+class Sums(Symbols):
+    """Symbols that know the sums that went into a state, by their steps."""
+
+    def __init__(self):
+        super().__init__()
+        self.sums = {}
+
+    def fma(self, x, y, z):
+        state = super().fma(x, y, z)
+        if state is not y and state is not z:
+            parts = [self.sums.get(id(part), ((), part))[0] for part in (y, z)]
+            # Kept with the state itself, so that no other gets its id.
+            self.sums[id(state)] = frozenset().union(*parts, [(len(self.sums), state.stop)]), state
+        return state
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("window", [Full(), Uniform(16), Uniform(70), Jagged(16), Jagged(9, 3)], ids=str)
+def test_the_engine_adds_no_more_often_at_a_step_than_counts_say(window, dtype):
+    n, symbols = 140, Sums()
+    a, u = symbols.coefficients(n, dtype), symbols.inputs(n, dtype)
+    with interpreted(symbols, 256):
+        states = [symbols.load(number) for number in rf.solve(a, u, window=window)]
+    counts = factor_counts("engine", n, window=window, format=dtype)
+    for i, state in enumerate(states):
+        found = np.bincount([step for _, step in symbols.sums.get(id(state), ((),))[0]], minlength=n)
+        extra = np.where(counts[i] == ABSENT, 0, counts[i] - (i - np.arange(n)))
+        assert np.all(found <= np.maximum.accumulate(extra))
+
+
+@pytest.mark.parametrize("name", DTYPES)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_errors_of_the_engine_are_within_the_bound(name, family):
+    fmt, n = FORMATS[name], 80
+    a, u = draw(family, fmt, n, 1, seed=3)
+    for window, x0 in CUTS:
+        x = rf.solve(*(v[:, 0].astype(DTYPES[name]) for v in (a, u)), window=window, x0=x0).astype(np.float64)
+        finite = np.flatnonzero(~np.isfinite(x)).min(initial=n)
+        kept = slice(finite), 0
+        error = exact.measure(a[kept], u[kept], x[:finite], window, x0)
+        assert error.within(engine_bound(a, u, fmt, window=window, x0=x0)[kept]).all()
+
+
+def test_what_a_product_that_vanished_would_have_become():
+    """The engine returns 0 where the plain loop has 1e16: an error, and within the bound."""
+    a, u = np.float32([0, 0, 0, 0, 1e-25, 1e-25, 1e18, 1e18]), np.float32([0, 0, 0, 1e30, 0, 0, 0, 0])
+    x, bound = rf.solve(a, u).astype(np.float64), engine_bound(a, u, "float32")
+    error = exact.measure(a, u, x)
+    assert error.upper[-1] > 0.9e16
+    assert error.within(bound).all()
+    assert np.all(np.isfinite(bound))
+
+
+def test_shortest():
+    assert engine_bound([], [], "float32").shape == (0,)
+    assert engine_bound([2.0], [1.0], "float32").tolist() <= [7 * 2.0**-23]
+    assert engine_bound(np.zeros((0, 3)), np.zeros((0, 3)), "float16", x0=1.0).shape == (0, 3)
+
+
+def test_channels_are_bounded_as_they_are_alone(rng):
+    a, u = FORMATS["binary16"].round(rng.uniform(-1, 1, (2, 30, 3)))
+    together = engine_bound(a, u, "float16", window=Uniform(5), x0=[1.0, 0.5, 0.0])
+    alone = [engine_bound(a[:, c], u[:, c], "float16", window=Uniform(5), x0=x0) for c, x0 in enumerate((1.0, 0.5, 0))]
+    np.testing.assert_array_equal(together, np.stack(alone, axis=1))
+
+
+def test_what_it_refuses():
+    with pytest.raises(ShapeError, match="counts must be a square matrix"):
+        counted_bound([1.0], [1.0], np.zeros((2, 2), int), "float16")
+    with pytest.raises(DTypeError, match="counts must be integers"):
+        counted_bound([1.0], [1.0], [[0.5]], "float16")
+    with pytest.raises(DTypeError, match="exact scalars"):
+        counted_bound([None], [1.0], [[1]], "float16")
+    with pytest.raises(OptionError, match="engine computes in"):
+        engine_bound([1.0], [1.0], "float8_e5m2")
