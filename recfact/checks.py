@@ -5,7 +5,16 @@ from typing import Any
 
 import numpy as np
 
-from recfact.errors import OptionError
+from recfact.errors import OptionError, OptionTypeError
+
+
+def shown(value: Any, most: int = 60) -> str:
+    """Return what stands for a value in a message: its repr, cut where it is long."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python doesn't write integers of more than 4300 digits
+        return f"a value of type {type(value).__name__} that is too long to write"
+    return text if len(text) <= most + 3 else f"{text[:most]}..."
 
 
 def integer(value: Any, name: str) -> int:
@@ -13,16 +22,16 @@ def integer(value: Any, name: str) -> int:
 
     Raises
     ------
-    TypeError
+    OptionTypeError
         If `value` isn't an integer (floats, NaN and booleans are not).
     """
     if isinstance(value, bool):
-        raise TypeError(f"{name} must be an integer, got the boolean {value}; pass a number")
+        raise OptionTypeError(f"{name} must be an integer, got the boolean {value}; pass a number")
     try:
         return index(value)
     except TypeError:
-        raise TypeError(
-            f"{name} must be an integer, got {value!r} of type {type(value).__name__}; convert it with int()"
+        raise OptionTypeError(
+            f"{name} must be an integer, got {shown(value)} of type {type(value).__name__}; convert it with int()"
         ) from None
 
 
@@ -31,14 +40,14 @@ def positive_integer(value: Any, name: str, least: int = 1) -> int:
 
     Raises
     ------
-    TypeError
+    OptionTypeError
         If `value` isn't an integer (floats, NaN and booleans are not).
     OptionError
         If it is smaller than `least`.
     """
     number = integer(value, name)
     if number < least:
-        raise OptionError(f"{name} must be at least {least}, got {number}; pass a larger integer")
+        raise OptionError(f"{name} must be at least {least}, got {shown(number)}; pass a larger integer")
     return number
 
 
@@ -47,12 +56,14 @@ def boolean(value: Any, name: str) -> bool:
 
     Raises
     ------
-    TypeError
+    OptionTypeError
         If `value` is neither True nor False.
     """
     if isinstance(value, bool | np.bool_):
         return bool(value)
-    raise TypeError(f"{name} must be True or False, got {value!r} of type {type(value).__name__}; pass bool(...) of it")
+    raise OptionTypeError(
+        f"{name} must be True or False, got {shown(value)} of type {type(value).__name__}; pass bool(...) of it"
+    )
 
 
 def choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
@@ -65,4 +76,33 @@ def choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
     """
     if isinstance(value, str) and value in choices:
         return value
-    raise OptionError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+    raise OptionError(f"{name} must be one of {', '.join(map(repr, choices))}, got {shown(value)}")
+
+
+def generator(seed: Any) -> np.random.Generator:
+    """Return the random numbers of a seed.
+
+    Raises
+    ------
+    OptionError
+        If `seed` is nothing that NumPy makes a generator of.
+    """
+    try:
+        return np.random.default_rng(seed)
+    except (TypeError, ValueError):
+        raise OptionError(
+            f"seed must be an integer of at least 0, a sequence of them or a numpy.random.Generator, got {shown(seed)}"
+        ) from None
+
+
+def callback(value: Any, name: str) -> Any:
+    """Return `value` if it can be called, or is None.
+
+    Raises
+    ------
+    OptionTypeError
+        If it is something else.
+    """
+    if value is None or callable(value):
+        return value
+    raise OptionTypeError(f"{name} must be a function of one number, or None, got {shown(value)}")

@@ -25,6 +25,10 @@ class OptionError(RecfactError, ValueError):
     """An option outside its range, or options that exclude each other."""
 
 
+class OptionTypeError(RecfactError, TypeError):
+    """An option of a type that it can't be, such as a text for a number of steps."""
+
+
 class DataFileError(RecfactError, ValueError):
     """A file that can't be read as coefficients or inputs; names the file and the place in it."""
 

@@ -7,7 +7,8 @@ A window is a small frozen specification without arithmetic. ``Full`` keeps ever
 from dataclasses import dataclass
 from typing import Any
 
-from recfact.checks import positive_integer
+from recfact.checks import positive_integer, shown
+from recfact.errors import OptionTypeError
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +66,10 @@ Window = Full | Uniform | Jagged
 
 
 def check_window(window: Any) -> Window:
-    """Return `window` if it is one; raise TypeError with the choices otherwise."""
+    """Return `window` if it is one; raise OptionTypeError with the choices otherwise."""
     if isinstance(window, Full | Uniform | Jagged):
         return window
-    raise TypeError(
-        f"window must be Full(), Uniform(lags) or Jagged(block, terms), got {window!r} of type {type(window).__name__}"
+    raise OptionTypeError(
+        f"window must be Full(), Uniform(lags) or Jagged(block, terms), got {shown(window)} of type {type(window).__name__}"
         "; make one with recfact.Uniform(...) or recfact.Jagged(...)"
     )
