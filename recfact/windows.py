@@ -70,6 +70,6 @@ def check_window(window: Any) -> Window:
     if isinstance(window, Full | Uniform | Jagged):
         return window
     raise OptionTypeError(
-        f"window must be Full(), Uniform(lags) or Jagged(block, terms), got {shown(window)} of type {type(window).__name__}"
-        "; make one with recfact.Uniform(...) or recfact.Jagged(...)"
+        f"window must be Full(), Uniform(lags) or Jagged(block, terms), got {shown(window)} of type "
+        f"{type(window).__name__}; make one with recfact.Uniform(...) or recfact.Jagged(...)"
     )
