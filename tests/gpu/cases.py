@@ -7,8 +7,14 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import pytest
 
+from recfact.gpu.examples import H100 as H100
+from recfact.gpu.examples import LAYOUTS as LAYOUTS
+from recfact.gpu.examples import channel_axis as channel_axis
+from recfact.gpu.examples import described as described
 from recfact.gpu.launch import Device, Launch, Operand, plan
+from recfact.gpu.machine_code import missing_tools
 from recfact.windows import Window
 
 NUMPY = {
@@ -20,18 +26,12 @@ NUMPY = {
     "complex128": np.dtype(np.complex128),
 }
 COMPUTED = {"float16": "float32", "bfloat16": "float32"}
-H100 = Device((9, 0), 132)
-
-# Shape and time axis for `heads` sequences of `n` steps with `d` channels.
-LAYOUTS = {
-    "head, time, channel": (lambda heads, n, d: (heads, n, d), 1),
-    "time, head, channel": (lambda heads, n, d: (n, heads, d), 0),
-    "head, channel, time": (lambda heads, n, d: (heads, d, n), 2),
-}
 
 
-def channel_axis(layout: str) -> int:
-    return 1 if layout == "head, channel, time" else 2
+def need_tools() -> None:
+    """Skip where CUDA's compiler, its headers or the disassemblers are missing."""
+    if missing := missing_tools():
+        pytest.skip(missing)
 
 
 @dataclass(frozen=True)
@@ -67,42 +67,6 @@ class Case:
         )
         assert launch is not None
         return launch
-
-
-def described(
-    layout: str,
-    heads: int,
-    n: int,
-    d: int,
-    dtype: str,
-    window: Window,
-    *,
-    shared: bool = True,
-    a_dtype: str | None = None,
-    out: str | None = None,
-    initial: bool = False,
-    reverse: bool = False,
-    device: Device = H100,
-    precision: str = "full",
-) -> Launch:
-    """Plan a solve of contiguous arrays that needn't exist."""
-    make, axis = LAYOUTS[layout]
-    shape = make(heads, n, d)
-
-    def operand(name: str, *left_out: int) -> Operand:
-        strides, stride = [0] * 3, NUMPY[name].itemsize
-        for k in (2, 1, 0):
-            if k not in left_out:
-                strides[k] = stride
-                stride *= shape[k]
-        return Operand(name, tuple(strides))
-
-    a = operand(a_dtype or dtype, *((channel_axis(layout),) if shared else ()))
-    u, x = operand(dtype), operand(out or dtype)
-    x0 = operand(COMPUTED.get(dtype, dtype), axis) if initial else None
-    launch = plan(shape, axis, a, u, x, x0, window=window, reverse=reverse, device=device, precision=precision)
-    assert launch is not None
-    return launch
 
 
 def random_numbers(rng: np.random.Generator, shape: Any, dtype: str, size: float = 1.0) -> np.ndarray:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from gpu.cases import H100, described
-from gpu.disassembly import Instruction, MachineCode, machine_code, need_tools
+from gpu.cases import H100, described, need_tools
 
 from recfact import Full, Jagged, Uniform
 from recfact.gpu.launch import Device, Launch
+from recfact.gpu.machine_code import Instruction, MachineCode, machine_code
 
 TARGETS = ((7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (12, 0))
 WORK = ("HMMA", "LDG", "LDGSTS", "STG")  # what the main loop of a kernel never leaves out
-MOST_REGISTERS = {"sweep": 96, "b2p": 96, "sliding": 128, "chain": 128}
+MOST_REGISTERS = {"sweep": 96, "b2p": 96, "sliding": 96, "chain": 96}
 HEADS, ROWS = "head, time, channel", "head, channel, time"
 TABLE = (HEADS, 128, 8192, 16)  # batch 1, n = 8192, 128 heads, d = 16
 WIDE = (HEADS, 8192, 8192, 16)  # enough channels for `sweep`

@@ -1,8 +1,7 @@
-"""Compile kernels for real GPUs without one, and read the machine code: NVRTC and nvdisasm, both from PyPI."""
+"""The machine code that CUDA's compiler makes of a kernel: read, not run."""
 
 from __future__ import annotations
 
-import ctypes
 import re
 import subprocess
 import tempfile
@@ -10,68 +9,23 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import pytest
-
-from recfact.gpu.compiler import header_folders, options_of, source_of
+from recfact.errors import MissingExtraError
+from recfact.gpu.compiler import header_folders
 from recfact.gpu.launch import Launch
-
-
-def need_tools() -> None:
-    """Skip where the compiler, its headers or the disassembler are missing."""
-    if not header_folders() or not _library() or not _tool("nvdisasm") or not _tool("cuobjdump"):
-        pytest.skip("CUDA's compiler isn't installed: pip install 'recfact[gpu-test]'")
-
-
-def _folder() -> Path:
-    return header_folders()[0].parent
-
-
-def _library() -> Path | None:
-    return next(iter(sorted(_folder().glob("lib/libnvrtc.so.*"))), None)
-
-
-def _tool(name: str) -> Path | None:
-    path = _folder() / "bin" / name
-    return path if path.exists() else None
-
-
-class CompileError(Exception):
-    pass
-
-
-@cache
-def _nvrtc() -> ctypes.CDLL:
-    return ctypes.CDLL(str(_library()))
-
-
-def compile_source(source: str, options: tuple[str, ...]) -> tuple[bytes, str]:
-    """Compile to machine code; return it and what the compiler said."""
-    library, program, size = _nvrtc(), ctypes.c_void_p(), ctypes.c_size_t()
-    library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"kernel.cu", 0, None, None)
-    try:
-        encoded = [option.encode() for option in options]
-        failed = library.nvrtcCompileProgram(program, len(encoded), (ctypes.c_char_p * len(encoded))(*encoded))
-        library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
-        log = ctypes.create_string_buffer(size.value)
-        library.nvrtcGetProgramLog(program, log)
-        if failed:
-            raise CompileError(log.value.decode())
-        library.nvrtcGetCUBINSize(program, ctypes.byref(size))
-        cubin = ctypes.create_string_buffer(size.value)
-        library.nvrtcGetCUBIN(program, cubin)
-        return cubin.raw, log.value.decode().strip("\0\n ")
-    finally:
-        library.nvrtcDestroyProgram(ctypes.byref(program))
+from recfact.gpu.nvrtc import compile_launch, library_path
 
 
 @dataclass(frozen=True)
 class Instruction:
+    """One machine instruction: under which predicate it runs, its name with modifiers, and its operands."""
+
     guard: str
     name: str
     operands: str
 
     @property
     def opcode(self) -> str:
+        """Name without modifiers."""
         return self.name.split(".")[0]
 
     @property
@@ -82,6 +36,11 @@ class Instruction:
 
 @dataclass(frozen=True)
 class MachineCode:
+    """A compiled kernel: what the compiler said, registers of a thread, bytes of stack and shared memory, and the code.
+
+    `stack` counts local memory, too. `labels` say which instruction each follows upon.
+    """
+
     log: str
     registers: int
     stack: int
@@ -90,9 +49,11 @@ class MachineCode:
     labels: dict[str, int]
 
     def count(self, opcode: str) -> int:
+        """Return how many instructions have an opcode."""
         return sum(instruction.opcode == opcode for instruction in self.instructions)
 
     def target(self, instruction: Instruction) -> int | None:
+        """Return where an instruction branches to, if that is in the code."""
         match = re.search(r"`\((\.L_x_\d+)\)", instruction.operands)
         return self.labels[match[1]] if instruction.opcode == "BRA" and match else None
 
@@ -111,9 +72,10 @@ class MachineCode:
         for start, end in sorted(loops, key=load, reverse=True):
             if (way := self._way(start, end, through)) is not None:
                 return way
-        raise AssertionError("no loop has a way round it")
+        raise LookupError("no loop has a way round it")
 
     def _way(self, start: int, end: int, through: tuple[str, ...]) -> list[Instruction] | None:
+        """Return the shortest way from one place to a later one that skips no instruction `through`."""
         best: dict[int, list[int]] = {start: []}
         for place in range(start, end + 1):
             if place not in best:
@@ -133,16 +95,36 @@ class MachineCode:
         return None
 
 
+def missing_tools() -> str | None:
+    """Say which of compiler and disassemblers isn't among the installed packages; None if all are."""
+    if library_path() is not None and all(_tool(name).exists() for name in ("nvdisasm", "cuobjdump")):
+        return None
+    return "CUDA's compiler and disassemblers aren't installed: pip install \"recfact[gpu-test]\""
+
+
+def _tool(name: str) -> Path:
+    return next((folder.parent / "bin" / name for folder in header_folders()), Path(name))
+
+
 @cache
 def machine_code(launch: Launch, capability: tuple[int, int]) -> MachineCode:
-    """Compile the kernel of a launch as CuPy would, and read the result."""
-    includes = tuple(f"-I{folder}" for folder in header_folders())
-    target = f"-arch=sm_{capability[0]}{capability[1]}"
-    cubin, log = compile_source(source_of(launch.kernel), (*options_of(launch), target, "-ftz=true", *includes))
-    return read(cubin, log)
+    """Compile the kernel of a launch as CuPy would, and read the result.
+
+    Raises
+    ------
+    MissingExtraError
+        If the compiler or the disassemblers aren't installed.
+    CompileError
+        If the compiler doesn't take the source.
+    """
+    missing = missing_tools()
+    if missing is not None:
+        raise MissingExtraError(missing)
+    return read(*compile_launch(launch, capability))
 
 
 def read(cubin: bytes, log: str) -> MachineCode:
+    """Read machine code, and what the compiler said about it."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "kernel.cubin"
         path.write_bytes(cubin)

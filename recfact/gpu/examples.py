@@ -1,0 +1,83 @@
+"""Solves of contiguous arrays by their shapes alone, to see what is planned and compiled for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from recfact.gpu.geometry import SIZES
+from recfact.gpu.launch import Device, Launch, Operand, plan
+from recfact.gpu.parts import COMPUTED_IN
+from recfact.windows import Window
+
+H100 = Device((9, 0), 132)
+
+# Shape and time axis for `heads` sequences of `n` steps with `d` channels.
+LAYOUTS: dict[str, tuple[Callable[[int, int, int], tuple[int, int, int]], int]] = {
+    "head, time, channel": (lambda heads, n, d: (heads, n, d), 1),
+    "time, head, channel": (lambda heads, n, d: (n, heads, d), 0),
+    "head, channel, time": (lambda heads, n, d: (heads, d, n), 2),
+}
+
+
+def channel_axis(layout: str) -> int:
+    """Return the axis of channels, along which coefficients may be shared."""
+    return 1 if layout == "head, channel, time" else 2
+
+
+def described(
+    layout: str,
+    heads: int,
+    n: int,
+    d: int,
+    dtype: str,
+    window: Window,
+    *,
+    shared: bool = True,
+    a_dtype: str | None = None,
+    out: str | None = None,
+    initial: bool = False,
+    reverse: bool = False,
+    device: Device = H100,
+    precision: str = "full",
+) -> Launch:
+    """Plan a solve of contiguous arrays that needn't exist.
+
+    Parameters
+    ----------
+    layout : str
+        One of `LAYOUTS`: the order of the axes.
+    heads, n, d : int
+        Sequences, steps, and channels of each.
+    dtype : str
+        Number type of the inputs; of coefficients and result, too, unless `a_dtype` and `out` say otherwise.
+    window, reverse, device, precision
+        As for `recfact.gpu.launch.plan`.
+    shared : bool
+        Whether the channels of a head share their coefficients.
+    initial : bool
+        Whether there are initial states.
+
+    Examples
+    --------
+    >>> from recfact import Jagged
+    >>> described("head, time, channel", 128, 8192, 16, "bfloat16", Jagged(16)).kernel
+    'b2p'
+    """
+    make, axis = LAYOUTS[layout]
+    shape = make(heads, n, d)
+
+    def operand(name: str, *left_out: int) -> Operand:
+        strides, stride = [0] * 3, SIZES[name]
+        for k in (2, 1, 0):
+            if k not in left_out:
+                strides[k] = stride
+                stride *= shape[k]
+        return Operand(name, tuple(strides))
+
+    a = operand(a_dtype or dtype, *((channel_axis(layout),) if shared else ()))
+    u, x = operand(dtype), operand(out or dtype)
+    x0 = operand(COMPUTED_IN.get(dtype, dtype), axis) if initial else None
+    launch = plan(shape, axis, a, u, x, x0, window=window, reverse=reverse, device=device, precision=precision)
+    if launch is None:
+        raise ValueError(f"an example must have elements, got shape {shape}")
+    return launch

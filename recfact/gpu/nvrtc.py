@@ -1,0 +1,107 @@
+"""CUDA's compiler from the packages on PyPI, called where there may be no GPU and no CuPy."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from recfact.errors import RecfactError
+from recfact.gpu.compiler import header_folders, options_of, source_of
+from recfact.gpu.launch import Launch
+
+
+class CompileError(RecfactError):
+    """CUDA's compiler doesn't take a source; the message is what it said."""
+
+
+class Compiler(NamedTuple):
+    """The loaded library, and the version of CUDA that it is of."""
+
+    library: ctypes.CDLL
+    version: tuple[int, int]
+
+
+def library_path() -> Path | None:
+    """Return the newest of the compilers among the installed packages for Linux; None if there is none."""
+    for folder in header_folders():
+        package = folder.parent if folder.parts[-2] != "cuda_runtime" else folder.parent.parent / "cuda_nvrtc"
+        for path in sorted(package.glob("lib/libnvrtc.so.*")):
+            return path
+    return None
+
+
+@cache
+def compiler() -> Compiler:
+    """Load the compiler.
+
+    Raises
+    ------
+    CompileError
+        If it isn't among the installed packages.
+    """
+    path = library_path()
+    if path is None:
+        raise CompileError("CUDA's compiler isn't among the installed packages: pip install \"recfact[gpu-cuda13]\"")
+    library = ctypes.CDLL(str(path))
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+    return Compiler(library, (major.value, minor.value))
+
+
+def supported_targets() -> list[int]:
+    """Return the compute capabilities that the compiler makes machine code for, as 90 for 9.0."""
+    library, count = compiler().library, ctypes.c_int()
+    library.nvrtcGetNumSupportedArchs(ctypes.byref(count))
+    targets = (ctypes.c_int * count.value)()
+    library.nvrtcGetSupportedArchs(targets)
+    return list(targets)
+
+
+def compile_source(source: str, options: tuple[str, ...]) -> tuple[bytes, str]:
+    """Compile to machine code.
+
+    Parameters
+    ----------
+    source : str
+        CUDA C++.
+    options : tuple of str
+        All that the compiler takes, the target among them.
+
+    Returns
+    -------
+    cubin : bytes
+        For the driver, or a disassembler.
+    log : str
+        What the compiler said: warnings, if any.
+
+    Raises
+    ------
+    CompileError
+        If the compiler isn't installed, or doesn't take the source.
+    """
+    library, program, size = compiler().library, ctypes.c_void_p(), ctypes.c_size_t()
+    library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"kernel.cu", 0, None, None)
+    try:
+        encoded = [option.encode() for option in options]
+        failed = library.nvrtcCompileProgram(program, len(encoded), (ctypes.c_char_p * len(encoded))(*encoded))
+        library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
+        log = ctypes.create_string_buffer(size.value)
+        library.nvrtcGetProgramLog(program, log)
+        said = log.value.decode().strip()
+        if failed:
+            raise CompileError(said)
+        library.nvrtcGetCUBINSize(program, ctypes.byref(size))
+        cubin = ctypes.create_string_buffer(size.value)
+        library.nvrtcGetCUBIN(program, cubin)
+        return cubin.raw, said
+    finally:
+        library.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def compile_launch(launch: Launch, capability: tuple[int, int]) -> tuple[bytes, str]:
+    """Compile the kernel of a launch for a target as CuPy would, which flushes subnormal float32 numbers to zero."""
+    includes = tuple(f"-I{folder}" for folder in header_folders(compiler().version[0]))
+    target = f"-arch=sm_{capability[0]}{capability[1]}"
+    return compile_source(source_of(launch.kernel), (*options_of(launch), target, "-ftz=true", *includes))
