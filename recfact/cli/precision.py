@@ -54,7 +54,6 @@ def horizon(
     from recfact.precision.horizons.horizon_tables import several_formats
     from recfact.report.files import check_destination
     from recfact.report.style import PICTURE_SUFFIXES, save
-    from recfact.report.tables import to_json
 
     if as_json and style != Style.TEXT:
         raise typer.BadParameter("--json and --style exclude each other")
@@ -63,7 +62,7 @@ def horizon(
     chosen = several_formats(formats or None)
     table = (actual_horizon_table if actual else horizon_table)(chosen, rho or None)
     if as_json:
-        typer.echo(to_json(table.plain()))
+        typer.echo(table.to_json())
     else:
         typer.echo(getattr(table, f"to_{style.value}")())
     if picture:

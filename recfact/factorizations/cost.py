@@ -19,11 +19,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
+from operator import itemgetter
+from typing import Any
 
 from recfact.algorithms import doubling, down_sweep, up_sweep
 from recfact.checks import positive_integer
 from recfact.errors import OptionError
+from recfact.printed_table import Column, PrintedTable, Tabular
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +55,13 @@ class Cost:
     nonzeros: int
 
 
+_NAMES = tuple(field.name for field in fields(Cost))
+_COLUMNS = tuple(Column(name, name, itemgetter(name), words=name == "algorithm") for name in _NAMES)
+
+
 @dataclass(frozen=True, slots=True, repr=False)
-class CostTable:
-    """Costs of all algorithms for one problem; prints as text, iterates over its rows.
+class CostTable(Tabular):
+    """Costs of all algorithms for one problem; a `Tabular`, which prints itself, and iterates over its rows.
 
     Parameters
     ----------
@@ -82,14 +89,13 @@ class CostTable:
                 return row
         raise KeyError(f"no algorithm {algorithm!r}; the table has {', '.join(row.algorithm for row in self.rows)}")
 
-    def __repr__(self) -> str:
-        names = [field.name for field in fields(Cost)]
-        cells = [names] + [[str(getattr(row, name)) for name in names] for row in self.rows]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines = [
-            "  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]).rstrip() for line in cells
-        ]
-        return "\n".join([f"n = {self.n}, block = {self.block}, channels = {self.channels}", *lines])
+    def table(self) -> PrintedTable:
+        """Return what is printed."""
+        title = f"n = {self.n}, block = {self.block}, channels = {self.channels}"
+        return PrintedTable(tuple(map(asdict, self.rows)), _COLUMNS, _NAMES, title)
+
+    def _record(self) -> dict[str, Any]:
+        return {"n": self.n, "block": self.block, "channels": self.channels, "rows": self.to_rows()}
 
 
 def cost_table(n: int, *, block: int = 16, channels: int = 1) -> CostTable:

@@ -17,8 +17,8 @@ from recfact.precision.formats.rounding import UNDERFLOWS
 from recfact.precision.horizons.doubled_product import doubled_product
 from recfact.precision.horizons.horizon import exact_magnitude
 from recfact.precision.horizons.iterated_product import iterated_product
-from recfact.precision.printed_table import short
 from recfact.precision.reals import Number
+from recfact.printed_table import short
 
 ROUNDINGS = ("nearest-even", "nearest-away", "toward-zero", "up", "down")
 ALGORITHMS = ("sequential", "kogge-stone", "fp32-accumulate")

@@ -12,8 +12,8 @@ import numpy as np
 from recfact.arrays import Array, as_numpy
 from recfact.errors import DTypeError, OptionError, ShapeError
 from recfact.precision.horizons.horizon import threshold
-from recfact.precision.printed_table import short
 from recfact.precision.reals import Number
+from recfact.printed_table import short
 
 BAR = 40
 """Characters of the longest bar of a printed histogram."""

@@ -11,7 +11,7 @@ from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.formats.float_format import FloatFormat
 from recfact.precision.horizons.actual_horizons import actual_horizon, stored_coefficient
 from recfact.precision.horizons.horizon import KINDS, UNDERFLOWS, exact_magnitude, horizon
-from recfact.precision.printed_table import Column, Power, PrintedTable, Row, short
+from recfact.printed_table import Column, Power, PrintedTable, Row, short
 
 PAPER_FORMATS = ("binary32", "binary16", "bfloat16", "float8_e5m2", "float8_e4m3fn")
 """The formats of the paper's table, in its order."""
@@ -31,10 +31,10 @@ def horizon_table(formats: Any = None, rho: Any = None) -> PrintedTable:
     Returns
     -------
     PrintedTable
-        ``print(table)``, ``table.to_markdown()``, ``.to_latex()``, ``.to_csv()``, ``.to_html()``; in ``table.rows``
-        one dict for each format and rho, of the names ``format``, ``fraction_bits``, ``exponent_bits``, ``bias``,
-        ``rho``, ``emin`` (the smallest normal number is 2^emin), ``normal``, ``subnormal``, ``tail_normal`` and
-        ``tail_subnormal``, the horizons, which are None where a format has no subnormals.
+        It prints itself; ``table.rows`` holds one dict for each format and rho, of the names ``format``,
+        ``fraction_bits``, ``exponent_bits``, ``bias``, ``rho``, ``emin`` (the smallest normal number is 2^emin),
+        ``normal``, ``subnormal``, ``tail_normal`` and ``tail_subnormal``, the horizons, which are None where a format
+        has no subnormals.
 
     Raises
     ------

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
+from operator import itemgetter
 from typing import Any
+
+from recfact.printed_table import Column, PrintedTable, Tabular
 
 GAIN = 0.9
 """A construction is recommended over cumprod if its mean error is at most this share of cumprod's."""
@@ -95,8 +95,8 @@ class Recommendation:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class MaterializationTable:
-    """Errors of the constructions case by case; prints as text with one case a line, iterates over its rows.
+class MaterializationTable(Tabular):
+    """Errors of the constructions case by case; prints itself with one case a line, iterates over its rows.
 
     Parameters
     ----------
@@ -131,47 +131,30 @@ class MaterializationTable:
         """Return the rows as dictionaries, ready for a DataFrame."""
         return [asdict(row) for row in self.rows]
 
-    def to_json(self) -> str:
-        """Return rows and recommendations as JSON; NaN, which JSON doesn't have, becomes null."""
-        rows = [
-            {
-                key: None if isinstance(value, float) and not math.isfinite(value) else value
-                for key, value in row.items()
-            }
-            for row in self.to_rows()
-        ]
-        return json.dumps({"rows": rows, "recommendations": [asdict(each) for each in self.recommendations()]})
-
-    def to_csv(self) -> str:
-        """Return the rows as CSV with a header."""
-        text = io.StringIO()
-        writer = csv.DictWriter(text, [each.name for each in fields(ConstructionRow)], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(self.to_rows())
-        return text.getvalue()
-
-    def to_markdown(self) -> str:
-        """Return the cases as a Markdown table, with what the text shows."""
-        head, *body = self._cells()
-        return "\n".join(f"| {' | '.join(cells)} |" for cells in [head, ["---"] * len(head), *body])
-
-    def __repr__(self) -> str:
-        if not self.rows:
-            return "no cases"
-        cells = self._cells()
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in cells]
-        return "\n".join(["relative error in %, median / largest, and failures in % of the entries", *lines])
-
-    def _cells(self) -> list[list[str]]:
+    def table(self) -> PrintedTable:
+        """Return what is printed: one row a case, with all constructions side by side."""
         methods = list(dict.fromkeys(row.method for row in self.rows))
-        table = [["coefficients", "block", "format", *methods, "use"]]
-        for case, best in zip(self.cases(), self.recommendations(), strict=True):
-            inside = "" if best.accumulate == best.format else f", {best.accumulate} inside"
-            by_method = {row.method: _cell(row) for row in case}
-            cells = [by_method.get(method, "") for method in methods]
-            table.append([best.coefficients, str(best.block), best.format + inside, *cells, best.method])
-        return table
+        names = ("coefficients", "block", "format", *methods, "use")
+        columns = tuple(Column(name, name, itemgetter(name), words=True) for name in names)
+        title = "relative error in %, median / largest, and failures in % of the entries" if self.rows else "no cases"
+        return PrintedTable(tuple(map(self._case, self.cases(), self.recommendations())), columns, names, title)
+
+    def _case(self, case: tuple[ConstructionRow, ...], best: Recommendation) -> dict[str, Any]:
+        inside = "" if best.accumulate == best.format else f", {best.accumulate} inside"
+        return {
+            "coefficients": best.coefficients,
+            "block": best.block,
+            "format": best.format + inside,
+            **dict.fromkeys((row.method for row in self.rows), ""),
+            **{row.method: _cell(row) for row in case},
+            "use": best.method,
+        }
+
+    def _names(self) -> tuple[str, ...]:
+        return tuple(each.name for each in fields(ConstructionRow))
+
+    def _record(self) -> dict[str, Any]:
+        return {"rows": self.to_rows(), "recommendations": [asdict(each) for each in self.recommendations()]}
 
 
 def _recommend(case: tuple[ConstructionRow, ...]) -> Recommendation:

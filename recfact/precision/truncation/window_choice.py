@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from math import inf
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from recfact.errors import OptionError
 from recfact.precision.formats.catalogue import format as find_format
 from recfact.precision.truncation.truncation_bounds import magnitude
 from recfact.precision.truncation.window_search import BoundSearch, DataSearch
+from recfact.printed_table import Column, PrintedTable, Tabular
 from recfact.windows import Jagged, Uniform
 
 
@@ -48,8 +50,8 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class WindowChoice:
-    """What `choose_window` found; prints itself.
+class WindowChoice(Tabular):
+    """What `choose_window` found: a `Tabular`, which prints itself.
 
     Parameters
     ----------
@@ -84,25 +86,33 @@ class WindowChoice:
     def __bool__(self) -> bool:
         return bool(self.candidates)
 
-    def __repr__(self) -> str:
+    def table(self) -> PrintedTable:
+        """Return what is printed."""
         what = "the largest exact state" if self.relative_to == "state" else "the largest input"
         limit = f"{float(self.tol):.6g}{self.goal} times {what}"
-        if not self.candidates:
-            return f"No window keeps the truncation error within {limit}: {self.reason}"
-        rows = [("window", "proved error", "operations", "entries"), *map(_cells, self.candidates)]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        table = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows]
-        head = f"{self.candidates[0].window} keeps the truncation error within {limit}."
-        return "\n".join([head, *table, "(operations and entries a step, for long sequences)"])
+        rows = tuple(
+            {"window": str(each.window), "error": each.error, "operations": each.operations, "entries": each.entries}
+            for each in self.candidates
+        )
+        if not rows:
+            title = f"No window keeps the truncation error within {limit}: {self.reason}"
+            return PrintedTable(rows, _COLUMNS, _NAMES, title)
+        title = f"{self.window} keeps the truncation error within {limit}."
+        note = "(operations and entries a step, for long sequences)"
+        return PrintedTable(rows, _COLUMNS, _NAMES, title, (note,))
+
+    def _record(self) -> dict[str, Any]:
+        about = {"tol": self.tol, "relative_to": self.relative_to, "reason": self.reason}
+        return {"window": None if self.window is None else str(self.window), **about, "rows": self.to_rows()}
 
 
-def _cells(candidate: Candidate) -> tuple[str, str, str, str]:
-    return (
-        str(candidate.window),
-        f"{candidate.error:.6g}",
-        f"{candidate.operations:.3g}",
-        f"{candidate.entries:g}",
-    )
+_NAMES = ("window", "error", "operations", "entries")
+_COLUMNS = (
+    Column("window", "window", itemgetter("window"), words=True),
+    Column("proved error", "proved error", lambda row: f"{row['error']:.6g}"),
+    Column("operations", "operations", lambda row: f"{row['operations']:.3g}"),
+    Column("entries", "entries", lambda row: f"{row['entries']:g}"),
+)
 
 
 def operations_per_step(window: Uniform | Jagged) -> float:

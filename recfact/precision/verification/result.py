@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from html import escape
 from typing import Any
 
 import numpy as np
 
 from recfact.arrays import Array
 from recfact.precision.formats.float_format import FloatFormat
-from recfact.precision.printed_table import Column, PrintedTable
+from recfact.printed_table import Column, PrintedTable, Tabular
 from recfact.windows import Full, Window
 
 PARTS = ("largest", "at", "bound", "ratio", "ratio_at", "holds")
@@ -89,8 +88,8 @@ def _largest(values: Array) -> tuple[float, tuple[int, ...] | None]:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Verification:
-    """The errors of computed states: what the window leaves out, what rounding adds, and both; prints as text.
+class Verification(Tabular):
+    """The errors of computed states: what the window leaves out, what rounding adds, and both; a `Tabular`.
 
     Parameters
     ----------
@@ -166,18 +165,14 @@ class Verification:
         }
 
     def table(self) -> PrintedTable:
-        """Return the three errors as a table, which also writes itself in Markdown, LaTeX, CSV and HTML."""
+        """Return the three errors as a table."""
         rows = tuple(
             {"error": name, **{part: getattr(check, part) for part in PARTS}} for name, check in self._errors()
         )
-        return PrintedTable(rows, _COLUMNS, ("error", *PARTS))
+        return PrintedTable(rows, _COLUMNS, ("error", *PARTS), self._title(), tuple(self._remarks()))
 
-    def __repr__(self) -> str:
-        return "\n".join([self._title(), self.table().to_text(), *self._remarks()])
-
-    def _repr_html_(self) -> str:
-        remarks = "".join(f"<br>{escape(line)}" for line in self._remarks())
-        return f"<p>{escape(self._title())}{remarks}</p>{self.table().to_html()}"
+    def _record(self) -> dict[str, Any]:
+        return self.as_dict()
 
     def _errors(self) -> list[tuple[str, CheckedError]]:
         return [("truncation", self.truncation), ("rounding", self.rounding), ("total", self.total)]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from recfact.precision.printed_table import Column, PrintedTable
 from recfact.precision.verification.sweep_batch import ERRORS, Tally
 from recfact.precision.verification.sweep_case import Case
+from recfact.printed_table import Column, PrintedTable, Tabular
 
 KEYS = ("format", "algorithm", "window", "accumulate", "fma", "family")
 VALUES = ("cases", "nonfinite", *ERRORS, "broken")
@@ -33,8 +31,8 @@ class Failure:
 
 
 @dataclass(frozen=True, repr=False)
-class SweepTable:
-    """The largest quotients of error and bound in a sweep; prints by algorithm and window.
+class SweepTable(Tabular):
+    """The largest quotients of error and bound in a sweep; a `Tabular` by algorithm and window.
 
     Parameters
     ----------
@@ -96,7 +94,7 @@ class SweepTable:
         Returns
         -------
         PrintedTable
-            With ``to_text``, ``to_markdown``, ``to_latex``, ``to_csv`` and ``to_html``; it prints itself.
+            It prints itself.
         """
         merged: dict[tuple[Any, ...], dict[str, Any]] = {}
         for row in self.rows:
@@ -105,38 +103,20 @@ class SweepTable:
         numbers = tuple(Column(name, name, _cell(name)) for name in VALUES)
         return PrintedTable(tuple(merged.values()), words + numbers, (*keys, *VALUES))
 
+    def table(self) -> PrintedTable:
+        """Return what is printed: one row for each algorithm and window."""
+        return replace(self.by("algorithm", "window"), title=self._summary())
+
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return the rows, ready for a DataFrame."""
+        """Return all rows, ready for a DataFrame."""
         return [dict(row) for row in self.rows]
 
-    def to_csv(self) -> str:
-        """Return all rows as CSV."""
-        return self.by(*KEYS).to_csv()
+    def _names(self) -> tuple[str, ...]:
+        return (*KEYS, *VALUES)
 
-    def to_markdown(self) -> str:
-        """Return the table that is printed in Markdown."""
-        return self._printed().to_markdown()
-
-    def to_json(self) -> str:
-        """Return seed, rows and failures as JSON; what isn't finite becomes null."""
-        rows = [
-            {
-                key: None if isinstance(value, float) and not math.isfinite(value) else value
-                for key, value in row.items()
-            }
-            for row in self.rows
-        ]
+    def _record(self) -> dict[str, Any]:
         failures = [{"error": failure.error, "case": repr(failure.case)} for failure in self.failures]
-        return json.dumps({"seed": self.seed, "cases": self.cases, "rows": rows, "failures": failures})
-
-    def __repr__(self) -> str:
-        return f"{self._summary()}\n{self._printed().to_text()}"
-
-    def _repr_html_(self) -> str:
-        return f"<p>{self._summary()}</p>{self._printed().to_html()}"
-
-    def _printed(self) -> PrintedTable:
-        return self.by("algorithm", "window")
+        return {"seed": self.seed, "cases": self.cases, "rows": self.to_rows(), "failures": failures}
 
     def _summary(self) -> str:
         broken = f"{len(self.failures)} bounds broken" if self.failures else "no bound broken"

@@ -1,12 +1,14 @@
-"""Tables that print as text, Markdown, LaTeX, CSV and HTML, from rows of plain values."""
+"""Tables that print as text, Markdown, LaTeX, CSV, JSON and HTML, from rows of plain values."""
 
 from __future__ import annotations
 
 import csv
 import html
 import io
+import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -62,23 +64,146 @@ class Column:
     words: bool = False
 
 
+class Tabular(ABC):
+    """What prints as a table, with the same ways to write it down everywhere.
+
+    ``print(table)`` is the text, a notebook shows the HTML. Text and HTML have the title and the notes of the table,
+    Markdown and LaTeX are the table alone, to stand in a document of your own. Rows, CSV and JSON hold the values
+    themselves rather than what is printed of them.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def table(self) -> PrintedTable:
+        """Return what is printed."""
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return the values as one dict a row, all with the same keys: ``pandas.DataFrame`` takes them as they are."""
+        return [dict(row) for row in self.table().rows]
+
+    def to_text(self) -> str:
+        """Return the table as text in columns; a table that has a title and no rows is its title."""
+        table = self.table()
+        if table.title and not table.rows:
+            return table.title
+        lines = [[column.heading for column in table.columns], *table.cells("{}2^{}", "inf", "-")]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        aligned = (
+            (
+                cell.ljust(width) if column.words else cell.rjust(width)
+                for cell, width, column in zip(line, widths, table.columns, strict=True)
+            )
+            for line in lines
+        )
+        return "\n".join([*filter(None, [table.title]), *("  ".join(line).rstrip() for line in aligned), *table.notes])
+
+    def to_markdown(self) -> str:
+        """Return the table in Markdown."""
+        table = self.table()
+        rule = "|".join("---" if column.words else "--:" for column in table.columns)
+        head, *body = (
+            f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |"
+            for line in [[column.heading for column in table.columns], *table.cells("{}2^{}", "∞", "–")]
+        )
+        return "\n".join([head, f"|{rule}|", *body])
+
+    def to_latex(self) -> str:
+        r"""Return the table in LaTeX, a tabular with the rules of the package booktabs."""
+        table = self.table()
+        head = " & ".join(column.latex for column in table.columns)
+        cells = table.cells("${}2^{{{}}}$", r"$\infty$", "--", _latex, r" \cdot ")
+        sides = "".join("l" if column.words else "r" for column in table.columns)
+        return "\n".join(
+            [
+                rf"\begin{{tabular}}{{{sides}}}",
+                r"\toprule",
+                head + r" \\",
+                r"\midrule",
+                *(" & ".join(line) + r" \\" for line in cells),
+                r"\bottomrule",
+                r"\end{tabular}",
+            ]
+        )
+
+    def to_html(self) -> str:
+        """Return the table in HTML; a table that has a title and no rows is its title."""
+        table = self.table()
+        above = f"<p>{html.escape(table.title)}</p>\n" if table.title else ""
+        if above and not table.rows:
+            return above
+        sides = ["" if column.words else ' style="text-align: right"' for column in table.columns]
+
+        def line(tag: str, cells: list[str]) -> str:
+            inner = "".join(f"<{tag}{side}>{cell}</{tag}>" for cell, side in zip(cells, sides, strict=True))
+            return f"<tr>{inner}</tr>"
+
+        head = line("th", [html.escape(column.heading) for column in table.columns])
+        body = [line("td", cells) for cells in table.cells("{}2<sup>{}</sup>", "∞", "–", html.escape)]
+        notes = [f"<p>{html.escape(note)}</p>" for note in table.notes]
+        lines = ["<table>", f"<thead>{head}</thead>", "<tbody>", *body, "</tbody>", "</table>", *notes]
+        return above + "\n".join(lines)
+
+    def to_csv(self) -> str:
+        """Return the rows as CSV, with their names in the first line.
+
+        None is empty, and numbers that float64 doesn't hold are written as in the text.
+        """
+        file = io.StringIO()
+        writer = csv.DictWriter(file, self._names(), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({name: _plain(value) for name, value in row.items()} for row in self.to_rows())
+        return file.getvalue()
+
+    def to_json(self) -> str:
+        """Return the rows as JSON, with what else there is to say.
+
+        NaN and infinity, which JSON doesn't have, become null; numbers that float64 doesn't hold are written as in the
+        text.
+        """
+        return json.dumps(_json(self._record()), allow_nan=False)
+
+    def _names(self) -> Sequence[str]:
+        """Return the keys of the rows, also if there are none."""
+        return self.table().names
+
+    def _record(self) -> Any:
+        """Return what JSON holds."""
+        return self.to_rows()
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def __repr__(self) -> str:
+        return self.to_text()
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+
 @dataclass(frozen=True, repr=False)
-class PrintedTable:
-    """Rows of plain values, and how they are printed: ``print(table)``, or as HTML in a notebook.
+class PrintedTable(Tabular):
+    """Rows of plain values, and what is printed of them.
 
     Parameters
     ----------
     rows : tuple of dict
-        The values, all with the same keys: ``pandas.DataFrame(table.rows)`` takes them as they are.
+        The values, all with the same keys.
     columns : tuple of Column
         What is printed.
     names : tuple of str
         Keys of the rows, also if there are none.
+    title : str
+        A line above the table.
+    notes : tuple of str
+        Lines below it.
     """
 
     rows: tuple[Row, ...]
     columns: tuple[Column, ...]
     names: tuple[str, ...]
+    title: str = ""
+    notes: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
@@ -86,87 +211,11 @@ class PrintedTable:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def plain(self) -> list[dict[str, Any]]:
-        """Return the rows with nothing but int, float, str and None; Fractions are written as in the text."""
-        return [{name: _plain(value) for name, value in row.items()} for row in self.rows]
+    def table(self) -> PrintedTable:
+        """Return the table itself."""
+        return self
 
-    def to_text(self) -> str:
-        """Return the table as text in columns."""
-        lines = [[c.heading for c in self.columns], *self._cells("{}2^{}", "inf", "-")]
-        right = self._right()
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        aligned = (
-            (
-                cell.rjust(width) if to_right else cell.ljust(width)
-                for cell, width, to_right in zip(line, widths, right, strict=True)
-            )
-            for line in lines
-        )
-        return "\n".join("  ".join(line).rstrip() for line in aligned)
-
-    def to_markdown(self) -> str:
-        """Return the table in Markdown."""
-        rule = "|".join("--:" if right else "---" for right in self._right())
-        head, *body = (
-            f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |"
-            for line in [[c.heading for c in self.columns], *self._cells("{}2^{}", "∞", "–")]
-        )
-        return "\n".join([head, f"|{rule}|", *body])
-
-    def to_latex(self) -> str:
-        r"""Return the table in LaTeX, a tabular with the rules of the package booktabs."""
-        head = " & ".join(c.latex for c in self.columns)
-        cells = self._cells("${}2^{{{}}}$", r"$\infty$", "--", _latex, r" \cdot ")
-        body = [" & ".join(line) + r" \\" for line in cells]
-        sides = "".join("r" if right else "l" for right in self._right())
-        return "\n".join(
-            [
-                rf"\begin{{tabular}}{{{sides}}}",
-                r"\toprule",
-                head + r" \\",
-                r"\midrule",
-                *body,
-                r"\bottomrule",
-                r"\end{tabular}",
-            ]
-        )
-
-    def to_csv(self) -> str:
-        """Return the values of the rows as CSV, with their names in the first line.
-
-        None is empty, and numbers that float64 doesn't hold are written as in the text.
-        """
-        file = io.StringIO()
-        writer = csv.DictWriter(file, self.names, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(self.plain())
-        return file.getvalue()
-
-    def to_html(self) -> str:
-        """Return the table in HTML."""
-        sides = [' style="text-align: right"' if right else "" for right in self._right()]
-
-        def line(tag: str, cells: list[str]) -> str:
-            inner = "".join(f"<{tag}{side}>{cell}</{tag}>" for cell, side in zip(cells, sides, strict=True))
-            return f"<tr>{inner}</tr>"
-
-        head = line("th", [html.escape(c.heading) for c in self.columns])
-        body = [line("td", cells) for cells in self._cells("{}2<sup>{}</sup>", "∞", "–", html.escape)]
-        return "\n".join(["<table>", f"<thead>{head}</thead>", "<tbody>", *body, "</tbody>", "</table>"])
-
-    def __str__(self) -> str:
-        return self.to_text()
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return self.to_html()
-
-    def _right(self) -> list[bool]:
-        """Return which columns are set to the right: all but those of words."""
-        return [not column.words for column in self.columns]
-
-    def _cells(
+    def cells(
         self,
         power: str,
         infinite: str,
@@ -174,6 +223,8 @@ class PrintedTable:
         escape: Callable[[str], str] = lambda text: text,
         dot: str = " * ",
     ) -> list[list[str]]:
+        """Return what is printed, row by row, in the words of one way to print."""
+
         def written(value: Any) -> str:
             match value:
                 case None:
@@ -226,6 +277,17 @@ def _power(exact: Fraction, most: int) -> Power | None:
 def _plain(value: Any) -> Any:
     written = short(value) if isinstance(value, Fraction) else value
     return str(written) if isinstance(written, Power) else written
+
+
+def _json(value: Any) -> Any:
+    match value:
+        case Mapping():
+            return {name: _json(item) for name, item in value.items()}
+        case list() | tuple():
+            return [_json(item) for item in value]
+        case float() if not math.isfinite(value):
+            return None
+    return _plain(value)
 
 
 def _latex(text: str) -> str:
