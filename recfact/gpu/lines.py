@@ -244,15 +244,18 @@ def sliding(geometry: Geometry, blocks: Blocks, reverse: bool, device: Device) -
 
 def chain(geometry: Geometry, lines: Lines, reverse: bool, why: str) -> Launch:
     """Plan the exact recurrence with time split among thread blocks."""
-    vectors = lines.channels * (1 + lines.coefficient_vectors)
-    steps = lines.access * 2 if lines.access > 1 else (8 if vectors == 1 and geometry.u.size < 16 else 4)
+    own = lines.coefficient_vectors and not lines.time_contiguous
+    if own:  # 8 channels of halves with their coefficients, widened, are too much for the registers
+        lines = lines._replace(channels=min(lines.channels, 4))
+    single = lines.channels == 1 and not own and geometry.u.size < ACCESS_BYTES
+    steps = lines.access * 2 if lines.access > 1 else (8 if single else 4)
     frame = frame_of(geometry, lines, reverse, steps)
     all_lines = geometry.batch * geometry.heads * (geometry.channels // lines.channels)
     columns = -(-all_lines // 32)
     rows = -(-geometry.steps // (CHAIN_WARPS * steps))
     tiles = columns * rows
     computed = SIZES[COMPUTED_IN.get(geometry.u.dtype, geometry.u.dtype)]
-    coefficients = lines.channels if lines.coefficient_vectors and not lines.time_contiguous else 1
+    coefficients = lines.channels if own else 1
     return Launch(
         "chain",
         (*frame.macros, ("WARPS", str(CHAIN_WARPS))),

@@ -78,7 +78,7 @@ __device__ __forceinline__ void publish(unsigned int* flag, unsigned int what, i
     }
 }
 
-extern "C" __global__ void __launch_bounds__(WARPS * 32) chain(
+extern "C" __global__ void __launch_bounds__(WARPS * 32, 1) chain(
     const char* a, const char* u, char* x, const char* x0, unsigned int* counters, char* aggregates, char* states,
     long long steps,    // of the recurrence
     long long columns,  // of tiles: their lines, 32 to a tile
@@ -87,7 +87,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32) chain(
     long long u_batch, long long u_head, long long u_channel, STRIDE u_step,
     long long x_batch, long long x_head, long long x_channel, STRIDE x_step,
     long long x0_batch, long long x0_head, long long x0_channel) {
-    __shared__ Number parts[WARPS * NUMBERS * 32];  // of each warp: its aggregate, then the states before it
+    __shared__ Number parts[(WARPS + 1) * NUMBERS * 32];  // of each warp: its aggregate, then the states before it; of the tile
     __shared__ unsigned int ticket, wild;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     if (threadIdx.x == 0) store_shared(&ticket, atomicAdd(counters, 1u));
@@ -107,7 +107,9 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32) chain(
     x += b * x_batch + h * x_head + channel * x_channel + position * x_step;
 
     Chunk chunk;
-    const bool whole = position + STEPS <= steps && (INITIAL || position > 0);
+    const long long left = steps - position;
+    const int here = left < STEPS ? static_cast<int>(left < 0 ? 0 : left) : STEPS;  // steps that the warp has
+    const bool whole = here == STEPS && (INITIAL || position > 0);
     if (whole) {
 #pragma unroll
         for (int k = 0; k < ACCESSES; ++k) chunk.load_inputs(k, u, u_step);
@@ -117,26 +119,26 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32) chain(
 #pragma unroll
         for (int s = 0; s < STEPS; ++s)
             chunk.load_step(s, a + static_cast<long long>(a_step) * s, u + static_cast<long long>(u_step) * s,
-                            position + s < steps, INITIAL || position + s > 0);
+                            s < here, INITIAL || position + s > 0);
     }
 
     Aggregate part;
 #pragma unroll
     for (int c = 0; c < CHANNELS; ++c) {
-        Number v = chunk.input(0, c);
+        Number v = chunk.input(0, c), product = chunk.coefficient(0, c);
 #pragma unroll
-        for (int s = 1; s < STEPS; ++s) v = multiply_add(chunk.coefficient(s, c), v, chunk.input(s, c));
+        for (int s = 1; s < STEPS; ++s) {
+            v = multiply_add(chunk.coefficient(s, c), v, chunk.input(s, c));
+            product = multiply(product, chunk.coefficient(s, c));
+        }
         part.numbers[c] = v;
+        if (c < COEFFICIENTS) part.numbers[CHANNELS + c] = product;
     }
+    auto put_part = [&](int w, const Aggregate& numbers) {
 #pragma unroll
-    for (int c = 0; c < COEFFICIENTS; ++c) {
-        Number product = chunk.coefficient(0, c);
-#pragma unroll
-        for (int s = 1; s < STEPS; ++s) product = multiply(product, chunk.coefficient(s, c));
-        part.numbers[CHANNELS + c] = product;
-    }
-#pragma unroll
-    for (int k = 0; k < NUMBERS; ++k) store_shared(&parts[(warp * NUMBERS + k) * 32 + lane], part.numbers[k]);
+        for (int k = 0; k < NUMBERS; ++k) store_shared(&parts[(w * NUMBERS + k) * 32 + lane], numbers.numbers[k]);
+    };
+    put_part(warp, part);
     __syncthreads();
 
     unsigned int* flags = counters + 1 + column;  // of this column, `columns` apart
@@ -151,6 +153,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32) chain(
             return other;
         };
         Aggregate together = part_of(0);
+#pragma unroll 1
         for (int w = 1; w < WARPS; ++w) together.append(part_of(w));
         const bool calm = __all_sync(EVERYONE, together.is_finite());
         if (calm && row_of_tiles > 0) {
@@ -159,6 +162,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32) chain(
                 store(tile_aggregates + (row_of_tiles * columns * NUMBERS + k) * 32, together.numbers[k]);
             publish(flags + row_of_tiles * columns, AGGREGATE, lane);
         }
+        put_part(WARPS, together);  // out of the way of what looking back takes
 
         auto read_state = [&](long long k) {
 #pragma unroll
@@ -176,6 +180,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32) chain(
             long long k = row_of_tiles - 1;
             while (!wait_for(flags + k * columns, AGGREGATE)) --k;
             read_state(k);
+#pragma unroll 1
             for (++k; k < row_of_tiles; ++k) {
                 Aggregate other;
 #pragma unroll
@@ -192,6 +197,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32) chain(
 
         // The states before each warp; then the one after the tile.
         bool finite_states = __all_sync(EVERYONE, state.are_finite());
+#pragma unroll 1
         for (int w = 0; w < WARPS; ++w) {
             const Aggregate other = part_of(w);
 #pragma unroll
@@ -202,7 +208,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32) chain(
         States before;
 #pragma unroll
         for (int c = 0; c < CHANNELS; ++c) before.numbers[c] = load_shared(&parts[c * 32 + lane]);
-        before.pass(together);
+        before.pass(part_of(WARPS));
         finite_states = finite_states && __all_sync(EVERYONE, state.are_finite() && before.are_finite());
         const bool plain = calm && finite_states;
         if (plain) {
@@ -214,9 +220,11 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32) chain(
         if (lane == 0) store_shared(&wild, plain ? 0u : 1u);
     }
     __syncthreads();
+    chunk.forget_widened();
 
     // All warps at once or, in a tile where something overflows, one after another.
     const bool in_turn = load_shared(&wild) != 0;
+#pragma unroll 1
     for (int turn = 0; turn < (in_turn ? WARPS : 1); ++turn) {
         if (!in_turn || turn == warp) {
 #pragma unroll
@@ -228,14 +236,14 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32) chain(
                 for (int c = 0; c < CHANNELS; ++c) {
                     const int k = TIME_CONTIGUOUS ? place(s % TIMES) : c;
                     // A step that isn't there leaves the state alone, also one that isn't finite.
-                    if (position + s < steps)
+                    if (s < here)
                         state.numbers[c] = multiply_add(chunk.coefficient(s, c), state.numbers[c], chunk.input(s, c));
                     outputs.set(k, state.numbers[c]);
                 }
                 if (whole) {
                     if (owns && s % TIMES == TIMES - 1)
                         store_vector(const_cast<OUTPUT*>(at<OUTPUT>(x, s + 1 - TIMES, x_step)) + LOWEST, outputs);
-                } else if (owns && position + s < steps) {
+                } else if (owns && s < here) {
                     Vector<OUTPUT, CHANNELS> single;
 #pragma unroll
                     for (int c = 0; c < CHANNELS; ++c) single.set(c, state.numbers[c]);

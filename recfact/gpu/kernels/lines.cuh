@@ -61,18 +61,24 @@ struct Chunk {
     __device__ __forceinline__ void load_step(int step, const char* a, const char* u, bool here, bool reads) {
         Vector<INPUT, CHANNELS> u_step;
         Vector<COEFFICIENT, COEFFICIENTS> a_step;
+        u_step.fill(0);
+        a_step.fill(here ? 0 : 1);
         if (here) u_step = load_vector<INPUT, CHANNELS>(at<INPUT>(u, 0, 0));
         if (here && reads) a_step = load_vector<COEFFICIENT, COEFFICIENTS>(at<COEFFICIENT>(a, 0, 0));
+#if TIME_CONTIGUOUS
+        inputs[step / TIMES].items[place(step % TIMES)] = u_step.items[0];
+        coefficients[step / COEFFICIENT_TIMES].items[coefficient_place(step, 0)] = a_step.items[0];
+#else
+        inputs[step] = u_step;
+        coefficients[step] = a_step;
+#endif
+    }
+    // From here on numbers are taken out of their vectors anew: kept widened, halves would fill twice the registers.
+    __device__ __forceinline__ void forget_widened() {
 #pragma unroll
-        for (int c = 0; c < CHANNELS; ++c) {
-            if (!here) u_step.set(c, number<Number>(0));
-            inputs[step / TIMES].items[TIME_CONTIGUOUS ? place(step % TIMES) : c] = u_step.items[c];
-        }
+        for (int k = 0; k < ACCESSES; ++k) inputs[k].renew();
 #pragma unroll
-        for (int c = 0; c < COEFFICIENTS; ++c) {
-            if (!(here && reads)) a_step.set(c, number<typename Accumulator<COEFFICIENT>::type>(here ? 0 : 1));
-            coefficients[step / COEFFICIENT_TIMES].items[coefficient_place(step, c)] = a_step.items[c];
-        }
+        for (int k = 0; k < STEPS / COEFFICIENT_TIMES; ++k) coefficients[k].renew();
     }
 
     __device__ __forceinline__ Number input(int step, int c) const {

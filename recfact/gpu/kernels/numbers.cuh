@@ -115,6 +115,19 @@ struct Vector {
     __device__ __forceinline__ void set(int index, typename Accumulator<T>::type value) {
         items[index] = narrow<T>(value);
     }
+    __device__ __forceinline__ void fill(int value) {
+#pragma unroll
+        for (int k = 0; k < N; ++k) set(k, number<typename Accumulator<T>::type>(value));
+    }
+    // Hide from the compiler that the numbers are still the same.
+    __device__ __forceinline__ void renew() {
+#ifndef RECFACT_EMULATOR
+        if constexpr (ACCESS_BYTES >= 4) {
+#pragma unroll
+            for (int k = 0; k < BYTES / 4; ++k) asm volatile("" : "+r"(packets[k / (ACCESS_BYTES / 4)].words[k % (ACCESS_BYTES / 4)]));
+        }
+#endif
+    }
 };
 
 template <class T, int COUNT>

@@ -52,6 +52,7 @@ struct Slots {
         for (int c = 0; c < CHANNELS; ++c) sums[c] = number<Number>(0);
 #pragma unroll
         for (int c = 0; c < COEFFICIENTS; ++c) products[c] = number<Number>(1);
+#pragma unroll 1
         for (long long r = terms - 1; r >= 0; --r) {
 #pragma unroll
             for (int c = 0; c < CHANNELS; ++c) {
@@ -136,6 +137,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 512 / THREADS) sliding(
         }
         long long last = start_of(index + 1);
         if (last > end) last = end;
+#pragma unroll 1
         for (const long long start = i; i < last; ++i) {
             const Vector<INPUT, CHANNELS> inputs = inputs_at(i);
             Vector<COEFFICIENT, COEFFICIENTS> coefficients;
@@ -157,6 +159,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 512 / THREADS) sliding(
                     // By the definition: from the first step of the window on.
                     long long j = start_of(index - terms);
                     result = j == 0 ? first_input(c) : inputs_at(j)[c];
+#pragma unroll 1
                     for (++j; j <= i; ++j)
                         result = multiply_add(Number(coefficients_at(j)[COEFFICIENTS == 1 ? 0 : c]), result,
                                               inputs_at(j)[c]);
