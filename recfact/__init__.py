@@ -8,6 +8,9 @@ from recfact.stream import solve_chunks
 from recfact.windows import Full, Jagged, Uniform
 
 if TYPE_CHECKING:
+    from recfact import data as data
+    from recfact import errors as errors
+    from recfact import factorizations as factorizations
     from recfact import precision as precision
     from recfact.factorizations import BrentKung, Hierarchical, KoggeStone, TransferOperator, cost_table
     from recfact.factorizations.materialize import materialize
@@ -30,15 +33,16 @@ __all__ = [
 
 # They import scipy.sparse.linalg, which takes longer than all else here: who only solves doesn't wait for it.
 _FACTORIZATIONS = {"BrentKung", "Hierarchical", "KoggeStone", "TransferOperator", "cost_table", "materialize"}
+_ROOMS = {"data", "errors", "factorizations", "precision"}
 
 
 def __getattr__(name: str) -> Any:
     if name in _FACTORIZATIONS:
         return getattr(import_module("recfact.factorizations"), name)
-    if name == "precision":
-        return import_module("recfact.precision")
+    if name in _ROOMS:
+        return import_module(f"recfact.{name}")
     raise AttributeError(f"module 'recfact' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, "precision"})
+    return sorted({*__all__, *_ROOMS, "__version__"})

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -33,6 +34,26 @@ def test_every_public_name_resolves_and_is_documented(name):
 
 def test_public_names_are_sorted_and_unique():
     assert list(recfact.__all__) == sorted(set(recfact.__all__))
+
+
+@pytest.mark.parametrize(
+    "room",
+    [recfact.data, recfact.factorizations, recfact.precision, recfact.precision.exact],
+    ids=lambda room: room.__name__,
+)
+def test_a_room_lists_its_public_names_alone(room):
+    assert dir(room) == sorted(room.__all__)
+    assert all(hasattr(room, name) for name in dir(room))
+
+
+def test_the_package_lists_its_public_names_and_rooms():
+    rooms = [name for name in dir(recfact) if isinstance(getattr(recfact, name), ModuleType)]
+    assert rooms == ["data", "errors", "factorizations", "precision"]
+    assert sorted({*dir(recfact)} - {*rooms}) == sorted([*recfact.__all__, "__version__"])
+
+
+def test_a_room_is_there_without_a_second_import():
+    assert "recfact" in modules_after("import recfact; recfact.data.load_co2, recfact.factorizations.truncate")
 
 
 def test_every_public_name_stands_in_the_api_reference():

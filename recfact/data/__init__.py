@@ -8,3 +8,7 @@ from recfact.data.co2 import DEFAULT_TAU, Record, load_co2
 from recfact.data.smoothing import exponential_average
 
 __all__ = ["DEFAULT_TAU", "Record", "exponential_average", "load_co2"]
+
+
+def __dir__() -> list[str]:
+    return __all__

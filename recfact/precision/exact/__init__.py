@@ -6,3 +6,7 @@ from recfact.precision.exact.measured import Measured, UndecidedError, measure, 
 from recfact.precision.exact.solving import solve
 
 __all__ = ["Dyadic", "Enclosures", "Measured", "UndecidedError", "enclose", "measure", "solve", "truncation_error"]
+
+
+def __dir__() -> list[str]:
+    return __all__
