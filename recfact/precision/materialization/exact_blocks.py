@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from recfact.arrays import Array
+from recfact.precision.exact.error_free import two_product
 
 
 class ExactBlocks(NamedTuple):
@@ -79,7 +80,7 @@ def exact_blocks(a: Array) -> ExactBlocks:
     for i in range(steps):
         if i:
             factor = significand[..., i, None]
-            product, rest = _two_product(high[..., i - 1, :i], factor)
+            product, rest = two_product(high[..., i - 1, :i], factor)
             rest = rest + low[..., i - 1, :i] * factor
             total = product + rest
             rest = rest - (total - product)
@@ -88,17 +89,3 @@ def exact_blocks(a: Array) -> ExactBlocks:
             exponent[..., i, :i] = exponent[..., i - 1, :i] + power[..., i, None] + shift
         high[..., i, i], exponent[..., i, i] = 0.5, 1
     return ExactBlocks(high, low, exponent)
-
-
-def _two_product(x: Array, y: Array) -> tuple[Array, Array]:
-    """Return the rounded product of numbers below 1 and what the rounding took away (Dekker, 1971)."""
-    product = x * y
-    (x1, x2), (y1, y2) = _split(x), _split(y)
-    return product, ((x1 * y1 - product) + x1 * y2 + x2 * y1) + x2 * y2
-
-
-def _split(x: Array) -> tuple[Array, Array]:
-    """Return x as a sum of two numbers of 26 bits."""
-    scaled = (2.0**27 + 1) * x
-    upper = scaled - (scaled - x)
-    return upper, x - upper

@@ -184,9 +184,9 @@ def choose_window(
 
     Notes
     -----
-    Logarithms of the products of coefficients find the windows, and `truncation_norm` or `truncation_bound` proves what
-    they found. The window is the cheapest of its kind if no coefficient is above 1 in magnitude; else a cheaper one may
-    exist, because a longer window may then lose more.
+    Logarithms of the products of coefficients find the windows, and products that are rounded up or `truncation_bound`
+    prove what they found: seconds for 10^6 steps. The window is the cheapest of its kind if no coefficient is above 1
+    in magnitude; else a cheaper one may exist, because a longer window may then lose more.
 
     Examples
     --------
@@ -218,10 +218,12 @@ def choose_window(
 
 def _limit(tol: Any, format: Any) -> tuple[Fraction, str]:
     """Return what the error may be, and what that is in words."""
-    if (tol is None) == (format is None):
+    if tol is None and format is None:
         raise OptionError(
-            "choose_window needs either tol or format, a largest error or a format whose unit roundoff is it"
+            "choose_window needs tol, the largest error, or format, whose unit roundoff it is then; pass one of them"
         )
+    if tol is not None and format is not None:
+        raise OptionError("choose_window takes tol or format, got both; leave one out")
     if format is None:
         return magnitude(tol, "tol"), ""
     fmt = find_format(format)

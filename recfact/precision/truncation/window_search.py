@@ -15,6 +15,7 @@ from recfact.factorizations.norms import row_sums
 from recfact.factorizations.scalars import as_coefficients
 from recfact.precision.truncation.truncation_bounds import magnitude, truncation_bound
 from recfact.precision.truncation.window_errors import truncation_norm
+from recfact.precision.truncation.window_losses import WindowLosses
 from recfact.windows import Jagged, Uniform
 
 MARGIN = 1e-6
@@ -89,7 +90,8 @@ class DataSearch:
             raise OptionError("a window needs coefficients in the range of float64, got larger ones") from None
         if not np.all(np.isfinite(moduli)):
             raise OptionError("a window needs finite coefficients, got NaN or infinity; replace them first")
-        self.grows = bool(np.any(moduli[1:] > 1))
+        self.proved = WindowLosses(self.a, relative_to)
+        self.grows = self.proved.grows
         zero = np.asarray(self.a == 0, dtype=bool)
         logarithms = np.log(np.where(zero, 1.0, np.maximum(moduli, np.nextafter(0.0, 1.0))))
         logarithms[:1], zero[:1] = 0.0, False  # a[0] multiplies the initial state alone
@@ -119,10 +121,12 @@ class DataSearch:
         return self.losses(rows, (rows // block - terms) * block) <= self.target
 
     def prove(self, window: W) -> tuple[W, float] | None:
-        """Return the window with its error if that is small enough."""
+        """Return the window with its error if that is small enough; sharper numbers decide what is close."""
         if not self.fits(window):
             return None
-        error = truncation_norm(self.a, window, relative_to=self.relative_to)
+        error = self.proved.bound(window)
+        if error > self.limit:
+            error = truncation_norm(self.a, window, relative_to=self.relative_to)
         return (window, error) if error <= self.limit else None
 
     def uniform(self) -> tuple[Uniform, float] | None:
@@ -160,7 +164,7 @@ class DataSearch:
         n = len(self.a)
         if self.grows:
             return "coefficients above 1 in magnitude make lost states larger"
-        error = truncation_norm(self.a, Uniform(n - 1), relative_to=self.relative_to)
+        error = self.proved.bound(Uniform(n - 1))
         return (
             f"of {n} steps the last still sees the first with a weight of {error:.3g}, the product of all coefficients"
         )
