@@ -6,13 +6,17 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
-from typing import Annotated, Any
+from threading import Event, Thread
+from typing import Annotated, Any, TypeVar
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from recfact import __version__
+from recfact.cli.wording import in_options
 from recfact.errors import DeviceError, OptionError, RecfactError
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 WITHOUT_GPU = 3  # exit code
 
@@ -28,18 +32,39 @@ class ReportingGroup(TyperGroup):
         try:
             return super().invoke(ctx)
         except OptionError as error:
-            raise typer.BadParameter(str(error)) from None
+            raise typer.BadParameter(in_options(str(error))) from None
         except DeviceError as error:
             typer.echo(f"error: {error}", err=True)
             raise typer.Exit(WITHOUT_GPU) from None
         except RecfactError as error:
-            typer.echo(f"error: {error}", err=True)
+            typer.echo(f"error: {in_options(str(error))}", err=True)
         except MemoryError as error:
             typer.echo(f"error: not enough memory: {error}", err=True)
         raise typer.Exit(1)
 
 
-app = typer.Typer(
+class StrictCommand(TyperCommand):
+    """A command whose options are given once, unless they take several values: none is overruled in silence."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse what was typed, and refuse options of one value that are given several times."""
+        given = self.make_parser(ctx).parse_args(args=list(args))[2]
+        for option in given:
+            times = given.count(option)
+            if times > 1 and isinstance(option, TyperOption) and not (option.multiple or option.is_flag):
+                raise typer.BadParameter(f"takes one value, and is given {times} times", ctx=ctx, param=option)
+        return super().parse_args(ctx, args)
+
+
+class StrictTyper(typer.Typer):
+    """An application of strict commands."""
+
+    def command(self, *args: Any, **kwargs: Any) -> Callable[[F], F]:
+        """Add a command as `typer.Typer` does."""
+        return super().command(*args, **{"cls": StrictCommand, **kwargs})
+
+
+app = StrictTyper(
     name="recfact",
     cls=ReportingGroup,
     no_args_is_help=True,
@@ -86,15 +111,40 @@ def show(text: Any) -> None:
 
 @contextmanager
 def progress(total: int | None, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """Give a function that says what comes next, shown as a bar on standard error where that is a terminal."""
+    """Give a function that says what comes next, on standard error: a bar on a terminal, elsewhere a line at times."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
-    if quiet or not console.is_terminal:
+    if quiet:
         yield lambda _: None
+        return
+    if not console.is_terminal:
+        with _lines(total) as step:
+            yield step
         return
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("starting", total=total)
         yield lambda what: bar.update(task, description=what, advance=1)
+
+
+@contextmanager
+def _lines(total: int | None) -> Iterator[Callable[[str], None]]:
+    """Give a function as `progress` does: what takes longer is said after a second, and then every ten."""
+    finished, steps = Event(), ["starting"]
+
+    def tell() -> None:
+        pause = 1
+        while not finished.wait(pause):
+            share = f", {100 * (len(steps) - 2) // total} %" if total and len(steps) > 1 else ""
+            typer.echo(f"{steps[-1]}{share} ...", err=True)
+            pause = 10
+
+    thread = Thread(target=tell, daemon=True)
+    thread.start()
+    try:
+        yield steps.append
+    finally:
+        finished.set()
+        thread.join()

@@ -33,8 +33,11 @@ Pick = Annotated[
     str | None, typer.Option("--pick", metavar="INDEX", help="Which sequence of arrays with several axes, as in 0,:,3.")
 ]
 Block = Annotated[int, typer.Option("--block", min=1, help="Block length to look at closely.")]
-Format = Annotated[
-    str | None, typer.Option("--format", metavar="FORMAT", help="Number format to look at; the usual ones if left out.")
+Formats = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--format", metavar="FORMAT", help="Number format to look at; may be given several times, else the usual ones."
+    ),
 ]
 Kept = Annotated[str, typer.Option("--window", help="full, uniform:LAGS, or jagged:BLOCK with an optional :TERMS.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on standard output.")]

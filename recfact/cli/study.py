@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from recfact.cli.app import app, progress, show
-from recfact.cli.options import A, Block, Dt, Format, Json, Kept, Pick, Tau, U, parse_window, read_problem, read_state
+from recfact.cli.options import A, Block, Dt, Formats, Json, Kept, Pick, Tau, U, parse_window, read_problem, read_state
 
 
 @app.command(epilog="Example: recfact report --a gates.npy --u inputs.npy --out page.html")
@@ -19,7 +19,7 @@ def report(
     dt: Dt = None,
     tau: Tau = None,
     block: Block = 16,
-    number_format: Format = None,
+    formats: Formats = None,
     pick: Pick = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="The page; report.html if left out, none with --json.")
@@ -39,9 +39,9 @@ def report(
     path = out if out is not None or as_json else Path("report.html")
     if path:
         check_destination(path)
-    steps = report_steps(problem, block, number_format) + (len(PAGE) if path else 0)
+    steps = report_steps(problem, block, formats or ()) + (len(PAGE) if path else 0)
     with progress(steps, as_json) as step:
-        made = build_report(problem, block, step, number_format)
+        made = build_report(problem, block, step, formats or ())
         text = page(made, step) if path else ""
     if path:
         with replacing(path) as stream:
@@ -125,7 +125,7 @@ def plot(
     dt: Dt = None,
     tau: Tau = None,
     block: Block = 16,
-    number_format: Format = None,
+    formats: Formats = None,
     pick: Pick = None,
     as_json: Json = False,
 ) -> None:
@@ -138,8 +138,8 @@ def plot(
 
     check_destination(out, PICTURE_SUFFIXES)
     problem = read_problem(a, u, dt, tau, pick)
-    with progress(report_steps(problem, block, number_format) + 1, as_json) as step:
-        made = build_report(problem, block, step, number_format)
+    with progress(report_steps(problem, block, formats or ()) + 1, as_json) as step:
+        made = build_report(problem, block, step, formats or ())
         step("drawing")
         save(draw(picture.value, made), out)
     shows = PICTURES[picture.value]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -76,7 +76,7 @@ class Report:
 
 
 def build_report(
-    problem: Problem, block: int = 16, step: Callable[[str], None] = lambda _: None, format: str | None = None
+    problem: Problem, block: int = 16, step: Callable[[str], None] = lambda _: None, formats: Sequence[str] = ()
 ) -> Report:
     """Return the report on `problem`.
 
@@ -88,8 +88,8 @@ def build_report(
         Block length to look at closely.
     step : callable, optional
         Called with a word on what comes next, for a progress bar: `report_steps` times in all.
-    format : str, optional
-        The number format to look at; the usual ones if not given.
+    formats : sequence of str, optional
+        The number formats to look at; the usual ones if none is given.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def build_report(
     block = positive_integer(block, "block")
     # A recurrence that grows beyond its number type is reported as such: infinite norms, NaN errors.
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        return _build(problem, block, step, chosen_formats(format))
+        return _build(problem, block, step, chosen_formats(formats))
 
 
 def _build(problem: Problem, block: int, step: Callable[[str], None], formats: tuple[FloatFormat, ...]) -> Report:
@@ -123,6 +123,6 @@ def _build(problem: Problem, block: int, step: Callable[[str], None], formats: t
     return Report(problem, block, x, errors, summary, costs, cost_table(len(x), block=block), safe)
 
 
-def report_steps(problem: Problem, block: int, format: str | None = None) -> int:
+def report_steps(problem: Problem, block: int, formats: Sequence[str] = ()) -> int:
     """Return how often `build_report` calls its `step`."""
-    return 2 + len(standard_windows(len(problem.a), block)) + len(chosen_formats(format))
+    return 2 + len(standard_windows(len(problem.a), block)) + len(chosen_formats(formats))

@@ -25,9 +25,6 @@ USUAL = ("binary32", "binary16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 STEPS = 2048
 """Steps that are verified: the first ones of the sequence."""
 
-LONG = 100_000
-"""Most steps that a window is chosen for from all coefficients, which takes seconds, and not from the largest alone."""
-
 
 @dataclass(frozen=True, eq=False)
 class FormatSafety:
@@ -97,15 +94,15 @@ class FormatSafety:
         }
 
 
-def chosen_formats(name: str | None) -> tuple[FloatFormat, ...]:
-    """Return the format called `name`, or the usual ones for None.
+def chosen_formats(names: Sequence[str] = ()) -> tuple[FloatFormat, ...]:
+    """Return the formats called `names`, each once, or the usual ones for none.
 
     Raises
     ------
     OptionError
         If there is no such format.
     """
-    return tuple(map(format_of, USUAL if name is None else (name,)))
+    return tuple(dict.fromkeys(map(format_of, names or USUAL)))
 
 
 def format_safety(a: Array, u: Array, fmt: FloatFormat, block: int) -> FormatSafety:
@@ -140,7 +137,7 @@ def format_safety(a: Array, u: Array, fmt: FloatFormat, block: int) -> FormatSaf
     )
     if a.dtype.kind == "c":
         return replace(said, unsaid="no window and no error is proved for complex coefficients")
-    choice = _choice(kept, said.largest, fmt)
+    choice = choose_window(kept, format=fmt)
     if u.dtype.kind == "c":
         return replace(said, choice=choice, unsaid="errors are measured for real inputs only")
     found = verify(a[:STEPS], u[:STEPS], window=Jagged(block), format=fmt, algorithm="hierarchical")
@@ -156,16 +153,6 @@ def safety(
         step(f"verifying {fmt.name}")
         found.append(format_safety(a, u, fmt, block))
     return found
-
-
-def _choice(a: Array, largest: float, fmt: FloatFormat) -> WindowChoice:
-    """Return windows that are good enough and shorter than the sequence."""
-    if len(a) <= LONG:
-        return choose_window(a, format=fmt)
-    found = choose_window(largest, format=fmt)
-    shorter = tuple(each for each in found.candidates if each.entries < len(a))
-    reason = f"in more than {LONG} steps the largest coefficient stands for all, and it is too close to 1 or above"
-    return replace(found, candidates=shorter, reason="" if shorter else reason)
 
 
 def _rounded(values: Array, fmt: FloatFormat) -> Array:
