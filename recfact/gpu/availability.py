@@ -17,18 +17,12 @@ if TYPE_CHECKING:
 
 SERIES = {13: 580, 12: 525}  # of CUDA that there are extras for, and the first driver for Linux that takes each
 LEAST_CAPABILITY = (7, 5)
-# The headers that the kernels include, directly or not, and which of cuda-toolkit's extras bring them.
+# The headers that the kernels include, and which of cuda-toolkit's extras brings them in which package. Those of CUDA's
+# C++ library (<nv/target>) aren't among them: the compiler knows what it needs of it since CUDA 12.2, and CuPy has it.
 HEADERS = {
-    "cuda_fp16.h": {13: "cudart", 12: "cudart"},
-    "mma.h": {13: "cudart", 12: "cudart"},
-    "crt/mma.h": {13: "crt", 12: "nvcc"},
-    "nv/target": {13: "cccl", 12: "cccl"},
-}
-PACKAGES = {
-    "cudart": "nvidia-cuda-runtime",
-    "crt": "nvidia-cuda-crt",
-    "nvcc": "nvidia-cuda-nvcc-cu12",
-    "cccl": "nvidia-cuda-cccl",
+    "cuda_fp16.h": {13: ("cudart", "nvidia-cuda-runtime"), 12: ("cudart", "nvidia-cuda-runtime-cu12")},
+    "mma.h": {13: ("cudart", "nvidia-cuda-runtime"), 12: ("cudart", "nvidia-cuda-runtime-cu12")},
+    "crt/mma.h": {13: ("crt", "nvidia-cuda-crt"), 12: ("nvcc", "nvidia-cuda-nvcc-cu12")},
 }
 
 
@@ -78,7 +72,12 @@ def require(device: int | None = None) -> None:
 
 
 def _install(series: int) -> str:
-    return f'pip install "recfact[gpu-cuda{series}]"'
+    return f'pip install "recfact[gpu-cuda{_known(series)}]"'
+
+
+def _known(series: int) -> int:
+    """Return the series of CUDA whose packages are named as those of `series`."""
+    return min(series, max(SERIES))
 
 
 def _series_of(driver: int) -> int | None:
@@ -143,7 +142,7 @@ def _driver_fault(cupy: ModuleType) -> str | None:
         return (
             f"the driver of the GPU takes CUDA up to {_version(driver)}, and CuPy is built for CUDA {built}: "
             f"pip uninstall cupy-cuda{built}x, and then {_install(series)}; or update the driver to "
-            f"{SERIES.get(built, SERIES[13])} or newer"
+            f"{SERIES[_known(built)]} or newer"
         )
     return None
 
@@ -177,24 +176,18 @@ def _compiler_fault(cupy: ModuleType) -> str | None:
     series, minor = version
     if series != built:
         return f"CuPy is built for CUDA {built}, and finds the compiler of CUDA {series}.{minor}: {_install(built)}"
-    missing = missing_headers(search_folders(cupy, series))
+    folders = search_folders(cupy, series)
+    missing = [header for header in HEADERS if not any((folder / header).exists() for folder in folders)]
     if missing:
-        # The package that only names others keeps them all at the compiler's version.
-        extras = dict.fromkeys(HEADERS[header][series] for header in missing)
+        extras, packages = zip(*(HEADERS[header][_known(series)] for header in missing), strict=True)
         return (
-            f"the GPU engine needs CUDA's header {missing[0]} of {PACKAGES[HEADERS[missing[0]][series]]}, which isn't "
-            f'installed: pip install "cuda-toolkit[{",".join(extras)}]=={series}.{minor}.*"'
+            f"the GPU engine needs CUDA's header {missing[0]} of {packages[0]}, which isn't installed: "
+            f'pip install "cuda-toolkit[{",".join(dict.fromkeys(extras))}]=={series}.{minor}.*"'
         )
     return None
 
 
 def search_folders(cupy: Any, series: int) -> tuple[Path, ...]:
-    """Return the folders in which CuPy's compiler finds headers: of installed packages, CuPy's own, of a toolkit."""
-    own = Path(cupy.__file__).parent / "_core" / "include" / "cupy" / "_cccl" / "libcudacxx"
+    """Return the folders in which CuPy's compiler finds CUDA's headers: of installed packages, of a toolkit."""
     toolkit = cupy.cuda.get_cuda_path()
-    return (*header_folders(series), own, *(() if toolkit is None else (Path(toolkit) / "include",)))
-
-
-def missing_headers(folders: tuple[Path, ...]) -> list[str]:
-    """Return those headers that the kernels need and none of the folders has."""
-    return [header for header in HEADERS if not any((folder / header).exists() for folder in folders)]
+    return (*header_folders(series), *(() if toolkit is None else (Path(toolkit) / "include",)))

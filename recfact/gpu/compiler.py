@@ -74,7 +74,7 @@ def header_folders(series: int | None = None) -> tuple[Path, ...]:
     for root in (spec.submodule_search_locations or ()) if spec is not None else ():
         for header in sorted(Path(root).glob("cu[0-9]*/include/mma.h"), reverse=True):
             if series is None or header.parts[-3] == f"cu{series}":
-                return (header.parent, header.parent / "cccl")
+                return (header.parent,)
         if series in (None, 12) and (Path(root) / "cuda_runtime" / "include" / "mma.h").exists():
-            return tuple(Path(root) / package / "include" for package in ("cuda_runtime", "cuda_nvcc", "cuda_cccl"))
+            return tuple(Path(root) / package / "include" for package in ("cuda_runtime", "cuda_nvcc"))
     return ()

@@ -134,7 +134,8 @@ def read(cubin: bytes, log: str) -> MachineCode:
             return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
         listing, usage = run("nvdisasm", "-c"), run("cuobjdump", "-res-usage")
-    instructions, labels = [], {}
+    instructions: list[Instruction] = []
+    labels: dict[str, int] = {}
     for line in listing.splitlines():
         if label := re.match(r"\s*(\.L_x_\d+):", line):
             labels[label[1]] = len(instructions)

@@ -44,6 +44,8 @@ def compiler() -> Compiler:
     path = library_path()
     if path is None:
         raise CompileError("CUDA's compiler isn't among the installed packages: pip install \"recfact[gpu-cuda13]\"")
+    for part in path.parent.glob("libnvrtc-builtins.so.*"):
+        ctypes.CDLL(str(part))  # CUDA 13.0's library doesn't look for it in its own folder
     library = ctypes.CDLL(str(path))
     major, minor = ctypes.c_int(), ctypes.c_int()
     library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
