@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import sys
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,12 +47,12 @@ def why_unavailable(device: int | None = None) -> str | None:
     >>> reason is None or "GPU" in reason
     True
     """
-    if find_spec("cupy") is None:
-        return _without_cupy(_driver_version())
     try:
         import cupy
     except ImportError as error:
-        return f"the GPU engine needs CuPy, and importing it fails: {str(error).strip().splitlines()[0]}"
+        if error.name == "cupy":
+            return _without_cupy(_driver_version())
+        return f"the GPU engine needs CuPy, which is installed but can't be imported: {error.__cause__ or error}"
     return _driver_fault(cupy) or _device_fault(cupy, device) or _compiler_fault(cupy)
 
 
