@@ -1,0 +1,112 @@
+"""The scripts in examples/: each runs, and what it found is held against an independent source."""
+
+import re
+import runpy
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
+
+
+@pytest.fixture
+def run(capsys):
+    """Run a script by its name; return its variables and the lines that it printed."""
+
+    def run(name):
+        variables = runpy.run_path(str(ROOT / "examples" / f"{name}.py"))
+        return variables, capsys.readouterr().out.splitlines()
+
+    return run
+
+
+def plain_loop(a, u):
+    """Return the states along the first axis, one step after another."""
+    x = np.array(u)
+    for i in range(1, len(x)):
+        x[i] = a[i] * x[i - 1] + u[i]
+    return x
+
+
+def rounding(a, u):
+    """Return a bound of the rounding error of the states: no term passes through more than 2 n + 8 roundings."""
+    unit = (2 * len(u) + 8) * 2.0**-53
+    return plain_loop(np.abs(a), np.abs(u)) * unit / (1 - 2 * unit)
+
+
+def test_one_matrix(run):
+    variables, lines = run("one_matrix")
+    assert len(variables["differences"]) == 5
+    assert all(not np.any(difference.to_dense()) for difference in variables["differences"].values())
+    assert [line.split()[-1] for line in lines[:5]] == ["0"] * 5
+    carrier = variables["blocks"].off_diagonal(2, 0).to_dense()
+    assert carrier.tolist() == variables["L"].to_dense()[8:12, :4].tolist()
+
+
+def test_window_with_proof(run):
+    variables, lines = run("window_with_proof")
+    choice = variables["choice"]
+    assert variables["lost"] <= choice.error <= 2**-8
+    assert lines[0].startswith(str(choice.window))
+    assert variables["verified"].holds is True
+    gates, inputs, block = variables["gates"], variables["inputs"], choice.window.block
+    start = 3 * block  # a block of the jagged window sees itself and the one before it
+    two_blocks = plain_loop(gates[start - block : start + block], inputs[start - block : start + block])
+    near = 2 * rounding(gates[start - block : start + block], inputs[start - block : start + block])
+    assert np.all(np.abs(variables["cut"][start : start + block] - two_blocks[block:]) <= near[block:])
+
+
+def test_uneven_time_steps(run):
+    variables, lines = run("uneven_time_steps")
+    record = variables["record"]
+    level, levels = record.value[0], []
+    for days, value in zip(record.dt / 86400, record.value, strict=True):
+        kept = np.exp(-days / 365.25)
+        level = kept * level + (1 - kept) * value
+        levels.append(f"{level:.1f}")
+    dates = record.time.astype(str).tolist()
+    printed = [line.split() for line in lines if line.endswith("ppm")]
+    assert len(printed) == 5
+    assert all(levels[dates.index(date)] == average for date, average, _ in printed)
+
+
+def test_endless_stream(run):
+    variables, lines = run("endless_stream")
+    assert variables["alarms"][0] == 600  # the level jumps there
+    assert lines[-1].endswith("True")
+    readings = np.concatenate(variables["readings"])
+    assert len(variables["streamed"]) == len(variables["readings"])
+    a, u = np.full(len(readings), 0.95), (1 - np.float64(0.95)) * readings
+    assert np.all(np.abs(variables["at_once"][:, 0] - plain_loop(a, u)) <= 2 * rounding(a, u))
+
+
+def test_formats_and_horizons(run):
+    _, lines = run("formats_and_horizons")
+    halving, normal = (int(line.split()[-1]) for line in lines[-2:])
+    rho = Fraction(127, 128)  # the largest number below 1 with 6 fraction bits
+    assert rho**halving < Fraction(1, 2) <= rho ** (halving - 1)
+    assert rho ** (normal + 1) < Fraction(1, 2**14) <= rho**normal
+
+
+def test_gated_layer_gradient(run):
+    _, lines = run("gated_layer_gradient")
+    by_hand, by_complex_step = (line.split()[-1] for line in lines)
+    assert by_hand == by_complex_step
+    assert len(by_hand) > 10
+
+
+@pytest.mark.torch
+def test_torch_layer(run):
+    _, lines = run("torch_layer")
+    assert lines == ["gradients agree with finite differences: True"]
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
+def test_every_script_is_short_documented_and_tested(script):
+    text = script.read_text()
+    assert len(text.splitlines()) < 60
+    assert f"examples/{script.name}" in (ROOT / "docs" / "examples.md").read_text()
+    assert re.search(rf"^def test_{script.stem}\(run\)", Path(__file__).read_text(), flags=re.MULTILINE)
