@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from recfact import data as data
     from recfact import errors as errors
     from recfact import factorizations as factorizations
+    from recfact import gpu as gpu
     from recfact import precision as precision
     from recfact.factorizations import BrentKung, Hierarchical, KoggeStone, TransferOperator, cost_table
     from recfact.factorizations.materialize import materialize
@@ -33,7 +34,7 @@ __all__ = [
 
 # They import scipy.sparse.linalg, which takes longer than all else here: who only solves doesn't wait for it.
 _FACTORIZATIONS = {"BrentKung", "Hierarchical", "KoggeStone", "TransferOperator", "cost_table", "materialize"}
-_ROOMS = {"data", "errors", "factorizations", "precision"}
+_ROOMS = {"data", "errors", "factorizations", "gpu", "precision"}
 
 
 def __getattr__(name: str) -> Any:

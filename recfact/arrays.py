@@ -11,7 +11,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from recfact.checks import integer
+from recfact.checks import integer, shown
 from recfact.errors import ArrayTypeError, DTypeError, OptionError, ShapeError
 
 Array = np.ndarray[Any, Any]
@@ -22,27 +22,25 @@ COMPUTED = frozenset(np.dtype(kind) for kind in (np.float32, np.float64, np.comp
 
 
 def library_of(value: Any) -> str:
-    """Return 'torch' for a torch tensor and 'numpy' for what NumPy reads.
+    """Return 'torch' for a torch tensor on the host, 'gpu' for any array on a GPU, and 'numpy' for what NumPy reads.
 
     Raises
     ------
     ArrayTypeError
-        For an array on another device, for one that carries a mask, and for sparse matrices.
+        For a tensor on a device of another kind, for an array that carries a mask, and for sparse matrices.
     """
     kind = type(value)
     if kind is np.ndarray:
         return "numpy"
     library = kind.__module__.partition(".")[0]
     if library == "torch" and hasattr(value, "is_sparse"):
-        if value.device.type != "cpu":
+        if value.device.type not in ("cpu", "cuda"):
             raise ArrayTypeError(
-                f"this version of recfact runs on the CPU, got a torch tensor on {value.device}; move it with .cpu()"
+                f"recfact runs on the CPU and on NVIDIA GPUs, got a torch tensor on {value.device}; move it with .cpu()"
             )
-        return "torch"
+        return "torch" if value.device.type == "cpu" else "gpu"
     if library == "cupy" or hasattr(kind, "__cuda_array_interface__"):
-        raise ArrayTypeError(
-            f"this version of recfact runs on the CPU, got a GPU array of type {kind.__name__}; copy it to the host"
-        )
+        return "gpu"
     if isinstance(value, np.ma.MaskedArray):
         raise ArrayTypeError("arrays must hold all their numbers, got a masked array; fill it with .filled(value)")
     if hasattr(value, "tocsr"):
@@ -56,23 +54,22 @@ def as_numpy(value: Any, name: str) -> Array:
     Raises
     ------
     ArrayTypeError
-        If it can't be read as an array of numbers: ragged lists, tensors that require gradients.
+        If it can't be read as an array of numbers: ragged lists, tensors that require gradients, arrays on a GPU.
     """
     if type(value) is np.ndarray:
         return value
-    if library_of(value) == "torch":
+    library = library_of(value)
+    if library == "torch":
         return _from_torch(value, name)
+    if library == "gpu":
+        raise ArrayTypeError(
+            f"{name} must be on the host here, got a {type(value).__name__} on a GPU; copy it with cupy.asnumpy or "
+            ".cpu(), or pass all arrays to recfact.solve on the GPU"
+        )
     try:
         return np.asarray(value)
     except ValueError as error:
-        raise ArrayTypeError(
-            f"{name} must be an array or nested lists of equal lengths, got {_short(value)}"
-        ) from error
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return f"{text[:60]}..." if len(text) > 63 else text
+        raise ArrayTypeError(f"{name} must be an array or nested lists of equal lengths, got {shown(value)}") from error
 
 
 def _from_torch(tensor: Any, name: str) -> Array:
@@ -200,8 +197,8 @@ def as_operands(a: Any, u: Any) -> tuple[Array, Array, np.dtype[Any]]:
             a.flat[0] * u.flat[0] + u.flat[0]
         except (TypeError, OverflowError) as error:
             raise DTypeError(
-                f"a and u must be arrays of numbers that multiply and add, got {_short(a.flat[0])} and "
-                f"{_short(u.flat[0])} in them"
+                f"a and u must be arrays of numbers that multiply and add, got {shown(a.flat[0])} and "
+                f"{shown(u.flat[0])} in them"
             ) from error
     return a, u, dtype
 
@@ -212,42 +209,91 @@ def _converted(array: Array, dtype: np.dtype[Any], name: str) -> Array:
     try:
         return array.astype(dtype)
     except OverflowError as error:
-        raise DTypeError(f"{name} must hold numbers that fit into {dtype}, got {_short(array.flat[0])}") from error
+        raise DTypeError(f"{name} must hold numbers that fit into {dtype}, got {shown(array.flat[0])}") from error
 
 
 def initial_state(x0: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """Return the initial state in the type of the computation, checked against the shape of one step."""
     state = as_numpy(x0, "x0")
     target = accumulator(dtype)
-    if target.kind != "O" and (state.dtype.kind == "O" or not np.can_cast(state.dtype, target, "same_kind")):
-        raise DTypeError(f"x0 must fit into {target}, got {state.dtype}; convert it, or make u of a wider type")
-    try:
-        np.broadcast_to(state, shape)
-    except ValueError:
-        raise ShapeError(
-            f"x0 must broadcast against one step of the result, of shape {shape}, got shape {state.shape}"
-        ) from None
+    check_state(state.dtype, state.shape, target, shape)
     return state.astype(target)
+
+
+def check_state(dtype: np.dtype[Any], given: tuple[int, ...], target: np.dtype[Any], shape: tuple[int, ...]) -> None:
+    """Raise an error if an initial state doesn't fit into a number type, or doesn't broadcast to a step's shape."""
+    if target.kind != "O" and (dtype.kind == "O" or not np.can_cast(dtype, target, "same_kind")):
+        raise DTypeError(f"x0 must fit into {target}, got {dtype}; convert it, or make u of a wider type")
+    missing = len(shape) - len(given)
+    if missing < 0 or any(length not in (1, full) for length, full in zip(given, shape[missing:], strict=True)):
+        raise ShapeError(f"x0 must broadcast against one step of the result, of shape {shape}, got shape {given}")
+
+
+def prepare(
+    a: Any, u: Any, x0: Any, axis: Any, reverse: bool, out: Any, tensors: bool
+) -> tuple[Array, Array, Array, Array | None, int]:
+    """Check the arrays of a solve on the host; `out` is to be a torch tensor if the result is one (`tensors`).
+
+    Returns
+    -------
+    a, u, x : ndarray
+        Coefficients, inputs and the result to fill, of one number type; they broadcast to the shape of the result.
+    x0 : ndarray or None
+        Initial states, in the type of the computation.
+    axis : int
+        Time, counted from the front.
+    """
+    a, u, dtype = as_operands(a, u)
+    shape = broadcast_shape(a, u)
+    axis = check_axis(axis, len(shape))
+    check_direction(reverse, x0)
+    state = None if x0 is None else initial_state(x0, shape[:axis] + shape[axis + 1 :], dtype)
+    if out is None:
+        return a, u, np.empty(shape, dtype), state, axis
+    x = check_out(out, shape, dtype, tensors)
+    check_overlap(x, a, u)
+    return a, u, x, state, axis
+
+
+def check_direction(reverse: bool, x0: Any) -> None:
+    """Raise OptionError for an initial state of a recurrence that runs backwards."""
+    if reverse and x0 is not None:
+        raise OptionError(
+            "reverse=True takes no x0, because the last step has no coefficient behind it; add a_{n+1} x_{n+1} to the "
+            "last input instead"
+        )
 
 
 def check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], tensors: bool) -> Array:
     """Return `out` as an array to write to."""
     if not isinstance(out, np.ndarray) and library_of(out) != "torch":
-        raise ArrayTypeError(f"out must be an array, got {type(out).__name__}; make one with numpy.empty")
+        raise ArrayTypeError(f"out must be an array on the host, got {type(out).__name__}; make one with numpy.empty")
     if tensors != (library_of(out) == "torch"):
         raise ArrayTypeError(f"out must be of the library of a and u, got {type(out).__name__}")
-    if tensors and (out.is_conj() or out.is_neg()):
-        raise OptionError("out must hold its numbers as they are, got a conjugate or negative view; pass a tensor")
+    if tensors:
+        check_written(out)
     x = as_numpy(out, "out")
-    if x.shape != shape or x.dtype != dtype:
-        raise ShapeError(f"out must have shape {shape} and dtype {dtype}, got shape {x.shape} and dtype {x.dtype}")
+    check_place(x, x.dtype, shape, (dtype,))
+    return x
+
+
+def check_written(out: Any) -> None:
+    """Raise OptionError for a tensor whose numbers aren't what its memory holds."""
+    if out.is_conj() or out.is_neg():
+        raise OptionError("out must hold its numbers as they are, got a conjugate or negative view; pass a tensor")
+
+
+def check_place(x: Array, dtype: np.dtype[Any], shape: tuple[int, ...], allowed: tuple[np.dtype[Any], ...]) -> None:
+    """Raise an error unless a result of one of the `allowed` types fits to `x`, whose numbers are of `dtype`."""
+    if x.shape != shape or dtype not in allowed:
+        names = " or ".join(map(str, allowed))
+        raise ShapeError(f"out must have shape {shape} and dtype {names}, got shape {x.shape} and dtype {dtype}")
     if not x.flags.writeable:
         raise OptionError("out must be writable, got a read-only array; pass a copy")
     if x.size and _overlaps_itself(x):
         raise OptionError(
             "out must have a place of its own for each number, got a broadcast or overlapping view; pass a copy"
         )
-    return x
 
 
 def _overlaps_itself(x: Array) -> bool:

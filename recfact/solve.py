@@ -9,18 +9,7 @@ from typing import Any
 import numpy as np
 
 from recfact import algorithms
-from recfact.arrays import (
-    COMPUTED,
-    Array,
-    as_operands,
-    broadcast_shape,
-    check_axis,
-    check_out,
-    check_overlap,
-    initial_state,
-    library_of,
-    to_torch,
-)
+from recfact.arrays import COMPUTED, Array, library_of, prepare, to_torch
 from recfact.checks import boolean, choice, positive_integer
 from recfact.errors import OptionError
 from recfact.windows import Full, Window, check_window
@@ -37,6 +26,7 @@ def solve(
     algorithm: str = "auto",
     out: Any = None,
     threads: int | None = None,
+    device: str | None = None,
 ) -> Any:
     """Solve the recurrence x_i = a_i x_{i-1} + u_i along an axis.
 
@@ -64,11 +54,15 @@ def solve(
         `a` or a part of `u`.
     threads : int, optional
         Threads to use at most; by default as many as there are processors. The result doesn't depend on it.
+    device : {"gpu"}, optional
+        Carry arrays of the host to CuPy's current GPU, piece by piece, and the result back. Arrays on a GPU are solved
+        there without being asked, and no others are.
 
     Returns
     -------
     array
-        The states: a NumPy array, or a torch tensor if `a` or `u` is one. float32, float64, complex64 and complex128
+        The states: a NumPy array, or a torch tensor if `a` or `u` is one; on a GPU, if the arrays are there, a CuPy
+        array or a torch tensor (`recfact.gpu.solve`). float32, float64, complex64 and complex128
         are computed in their own precision; float16 and bfloat16 accumulate in float32 and are rounded once; integers
         become float64. `object` arrays of any scalars (Fraction, mpf, sympy) are solved by the plain loop.
 
@@ -104,21 +98,13 @@ def solve(
     if threads is not None:
         threads = positive_integer(threads, "threads")
     reverse = boolean(reverse, "reverse")
-    tensors = "torch" in {library_of(a), library_of(u)}
-    a, u, dtype = as_operands(a, u)
-    shape = broadcast_shape(a, u)
-    axis = check_axis(axis, len(shape))
-    if reverse and x0 is not None:
-        raise OptionError(
-            "reverse=True takes no x0, because the last step has no coefficient behind it; add a_{n+1} x_{n+1} to the "
-            "last input instead"
+    libraries = {library_of(a), library_of(u)}
+    if device is not None or "gpu" in libraries:
+        return _solve_on_gpu(device, algorithm, threads)(
+            a, u, x0=x0, axis=axis, reverse=reverse, window=window, out=out
         )
-    state = None if x0 is None else initial_state(x0, shape[:axis] + shape[axis + 1 :], dtype)
-    if out is not None:
-        x = check_out(out, shape, dtype, tensors)
-        check_overlap(x, a, u)
-    else:
-        x = np.empty(shape, dtype)
+    tensors = "torch" in libraries
+    a, u, x, state, axis = prepare(a, u, x0, axis, reverse, out, tensors)
     solve_numpy(a, u, x, state, axis, reverse, window, algorithm, threads)
     if out is not None:
         return out
@@ -149,6 +135,22 @@ def solve_numpy(
     x[...] = algorithms.run(
         "sequential" if algorithm == "auto" else algorithm, a, u, x0, window=window, reverse=reverse
     )
+
+
+def _solve_on_gpu(device: str | None, algorithm: str, threads: int | None) -> Callable[..., Any]:
+    """Return the entry of the GPU engine, unless an option excludes it."""
+    if device is not None:
+        choice(device, "device", ("gpu",))
+    if algorithm != "auto":
+        raise OptionError(
+            f"algorithm={algorithm!r} runs on the host only, and the arrays or the device are a GPU's; leave "
+            "algorithm out, or copy the arrays to the host"
+        )
+    if threads is not None:
+        raise OptionError(f"threads={threads} is for the host only, and the solve runs on a GPU; leave it out")
+    from recfact.gpu.solver import solve as solve_on_gpu
+
+    return solve_on_gpu
 
 
 @cache

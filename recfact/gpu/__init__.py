@@ -1,1 +1,9 @@
-"""The GPU engine: kernels in CUDA C++, the plan of their launches, and their compilation at run time."""
+"""The GPU engine: `solve` for arrays on a GPU, and what that needs.
+
+Importing it imports neither CuPy nor torch, and looks for no GPU.
+"""
+
+from recfact.gpu.availability import why_unavailable
+from recfact.gpu.solver import solve
+
+__all__ = ["solve", "why_unavailable"]

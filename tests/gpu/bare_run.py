@@ -22,6 +22,7 @@ from recfact.gpu.launch import Launch
 HEADERS = Path(__file__).parent / "bare"
 STACK_BYTES = 64 * 1024
 SHARED_BYTES = 256 * 1024
+C_INTEGERS = {"int": ctypes.c_int, "long long": ctypes.c_longlong}
 
 
 def _compile(*arguments: str) -> None:
@@ -68,18 +69,26 @@ def need_compiler() -> None:
 
 def run_bare(launch: Launch, arrays: dict[str, np.ndarray]) -> None:
     """Run a launch on NumPy arrays in place."""
-    signature = tuple(argument.c_type for argument in launch.arguments)
-    library = _built(launch.kernel, signature, options_of(launch))
     # All bits set are NaN in every number type.
     scratch = {array.name: np.full(array.bytes, 0 if array.zeroed else 255, np.uint8) for array in launch.scratch}
-    values: list[ctypes.c_void_p | ctypes.c_int | ctypes.c_longlong] = []
+    values = []
     for argument in launch.arguments:
-        if argument.value is None:
-            values.append(ctypes.c_void_p())
-        elif isinstance(argument.value, str):
+        if isinstance(argument.value, str):
             array = arrays[argument.value] if argument.value in arrays else scratch[argument.value]
-            values.append(ctypes.c_void_p(array.ctypes.data + argument.offset))
+            values.append(array.ctypes.data + argument.offset)
         else:
-            values.append((ctypes.c_int if argument.c_type == "int" else ctypes.c_longlong)(argument.value))
-    pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
-    library.enter_kernel(pointers, launch.block[0], ctypes.c_longlong(launch.grid[0]))
+            values.append(argument.value or 0)
+    signature = tuple(argument.c_type for argument in launch.arguments)
+    call_bare(launch.kernel, options_of(launch), signature, values, launch.block[0], launch.grid[0])
+
+
+def call_bare(
+    kernel: str, options: tuple[str, ...], signature: tuple[str, ...], values: list[int], threads: int, grid: int
+) -> None:
+    """Call a kernel with numbers and addresses, which are of the types of its signature."""
+    arguments = [
+        ctypes.c_void_p(value) if c_type.endswith("*") else C_INTEGERS[c_type](value)
+        for c_type, value in zip(signature, values, strict=True)
+    ]
+    pointers = (ctypes.c_void_p * len(arguments))(*map(ctypes.addressof, arguments))
+    _built(kernel, signature, options).enter_kernel(pointers, threads, ctypes.c_longlong(grid))

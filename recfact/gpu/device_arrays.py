@@ -1,0 +1,243 @@
+"""Arrays on a GPU, whoever made them: where their numbers lie, and new ones of the caller's kind.
+
+CuPy arrays, torch tensors and whatever has ``__cuda_array_interface__`` are used where they are: the kernels need
+addresses and strides, which all three tell without a copy and without waiting for a stream. CuPy isn't asked to hold
+bfloat16, whose tensors it doesn't take from torch in all versions.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from math import prod
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from recfact.arrays import BFLOAT16, Array, native
+from recfact.errors import ArrayTypeError, DTypeError
+
+DType = np.dtype[Any]
+# Number type, shape, strides in bytes, address modulo 16.
+Layout = tuple[DType, tuple[int, ...], tuple[int, ...], int]
+LEGACY_STREAM = 1  # the null stream's other name
+
+
+class DeviceArray(NamedTuple):
+    """An array on a GPU.
+
+    Parameters
+    ----------
+    owner : object
+        What keeps the memory: the caller's array, or one of CuPy's.
+    library : {"cupy", "torch", "interface"}
+        How it came.
+    dtype, shape
+        As NumPy's.
+    strides : tuple of int
+        Bytes from element to element along each axis.
+    address : int
+        Of the first element.
+    device : int
+        Number of the GPU.
+    stream : int or None
+        Handle of the stream on which its numbers come, if that is for the array to say.
+    writeable : bool
+        Whether results may be put into it.
+    """
+
+    owner: Any
+    library: str
+    dtype: DType
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    address: int
+    device: int
+    stream: int | None = None
+    writeable: bool = True
+
+    @property
+    def layout(self) -> Layout:
+        """All that the plan of a launch depends on."""
+        return self.dtype, self.shape, self.strides, self.address % 16
+
+    def broadcast_to(self, shape: tuple[int, ...]) -> DeviceArray:
+        """Return a view broadcast to a shape."""
+        missing = len(shape) - len(self.shape)
+        strides = (0 if n == 1 else step for n, step in zip(self.shape, self.strides, strict=True))
+        return self._replace(shape=shape, strides=(0,) * missing + tuple(strides))
+
+    def taken(self, axis: int, index: int) -> DeviceArray:
+        """Return the view of one index on an axis, without that axis."""
+        return self._replace(
+            shape=self.shape[:axis] + self.shape[axis + 1 :],
+            strides=self.strides[:axis] + self.strides[axis + 1 :],
+            address=self.address + index * self.strides[axis],
+        )
+
+    def addresses(self) -> Array:
+        """Return a NumPy array at the same addresses, to compare them: its numbers aren't the host's to read."""
+        if 0 in self.shape:
+            return np.empty(self.shape, self.dtype)
+        interface = {
+            "version": 3,
+            "shape": self.shape,
+            "strides": self.strides,
+            "typestr": f"|V{self.dtype.itemsize}",
+            "data": (self.address, not self.writeable),
+        }
+        return np.asarray(SimpleNamespace(__array_interface__=interface))
+
+    def as_cupy(self) -> Any:
+        """Return it as one of CuPy's arrays, of 16-bit integers for bfloat16."""
+        import cupy
+
+        reach = sum((length - 1) * abs(step) for length, step in zip(self.shape, self.strides, strict=True))
+        memory = cupy.cuda.UnownedMemory(self.address, reach + self.dtype.itemsize, self.owner, self.device)
+        dtype = np.dtype(np.uint16) if self.dtype == BFLOAT16 else self.dtype
+        return cupy.ndarray(self.shape, dtype, cupy.cuda.MemoryPointer(memory, 0), self.strides)
+
+    def converted(self, dtype: DType) -> DeviceArray:
+        """Return it in another number type, wider than bfloat16."""
+        if self.dtype == dtype:
+            return self
+        array = self.as_cupy()
+        if self.dtype == BFLOAT16:  # the upper half of a float32
+            array = (array.astype(np.uint32) << 16).view(np.float32)
+        return of_cupy(array.astype(dtype, copy=False))
+
+    def copied(self) -> DeviceArray:
+        """Return a copy with the strides in the same order."""
+        return of_cupy(self.as_cupy().copy(order="K"), self.dtype)
+
+
+def as_device_array(value: Any, name: str) -> DeviceArray:
+    """Describe an array on a GPU.
+
+    Parameters
+    ----------
+    value : array
+        For which `recfact.arrays.library_of` says that it is on a GPU.
+    name : str
+        Of the argument, for errors.
+
+    Raises
+    ------
+    ArrayTypeError
+        If it holds more than its numbers, as tensors do that require gradients, or says not what it is.
+    DTypeError
+        If NumPy doesn't have its number type.
+    """
+    import cupy
+
+    if isinstance(value, cupy.ndarray):
+        return of_cupy(value)
+    if type(value).__module__.partition(".")[0] == "torch":
+        return _of_torch(value, name)
+    return _of_interface(value, name)
+
+
+def of_cupy(array: Any, dtype: DType | None = None) -> DeviceArray:
+    """Describe one of CuPy's arrays, whose numbers are of `dtype` if that isn't CuPy's name for it."""
+    return DeviceArray(
+        array, "cupy", dtype or array.dtype, array.shape, array.strides, array.data.ptr, array.data.device_id
+    )
+
+
+def _of_torch(tensor: Any, name: str) -> DeviceArray:
+    import torch
+
+    if tensor.requires_grad:
+        raise ArrayTypeError(
+            f"{name} is a torch tensor that requires gradients, which recfact doesn't record; pass {name}.detach()"
+        )
+    if tensor.layout != torch.strided:
+        raise ArrayTypeError(f"{name} must be a dense tensor, got layout {tensor.layout}; use .to_dense()")
+    dtype = _number_type(tensor.dtype)
+    if dtype is None:
+        raise DTypeError(f"{name} must be of a number type that NumPy has, got {tensor.dtype}; use .float()")
+    tensor = tensor.resolve_conj().resolve_neg()
+    strides = tuple(step * dtype.itemsize for step in tensor.stride())
+    return DeviceArray(tensor, "torch", dtype, tuple(tensor.shape), strides, tensor.data_ptr(), tensor.device.index)
+
+
+@cache
+def _number_type(kind: Any) -> DType | None:
+    """Return NumPy's dtype for one of torch's, or None if there is none."""
+    try:
+        return np.dtype(str(kind).removeprefix("torch."))
+    except TypeError:
+        return None
+
+
+def _of_interface(value: Any, name: str) -> DeviceArray:
+    import cupy
+
+    try:
+        interface = value.__cuda_array_interface__
+        shape, dtype = tuple(interface["shape"]), np.dtype(interface["typestr"])
+        address, read_only = interface["data"]
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ArrayTypeError(
+            f"{name} must have a __cuda_array_interface__ with shape, typestr and data, got {type(value).__name__}; "
+            "convert it with cupy.asarray"
+        ) from error
+    if interface.get("mask") is not None:
+        raise ArrayTypeError(f"{name} must hold all its numbers, got a masked array; fill it")
+    if native(dtype) != dtype:
+        raise DTypeError(f"{name} must be in the byte order of the GPU, got {dtype}; convert it")
+    strides = interface.get("strides") or contiguous_strides(shape, dtype.itemsize)
+    stream = interface.get("stream")
+    device = cupy.cuda.UnownedMemory(address, 0, value).device_id if address else cupy.cuda.runtime.getDevice()
+    return DeviceArray(
+        value,
+        "interface",
+        dtype,
+        shape,
+        tuple(strides),
+        address,
+        device,
+        0 if stream == LEGACY_STREAM else stream,
+        not read_only,
+    )
+
+
+def contiguous_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """Return the bytes from element to element along each axis of an array in C order."""
+    return tuple(prod(shape[k + 1 :]) * itemsize for k in range(len(shape)))
+
+
+def uploaded(host: Array) -> DeviceArray:
+    """Return a copy of a NumPy array on the current device, brought there on the current stream."""
+    import cupy
+
+    bits = host.view(np.uint16) if host.dtype == BFLOAT16 else host
+    return of_cupy(cupy.asarray(bits), host.dtype)
+
+
+def empty_like(shape: tuple[int, ...], dtype: DType, tensors: bool, device: int, like: DeviceArray) -> DeviceArray:
+    """Return a new array, with its axes in the order in memory of one that has its shape.
+
+    Parameters
+    ----------
+    shape, dtype
+        As NumPy's.
+    tensors : bool
+        Make a torch tensor, in torch's memory, instead of a CuPy array.
+    device : int
+        Number of the GPU, the current one.
+    like : DeviceArray
+        Whose order of axes is taken, if its shape is the same.
+    """
+    order = list(range(len(shape)))
+    if like.shape == shape:
+        order.sort(key=lambda k: -abs(like.strides[k]))
+    stored, back = [shape[k] for k in order], np.argsort(order).tolist()
+    if tensors:
+        import torch
+
+        tensor = torch.empty(stored, dtype=getattr(torch, dtype.name), device=f"cuda:{device}")
+        return _of_torch(tensor.permute(back), "the result")
+    import cupy
+
+    return of_cupy(cupy.empty(stored, dtype).transpose(back))

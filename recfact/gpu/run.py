@@ -1,0 +1,160 @@
+"""From arrays on a GPU to a running kernel: the plan, found once for arrays of one kind, and the kernel's arguments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Any
+
+import numpy as np
+
+from recfact.errors import ShapeError
+from recfact.gpu.device_arrays import DeviceArray, Layout
+from recfact.gpu.geometry import Operand
+from recfact.gpu.launch import plan
+from recfact.gpu.modules import function_of
+from recfact.gpu.parts import NEIGHBOUR, Argument, Device, Launch
+from recfact.windows import Window
+
+PLANS_KEPT = 1024
+
+
+def run(
+    a: DeviceArray,
+    u: DeviceArray,
+    x: DeviceArray,
+    x0: DeviceArray | None,
+    axis: int,
+    *,
+    window: Window,
+    reverse: bool,
+    precision: str,
+) -> None:
+    """Put a solve on the current stream of the current GPU, which is that of the arrays.
+
+    Parameters
+    ----------
+    a, u, x : DeviceArray
+        Coefficients, inputs and result, of number types that `plan` takes together; the first two broadcast to the
+        shape of the result, which may be the inputs themselves.
+    x0 : DeviceArray or None
+        Initial states, in the type of the computation; they broadcast to the result without its axis of time.
+    axis : int
+        Time, counted from the front.
+    window, reverse, precision
+        As for `recfact.gpu.solve`.
+    """
+    options = axis, window, reverse, precision, x.device
+    try:
+        prepared = _prepared(a.layout, u.layout, x.layout, None if x0 is None else x0.layout, *options)
+    except ShapeError:  # too many dimensions that don't run on into each other
+        _run_slices(a, u, x, x0, axis, window=window, reverse=reverse, precision=precision)
+        return
+    if prepared is None:
+        return
+    if prepared.rereads and u.address == x.address:
+        u = u.copied()
+        run(a, u, x, x0, axis, window=window, reverse=reverse, precision=precision)
+        return
+    import cupy
+
+    places = {"a": a.address, "u": u.address, "x": x.address, "x0": 0 if x0 is None else x0.address}
+    scratch = [(cupy.zeros if array.zeroed else cupy.empty)(array.bytes, np.uint8) for array in prepared.launch.scratch]
+    for array, memory in zip(prepared.launch.scratch, scratch, strict=True):
+        places[array.name] = memory.data.ptr
+    arguments = tuple(
+        places[value] + offset if isinstance(value, str) else value for value, offset in prepared.arguments
+    )
+    launch = prepared.launch
+    prepared.kernel(launch.grid, launch.block, arguments, shared_mem=launch.shared_bytes)
+
+
+def _run_slices(
+    a: DeviceArray, u: DeviceArray, x: DeviceArray, x0: DeviceArray | None, axis: int, **options: Any
+) -> None:
+    """Run the solves of all slices along the shortest axis that isn't time."""
+    _, k = min((length, k) for k, length in enumerate(x.shape) if k != axis and length > 1)
+    step = x.shape[:axis] + x.shape[axis + 1 :]
+    a, u = a.broadcast_to(x.shape), u.broadcast_to(x.shape)
+    x0 = None if x0 is None else x0.broadcast_to(step)
+    for i in range(x.shape[k]):
+        state = None if x0 is None else x0.taken(k - (k > axis), i)
+        run(a.taken(k, i), u.taken(k, i), x.taken(k, i), state, axis - (k < axis), **options)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A launch, its kernel, and what the kernel is called with: numbers, and arrays by name with an offset."""
+
+    launch: Launch
+    kernel: Any
+    arguments: tuple[tuple[Any, int], ...]
+
+    @property
+    def rereads(self) -> bool:
+        """Whether inputs are read after results may have been written to their place."""
+        segments = next((argument.value for argument in self.launch.arguments if argument.name == "segments"), 1)
+        halo = dict(self.launch.macros).get("WINDOW") == str(NEIGHBOUR) and segments != 1
+        return halo or self.launch.kernel == "sliding"
+
+
+@lru_cache(PLANS_KEPT)
+def _prepared(
+    a: Layout,
+    u: Layout,
+    x: Layout,
+    x0: Layout | None,
+    axis: int,
+    window: Window,
+    reverse: bool,
+    precision: str,
+    device: int,
+) -> Prepared | None:
+    """Plan a launch and compile its kernel; None if the result is empty."""
+    shape = x[1]
+    step = shape[:axis] + shape[axis + 1 :]
+    launch = plan(
+        shape,
+        axis,
+        _operand(a, shape),
+        _operand(u, shape),
+        _operand(x, shape),
+        None if x0 is None else _initial(_operand(x0, step), axis),
+        window=window,
+        reverse=reverse,
+        device=_device(device),
+        precision=precision,
+    )
+    if launch is None:
+        return None
+    return Prepared(launch, function_of(launch, device), tuple(map(_value, launch.arguments)))
+
+
+def _operand(layout: Layout, shape: tuple[int, ...]) -> Operand:
+    """Describe an array broadcast to a shape."""
+    dtype, given, strides, address = layout
+    missing = len(shape) - len(given)
+    kept = (0 if n == 1 != full else step for n, step, full in zip(given, strides, shape[missing:], strict=True))
+    return Operand(dtype.name, (0,) * missing + tuple(kept), address)
+
+
+def _initial(state: Operand, axis: int) -> Operand:
+    """Describe initial states with an axis for time."""
+    return Operand(state.dtype, (*state.strides[:axis], 0, *state.strides[axis:]), state.address)
+
+
+def _value(argument: Argument) -> tuple[Any, int]:
+    """Return what CuPy is given for an argument: NumPy's numbers have the size that the kernel reads."""
+    if isinstance(argument.value, str):
+        return argument.value, argument.offset
+    return (np.int32 if argument.c_type == "int" else np.int64)(argument.value or 0), 0
+
+
+@cache
+def _device(number: int) -> Device:
+    """Return what of a GPU a plan depends on."""
+    import cupy
+
+    device = cupy.cuda.Device(number)
+    capability = device.compute_capability  # "90", "120"
+    return Device((int(capability[:-1]), int(capability[-1])), device.attributes["MultiProcessorCount"])

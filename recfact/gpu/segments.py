@@ -1,0 +1,205 @@
+"""Arrays of the host on a GPU: in segments of time, copied there and back while others are computed.
+
+Two segments are on their way at any time, each in a slot of its own: a stream, memory of the GPU, and memory of the
+host that the GPU copies by itself. What a segment needs of the steps before it stays on the GPU (the last state, for
+the full recurrence) or is sent again (the steps that a window reaches back to).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from itertools import cycle
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from recfact.arrays import Array, accumulator
+from recfact.gpu.device_arrays import DeviceArray, DType, contiguous_strides, uploaded
+from recfact.gpu.launch import blocks_of
+from recfact.gpu.run import run
+from recfact.gpu.streams import follow
+from recfact.windows import Window
+
+SLOTS = 2
+SEGMENT_BYTES = 64 << 20  # of a slot: copies of this size run at full speed, and a few of them fill the pipeline
+MEMORY_SHARE = 0.8  # of what is free on the GPU, for all slots
+FULL_PERIOD = 256  # steps: segments of the full recurrence are multiples of it, which keeps copies aligned
+HALO_SHARE = 8  # a segment has at least so many times the steps that it sends again, if there is memory for it
+
+
+def solve_segments(
+    a: Array,
+    u: Array,
+    x: Array,
+    x0: Array | None,
+    axis: int,
+    reverse: bool,
+    window: Window,
+    precision: str,
+    segment_bytes: int | None = None,
+) -> None:
+    """Solve into `x` on CuPy's current GPU, and wait for the result.
+
+    Parameters
+    ----------
+    a, u, x : ndarray
+        Coefficients, inputs and result of one number type, which `recfact.arrays.prepare` has checked.
+    x0 : ndarray or None
+        Initial states, in the type of the computation.
+    axis : int
+        Time, counted from the front.
+    reverse, window, precision
+        As for `recfact.gpu.solve`.
+    segment_bytes : int, optional
+        Memory of a slot; by default `SEGMENT_BYTES`, more for a window that reaches far, and less where the GPU has
+        less.
+    """
+    import cupy
+
+    if x.size == 0:
+        return
+    n = x.shape[axis]
+    a, u = (array.reshape((1,) * (x.ndim - array.ndim) + array.shape) for array in (a, u))
+    blocks = blocks_of(window, n)
+    carries = blocks.terms is None
+    lag = int(reverse and carries)
+    if (
+        lag
+    ):  # from its other end, where a state can be carried on; a coefficient leads into the step after its own there
+        a, u, x = (np.flip(array, axis) for array in (a, u, x))
+        reverse = False
+    dtype = accumulator(x.dtype) if carries else x.dtype  # what is carried on isn't rounded
+    halo = 0 if blocks.terms is None else blocks.length * blocks.terms
+    period = FULL_PERIOD if carries else blocks.length
+    step_bytes = x.size // n * dtype.itemsize + sum(_steps(v, axis, 0, 1).nbytes for v in (a, u) if v.shape[axis] == n)
+    length = _segment_length(n, step_bytes, halo, period, segment_bytes)
+    if halo > length and np.may_share_memory(x, u):
+        u = u.copy()  # results stand in u when a later segment sends its steps again
+
+    longest = min(n, length + halo)
+    sizes = [*(_steps(v, axis, 0, longest).nbytes for v in (a, u)), x.size // n * longest * dtype.itemsize]
+    initial = None if x0 is None else uploaded(x0)
+    streams = _streams(cupy.cuda.Device().id)
+    slots = [Slot(stream, *sizes) for stream in streams[: -(-n // length)]]
+    for slot in slots:
+        follow(slot.stream, cupy.cuda.get_current_stream())  # where others may still use what is their memory now
+    state, carried = initial, None
+    try:
+        for segment, slot in zip(_segments(n, length, halo, reverse), cycle(slots), strict=False):
+            start, first, last, stop = segment
+            slot.collect()
+            with slot.stream:
+                coefficients = slot.a.send(_coefficients(a, axis, start, stop, lag))
+                inputs = slot.u.send(_steps(u, axis, start, stop))
+                result = slot.x.on_gpu((*x.shape[:axis], stop - start, *x.shape[axis + 1 :]), dtype)
+                if carried is not None:
+                    slot.stream.wait_event(carried)
+                before = state if carries or start == 0 else None
+                run(coefficients, inputs, result, before, axis, window=window, reverse=reverse, precision=precision)
+                if carries:
+                    state, carried = result.taken(axis, stop - start - 1), slot.stream.record()
+                staged = slot.x.fetch(result)
+            slot.kept = _steps(x, axis, first, last), _steps(staged, axis, first - start, last - start)
+        for slot in slots:
+            slot.collect()
+    finally:
+        for slot in slots:
+            slot.stream.synchronize()  # before its memory is given back
+
+
+@cache
+def _streams(device: int) -> tuple[Any, ...]:
+    """Return a stream for each slot: the same for all solves on a GPU, because CuPy keeps memory for each stream."""
+    import cupy
+
+    with cupy.cuda.Device(device):
+        return tuple(cupy.cuda.Stream(non_blocking=True) for _ in range(SLOTS))
+
+
+class Segment(NamedTuple):
+    """The steps `start` to `stop` are computed, and `first` to `last` of them kept."""
+
+    start: int
+    first: int
+    last: int
+    stop: int
+
+
+def _segments(n: int, length: int, halo: int, reverse: bool) -> Iterator[Segment]:
+    for first in range(0, n, length):
+        last = min(n, first + length)
+        yield Segment(first if reverse else max(0, first - halo), first, last, min(n, last + halo) if reverse else last)
+
+
+def _segment_length(n: int, step_bytes: int, halo: int, period: int, segment_bytes: int | None) -> int:
+    """Return the steps of a segment without what is sent again: a multiple of the period, unless all steps fit."""
+    import cupy
+
+    if segment_bytes is None:
+        free = cupy.cuda.Device().mem_info[0] + cupy.get_default_memory_pool().free_bytes()
+        wanted = max(SEGMENT_BYTES, (1 + HALO_SHARE) * halo * step_bytes)
+        segment_bytes = min(int(MEMORY_SHARE * free) // SLOTS, wanted)
+    most = segment_bytes // step_bytes - halo
+    return n if most >= n - halo else max(period, most - most % period)
+
+
+def _steps(array: Array, axis: int, start: int, stop: int) -> Array:
+    """Return some steps of an array, or its only one if that stands for all."""
+    return array if array.shape[axis] == 1 else array[(slice(None),) * axis + (slice(start, stop),)]
+
+
+def _coefficients(a: Array, axis: int, start: int, stop: int, lag: int) -> Array:
+    """Return the coefficients that lead into some steps, which stand `lag` places before them."""
+    if start >= lag or a.shape[axis] == 1:
+        return _steps(a, axis, start - lag, stop - lag)
+    return np.concatenate((_steps(a, axis, 0, lag), _steps(a, axis, 0, stop - lag)), axis)  # the first isn't read
+
+
+class Slot:
+    """What a segment takes: a stream, and a buffer for each array, of so many bytes."""
+
+    def __init__(self, stream: Any, a: int, u: int, x: int) -> None:
+        self.stream = stream
+        self.a, self.u, self.x = Buffer(a), Buffer(u), Buffer(x)
+        self.kept: tuple[Array, Array] | None = None  # where results go, and where they lie in the buffer
+
+    def collect(self) -> None:
+        """Wait for the results of the last segment, if there was one, and put them into their place."""
+        if self.kept is None:
+            return
+        self.stream.synchronize()
+        place, staged = self.kept
+        with np.errstate(over="ignore"):
+            place[...] = staged
+        self.kept = None
+
+
+class Buffer:
+    """Memory of the host that the GPU can copy by itself, and as much of the GPU's."""
+
+    def __init__(self, size: int) -> None:
+        import cupy
+
+        self.host = np.frombuffer(cupy.cuda.alloc_pinned_memory(size), np.uint8, size)
+        self.memory = cupy.empty(size, np.uint8)
+
+    def on_gpu(self, shape: tuple[int, ...], dtype: DType) -> DeviceArray:
+        """Return the GPU's memory as an array."""
+        data = self.memory.data
+        return DeviceArray(
+            self.memory, "cupy", dtype, shape, contiguous_strides(shape, dtype.itemsize), data.ptr, data.device_id
+        )
+
+    def send(self, array: Array) -> DeviceArray:
+        """Put an array of the host on its way to the GPU, on the current stream."""
+        self.host[: array.nbytes].view(array.dtype).reshape(array.shape)[...] = array
+        self.memory.data.copy_from_host_async(self.host.ctypes.data, array.nbytes)
+        return self.on_gpu(array.shape, array.dtype)
+
+    def fetch(self, array: DeviceArray) -> Array:
+        """Put an array in the GPU's memory on its way to the host's, on the current stream, and return where."""
+        size = prod(array.shape) * array.dtype.itemsize
+        self.memory.data.copy_to_host_async(self.host.ctypes.data, size)
+        return self.host[:size].view(array.dtype).reshape(array.shape)

@@ -1,0 +1,214 @@
+"""`solve` on a GPU: the checks of the arrays, and who solves them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from recfact.arrays import (
+    COMPUTED,
+    HALVES,
+    Array,
+    accumulator,
+    as_numpy,
+    broadcast_shape,
+    check_axis,
+    check_direction,
+    check_overlap,
+    check_place,
+    check_state,
+    check_written,
+    library_of,
+    prepare,
+    result_dtype,
+    to_torch,
+)
+from recfact.checks import boolean, choice
+from recfact.errors import ArrayTypeError, DTypeError
+from recfact.gpu.availability import require
+from recfact.gpu.device_arrays import DeviceArray, DType, as_device_array, empty_like, uploaded
+from recfact.gpu.run import run
+from recfact.gpu.streams import caller_stream
+from recfact.windows import Full, Window, check_window
+
+PRECISIONS = ("full", "paper")
+FLOAT32 = np.dtype(np.float32)
+
+
+def solve(
+    a: Any,
+    u: Any,
+    *,
+    x0: Any = None,
+    axis: int = -1,
+    reverse: bool = False,
+    window: Window = Full(),
+    out: Any = None,
+    precision: str = "full",
+) -> Any:
+    """Solve the recurrence x_i = a_i x_{i-1} + u_i along an axis, on a GPU.
+
+    What `recfact.solve` calls for arrays on a GPU. The solve is put on the caller's current stream (torch's for
+    tensors, CuPy's for other arrays), and the host doesn't wait for it.
+
+    Parameters
+    ----------
+    a, u : array_like
+        Coefficients and inputs, which broadcast against each other: CuPy arrays, torch tensors, or any arrays with
+        ``__cuda_array_interface__``, all on one GPU; one of them may be a scalar or a list. If both are the host's,
+        they are carried to CuPy's current GPU in pieces, and the result back. Inputs in float16 or bfloat16 may have
+        coefficients in float32; the result is float32 then, unless `out` says otherwise.
+    x0 : array_like, optional
+        Initial state, as for `recfact.solve`: on the GPU, or a scalar or a list.
+    axis, reverse, window
+        As for `recfact.solve`.
+    out : array, optional
+        Where to put the result, as for `recfact.solve`. Beside inputs in float16 or bfloat16 it may be of their number
+        type or of float32.
+    precision : {"full", "paper"}, default "full"
+        How tensor cores get the products of coefficients: in two terms, so that storing them costs less than the
+        rounding of the result; or in one, rounded to half precision, as the paper does.
+
+    Returns
+    -------
+    array
+        The states: a torch tensor if `a` or `u` is one, a CuPy array otherwise; a NumPy array for arrays of the host.
+        Its axes lie in memory in the order of those of `u`.
+
+    Raises
+    ------
+    ShapeError, OptionError
+        (ValueErrors) If shapes don't fit, or options are out of range or exclude each other.
+    DTypeError, ArrayTypeError
+        (TypeErrors) If recfact doesn't compute in a number type, or can't take an array or a mixture of arrays.
+    DeviceError
+        (a RuntimeError) If something is missing for solves on this GPU; `why_unavailable` says the same.
+
+    Notes
+    -----
+    float16 and bfloat16 are computed in float32 and rounded once. The first solve of its kind compiles a kernel, which
+    CuPy keeps on disk for later processes.
+
+    Algorithms 4 and 5 of the sliding window recurrences paper.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from recfact import gpu
+    >>> a, u = np.full(3, 0.5), np.ones(3)
+    >>> gpu.solve(a, u) if gpu.why_unavailable() is None else np.array([1.0, 1.5, 1.75])
+    array([1.  , 1.5 , 1.75])
+    """
+    window = check_window(window)
+    reverse = boolean(reverse, "reverse")
+    choice(precision, "precision", PRECISIONS)
+    check_direction(reverse, x0)
+    require()
+    libraries = [library_of(a), library_of(u)]
+    if "gpu" not in libraries:
+        return _solve_host(a, u, x0, axis, reverse, window, out, precision, "torch" in libraries)
+    given = {name: value for name, value in (("a", a), ("u", u), ("x0", x0), ("out", out)) if value is not None}
+    arrays = {name: as_device_array(value, name) for name, value in given.items() if library_of(value) == "gpu"}
+    device = _common_device(given, arrays)
+    with caller_stream(arrays.values(), device):
+        a, u, x, state, axis = _prepare(given, arrays, axis, device)
+        run(a, u, x, state, axis, window=window, reverse=reverse, precision=precision)
+    return x.owner if out is None else out
+
+
+def _common_device(given: dict[str, Any], arrays: dict[str, DeviceArray]) -> int:
+    """Return the GPU on which all arrays are; scalars and lists count for nothing.
+
+    Raises
+    ------
+    ArrayTypeError
+        If they are on several GPUs, or arrays of the host are among them.
+    """
+    places = {name: f"GPU {array.device}" for name, array in arrays.items()}
+    for name, value in given.items():
+        if name not in arrays and (name == "out" or isinstance(value, np.ndarray) or library_of(value) == "torch"):
+            places[name] = "the host"
+    if len(set(places.values())) > 1:
+        where = ", ".join(f"{name} on {place}" for name, place in places.items())
+        raise ArrayTypeError(
+            f"all arrays must be on one GPU, got {where}; move them there with cupy.asarray or .to(), because recfact "
+            "moves only scalars and lists by itself"
+        )
+    return next(iter(arrays.values())).device
+
+
+def _prepare(
+    given: dict[str, Any], arrays: dict[str, DeviceArray], axis: Any, device: int
+) -> tuple[DeviceArray, DeviceArray, DeviceArray, DeviceArray | None, int]:
+    """Check the arrays of a solve, and bring them into number types that kernels take together.
+
+    Returns
+    -------
+    a, u, x : DeviceArray
+        Coefficients, inputs, and the result to fill.
+    x0 : DeviceArray or None
+        Initial states.
+    axis : int
+        Time, counted from the front.
+    """
+    host = {name: as_numpy(value, name) for name, value in given.items() if name not in arrays}
+    values: dict[str, Any] = {**host, **arrays}
+    dtype = result_dtype(*(_typed(values[name], given[name]) for name in "au"))
+    _check_computed(dtype)
+    shape = broadcast_shape(values["a"], values["u"])
+    axis = check_axis(axis, len(shape))
+    if "x0" in given:
+        check_state(values["x0"].dtype, values["x0"].shape, accumulator(dtype), shape[:axis] + shape[axis + 1 :])
+
+    # Inputs in half precision stay so beside coefficients in float32: half the bytes.
+    inputs = values["u"].dtype if values["u"].dtype in HALVES and dtype == FLOAT32 else dtype
+    a, u = _on_gpu(values["a"], dtype), _on_gpu(values["u"], inputs)
+    x0 = _on_gpu(values["x0"], accumulator(dtype)) if "x0" in values else None
+    tensors = any(name in arrays and arrays[name].library == "torch" for name in "au")
+    if "out" not in given:
+        return a, u, empty_like(shape, dtype, tensors, device, u), x0, axis
+    x = arrays["out"]
+    if tensors != (x.library == "torch"):
+        raise ArrayTypeError(f"out must be of the library of a and u, got {type(given['out']).__name__}")
+    if tensors:
+        check_written(given["out"])
+    place = x.addresses()
+    check_place(place, x.dtype, shape, (dtype, *({inputs, FLOAT32} - {dtype} if inputs in HALVES else ())))
+    check_overlap(place, a.addresses(), u.addresses())
+    if x0 is not None and np.may_share_memory(place, x0.addresses()):
+        x0 = x0.copied()
+    return a, u, x, x0, axis
+
+
+def _typed(value: Array | DeviceArray, given: Any) -> Any:
+    """Return what `recfact.arrays.result_dtype` is to see of an argument."""
+    if isinstance(value, DeviceArray):
+        return np.empty(0, value.dtype)
+    return given if type(given) in (int, float, complex) else value
+
+
+def _on_gpu(value: Array | DeviceArray, dtype: DType) -> DeviceArray:
+    return value.converted(dtype) if isinstance(value, DeviceArray) else uploaded(value.astype(dtype))
+
+
+def _check_computed(dtype: DType) -> None:
+    if dtype not in COMPUTED:
+        raise DTypeError(
+            f"the GPU engine computes in float32, float64, complex64, complex128, float16 and bfloat16, got {dtype}; "
+            "convert a and u, or solve them on the host"
+        )
+
+
+def _solve_host(
+    a: Any, u: Any, x0: Any, axis: Any, reverse: bool, window: Window, out: Any, precision: str, tensors: bool
+) -> Any:
+    """Solve arrays of the host, in pieces."""
+    from recfact.gpu.segments import solve_segments
+
+    a, u, x, state, axis = prepare(a, u, x0, axis, reverse, out, tensors)
+    _check_computed(x.dtype)
+    solve_segments(a, u, x, state, axis, reverse, window, precision)
+    if out is not None:
+        return out
+    return to_torch(x) if tensors else x

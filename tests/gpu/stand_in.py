@@ -1,0 +1,435 @@
+"""A stand-in for what recfact uses of CuPy, without a GPU: it takes the kernels' arguments to pieces, and runs them.
+
+Work is put on streams, as on a GPU, and done as late as can be: only when the host waits for a stream, and then no more
+than what that stream waits for. So a missing dependence between streams, or a buffer that is used again too early,
+gives wrong numbers. Memory comes from pools, one for each stream, which hand out again at once what was returned.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import weakref
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from math import prod
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+from gpu.bare_run import call_bare
+
+from recfact.arrays import BFLOAT16
+from recfact.gpu import modules as compiled
+from recfact.gpu import run, segments
+from recfact.gpu.availability import HEADERS, require
+from recfact.gpu.compiler import source_of
+from recfact.gpu.launch import Argument, Launch
+
+ALIGNMENT = 512
+VERSION = 13000
+
+
+def numbers_at(address: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Return the numbers at an address."""
+    if 0 in shape:
+        return np.empty(shape, dtype)
+    interface = {"version": 3, "shape": shape, "strides": strides, "typestr": f"|V{dtype.itemsize}"}
+    return np.asarray(SimpleNamespace(__array_interface__={**interface, "data": (address, False)})).view(dtype)
+
+
+class Queue:
+    """The work of a stream, in its order."""
+
+    def __init__(self) -> None:
+        self.work: list[Any] = []
+        self.done = 0
+
+    def run_until(self, count: int) -> None:
+        while self.done < count:
+            action = self.work[self.done]
+            self.done += 1
+            action()
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A launch as the kernel got it, and where."""
+
+    launch: Launch
+    device: int
+    stream: int
+
+
+@dataclass
+class Machine:
+    """GPUs, what is asked of them, and what was done."""
+
+    devices: int = 1
+    capability: str = "90"
+    multiprocessors: int = 132
+    free_memory: int = 1 << 30
+    compiler_log: str | None = None  # what the compiler says to each kernel
+    launches: list[Recorded] = field(default_factory=list)
+    compiled: list[str] = field(default_factory=list)
+    waits: list[tuple[int, int]] = field(default_factory=list)  # streams that waited, and for which
+    queues: dict[int, Queue] = field(default_factory=dict)
+    blocks: dict[int, tuple[np.ndarray, int]] = field(default_factory=dict)  # by address, with its device
+    pools: dict[tuple[int, int, int], list[int]] = field(default_factory=dict)
+    current: Any = field(default_factory=threading.local)
+    streams_made: int = 0
+
+    @property
+    def device(self) -> int:
+        return getattr(self.current, "device", 0)
+
+    @property
+    def stream(self) -> Stream:
+        return self.stacks.setdefault(self.device, [Stream.null])[-1]
+
+    @property
+    def stacks(self) -> dict[int, list[Stream]]:
+        if not hasattr(self.current, "stacks"):
+            self.current.stacks = {}
+        return self.current.stacks
+
+    def queue(self, handle: int) -> Queue:
+        return self.queues.setdefault(handle, Queue())
+
+    def put(self, action: Any, stream: Stream | None = None) -> None:
+        """Put work on a stream, the current one by default."""
+        self.queue((stream or self.stream).ptr).work.append(action)
+
+    def wait_for(self, handle: int) -> None:
+        queue = self.queue(handle)
+        queue.run_until(len(queue.work))
+
+    def allocate(self, size: int) -> tuple[int, tuple[int, int, int]]:
+        """Return the address of memory, and the pool that it goes back to."""
+        rounded = -(-max(size, 1) // ALIGNMENT) * ALIGNMENT
+        pool = (self.device, self.stream.ptr, rounded)
+        returned = self.pools.setdefault(pool, [])
+        if returned:
+            return returned.pop(), pool
+        memory = np.full(rounded + ALIGNMENT, 255, np.uint8)  # NaN in every number type
+        address = memory.ctypes.data + -memory.ctypes.data % ALIGNMENT
+        self.blocks[address] = memory, self.device
+        return address, pool
+
+    def device_of(self, address: int) -> int:
+        return next(
+            (device for start, (memory, device) in self.blocks.items() if 0 <= address - start < memory.nbytes),
+            self.device,
+        )
+
+
+machine = Machine()
+
+
+class CUDARuntimeError(RuntimeError):
+    pass
+
+
+class CompileException(Exception):  # noqa: N818  # CuPy's name
+    def __init__(self, msg, source, name, options, backend="nvrtc"):
+        self._msg, self.source, self.name, self.options, self.backend = msg, source, name, options, backend
+
+    def get_message(self):
+        return self._msg
+
+
+class Stream:
+    null: Stream
+
+    def __init__(self, null=False, non_blocking=False):
+        machine.streams_made += not null
+        self.ptr = 0 if null else 0x5000 + machine.streams_made
+        self.device_id = -1 if null else machine.device
+
+    @classmethod
+    def from_external(cls, obj):
+        version, handle = obj.__cuda_stream__()
+        assert version == 0
+        stream = cls.__new__(cls)
+        stream.ptr, stream.device_id, stream.foreign = handle, -1, obj
+        return stream
+
+    def __enter__(self):
+        assert self.device_id in (-1, machine.device)
+        machine.stacks.setdefault(machine.device, [Stream.null]).append(self)
+        return self
+
+    def __exit__(self, *_):
+        machine.stacks[machine.device].pop()
+
+    def record(self, event=None):
+        event = event or Event()
+        queue = machine.queue(self.ptr)
+        event.stream, event.queue, event.count = self.ptr, queue, len(queue.work)
+        return event
+
+    def wait_event(self, event):
+        machine.waits.append((self.ptr, event.stream))
+        queue, count = event.queue, event.count
+        machine.put(lambda: queue.run_until(count), self)
+
+    def synchronize(self):
+        machine.wait_for(self.ptr)
+
+
+Stream.null = Stream(null=True)
+
+
+class Event:
+    def __init__(self, block=False, disable_timing=False):
+        self.queue, self.count = None, 0
+
+    def synchronize(self):
+        self.queue.run_until(self.count)
+
+
+class Device:
+    def __init__(self, device=None):
+        self.id = machine.device if device is None else device
+
+    def __enter__(self):
+        self.before = machine.device
+        machine.current.device = self.id
+        return self
+
+    def __exit__(self, *_):
+        machine.current.device = self.before
+
+    @property
+    def compute_capability(self):
+        return machine.capability
+
+    @property
+    def attributes(self):
+        return {"MultiProcessorCount": machine.multiprocessors}
+
+    @property
+    def mem_info(self):
+        return machine.free_memory, 2 * machine.free_memory
+
+
+class Memory:
+    """Memory of a pool, which goes back there when nothing refers to it any more."""
+
+    def __init__(self, size):
+        self.ptr, pool = machine.allocate(size)
+        self.size, self.device_id = size, machine.device
+        weakref.finalize(self, machine.pools[pool].append, self.ptr)
+
+
+class UnownedMemory:
+    def __init__(self, ptr, size, owner, device_id=-1):
+        self.ptr, self.size, self.owner = ptr, size, owner
+        self.device_id = machine.device_of(ptr) if device_id == -1 else device_id
+
+
+class MemoryPointer:
+    def __init__(self, mem, offset):
+        self.mem, self.ptr, self.device_id = mem, mem.ptr + offset, mem.device_id
+
+    def copy_from_host_async(self, mem, size, stream=None):
+        machine.put(lambda to=self.ptr: np.copyto(raw(to, size), raw(mem, size)), stream)
+
+    def copy_to_host_async(self, mem, size, stream=None):
+        machine.put(lambda start=self.ptr: np.copyto(raw(mem, size), raw(start, size)), stream)
+
+
+def raw(address, size):
+    return numbers_at(address, (size,), (1,), np.dtype(np.uint8))
+
+
+class PinnedMemoryPointer(np.ndarray):
+    @property
+    def ptr(self):
+        return self.ctypes.data
+
+
+def alloc_pinned_memory(size):
+    return np.full(size, 255, np.uint8).view(PinnedMemoryPointer)
+
+
+class ndarray:  # noqa: N801  # CuPy's name
+    __module__ = "cupy"
+
+    def __init__(self, shape, dtype=float, memptr=None, strides=None):
+        self.shape, self.dtype = tuple(shape), np.dtype(dtype)
+        self.strides = tuple(strides) if strides is not None else np.empty(self.shape, self.dtype).strides
+        self.data = memptr or MemoryPointer(Memory(prod(self.shape) * self.dtype.itemsize), 0)
+
+    @property
+    def place(self):
+        """Where it is: all that work on a stream knows of it, so that memory may go back to its pool before."""
+        return self.data.ptr, self.shape, self.strides, self.dtype
+
+    @property
+    def now(self):
+        """The numbers as they are now."""
+        return numbers_at(*self.place)
+
+    @property
+    def __cuda_array_interface__(self):
+        return {
+            "version": 3,
+            "shape": self.shape,
+            "strides": self.strides,
+            "typestr": self.dtype.str,
+            "data": (self.data.ptr, False),
+            "stream": machine.stream.ptr or 1,
+        }
+
+    def _like(self, view):
+        """Return a view of the memory at the place of a NumPy view of it."""
+        offset = view.ctypes.data - self.data.mem.ptr
+        return ndarray(view.shape, view.dtype, MemoryPointer(self.data.mem, offset), view.strides)
+
+    def __getitem__(self, key):
+        return self._like(self.now[key])
+
+    def transpose(self, axes):
+        return self._like(self.now.transpose(axes))
+
+    def view(self, dtype):
+        return self._like(self.now.view(dtype))
+
+    def copy(self, order="C"):
+        return self._computed(self.dtype, order, lambda numbers: numbers)
+
+    def astype(self, dtype, copy=True):
+        assert self.dtype != BFLOAT16, "CuPy isn't asked to convert bfloat16"
+        if not copy and self.dtype == dtype:
+            return self
+        return self._computed(np.dtype(dtype), "K", lambda numbers: numbers.astype(dtype))
+
+    def __lshift__(self, bits):
+        return self._computed(self.dtype, "K", lambda numbers: numbers << bits)
+
+    def _computed(self, dtype, order, function):
+        assert self.data.device_id == machine.device
+        result = ndarray(self.shape, dtype, None, np.empty_like(self.now, dtype, order=order).strides)
+        source, target = self.place, result.place
+        machine.put(lambda: np.copyto(numbers_at(*target), function(numbers_at(*source))))
+        return result
+
+    def get(self):
+        machine.stream.synchronize()
+        return self.now.copy()
+
+
+def empty(shape, dtype=float):
+    return ndarray((shape,) if isinstance(shape, int) else shape, dtype)
+
+
+def zeros(shape, dtype=float):
+    array = empty(shape, dtype)
+    machine.put(lambda place=array.place: numbers_at(*place).fill(0))
+    return array
+
+
+def asarray(host):
+    assert isinstance(host, np.ndarray)
+    assert host.dtype != BFLOAT16, "CuPy isn't asked to hold bfloat16 of the host"
+    array, staged = empty(host.shape, host.dtype), host.copy()
+    machine.put(lambda place=array.place: np.copyto(numbers_at(*place), staged))
+    return array
+
+
+class RawModule:
+    def __init__(self, *, code, options=(), backend="nvrtc"):
+        assert isinstance(options, tuple)
+        assert backend == "nvrtc"
+        self.code, self.options = code, options
+
+    def get_function(self, name):
+        machine.compiled.append(name)
+        if machine.compiler_log is not None:
+            raise CompileException(machine.compiler_log, self.code, name, self.options)
+        return Kernel(self.code, name, self.options)
+
+
+class Kernel:
+    """A kernel that knows its signature from its source."""
+
+    def __init__(self, code, name, options):
+        assert code == source_of(name)
+        self.name, self.options = name, tuple(option for option in options if option.startswith("-D"))
+        self.macros = tuple(tuple(option[2:].split("=", 1)) for option in self.options)
+        self.device = machine.device
+        (text,) = re.findall(rf'extern "C" __global__ .*? {name}\((.*?)\) {{', code, flags=re.DOTALL)
+        words = re.sub(r"//.*", "", text).split(",")
+        self.signature = [(self._type(word.rpartition(" ")[0].strip()), word.split()[-1]) for word in words]
+
+    def _type(self, c_type):
+        return dict(self.macros)["STRIDE"] if c_type == "STRIDE" else c_type
+
+    def __call__(self, grid, block, args, *, shared_mem=0):
+        assert machine.device == self.device
+        assert len(args) == len(self.signature)
+        assert len(grid) == len(block) == 3
+        for value, (c_type, name) in zip(args, self.signature, strict=True):
+            size = 8 if type(value) is int else value.itemsize
+            assert isinstance(value, int | np.integer), name
+            assert size == (4 if c_type == "int" else 8), name
+            assert -(1 << 8 * size - 1) <= value < 1 << 8 * size - 1, name
+        signature = tuple(c_type for c_type, _ in self.signature)
+        values = [int(value) for value in args]
+        described = tuple(
+            Argument(name, c_type, value) for value, (c_type, name) in zip(values, self.signature, strict=True)
+        )
+        launch = Launch(self.name, self.macros, tuple(grid), tuple(block), shared_mem, described, (), ())
+        machine.launches.append(Recorded(launch, machine.device, machine.stream.ptr))
+        machine.put(lambda: call_bare(self.name, self.options, signature, values, block[0], grid[0]))
+
+
+def modules(folder: Path) -> dict[str, ModuleType]:
+    """Return the stand-in's modules by name, with a toolkit in `folder` that has empty headers."""
+    for header in HEADERS:
+        path = folder / "include" / header
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    cupy, cuda = ModuleType("cupy"), ModuleType("cupy.cuda")
+    cupy.__file__ = str(folder / "cupy" / "__init__.py")
+    cupy.__spec__ = SimpleNamespace(name="cupy")
+    vars(cupy).update(cuda=cuda, ndarray=ndarray, empty=empty, zeros=zeros, asarray=asarray, RawModule=RawModule)
+    cupy.get_default_memory_pool = lambda: SimpleNamespace(free_bytes=lambda: 0)
+    for made in (Stream, Event, Device, UnownedMemory, MemoryPointer, alloc_pinned_memory):
+        setattr(cuda, made.__name__, made)
+    cuda.get_current_stream = lambda: machine.stream
+    cuda.get_cuda_path = lambda: str(folder)
+    cuda.compiler = SimpleNamespace(CompileException=CompileException)
+    cuda.nvrtc = SimpleNamespace(getVersion=lambda: (VERSION // 1000, 0))
+    cuda.runtime = SimpleNamespace(
+        is_hip=False,
+        driverGetVersion=lambda: VERSION,
+        runtimeGetVersion=lambda: VERSION,
+        getDeviceCount=lambda: machine.devices,
+        getDevice=lambda: machine.device,
+        getDeviceProperties=lambda number: {
+            "name": b"stand-in",
+            "major": int(machine.capability[:-1]),
+            "minor": int(machine.capability[-1]),
+        },
+        CUDARuntimeError=CUDARuntimeError,
+    )
+    return {"cupy": cupy, "cupy.cuda": cuda}
+
+
+@contextmanager
+def fresh_machine():
+    """Start with a machine on which nothing has run, and leave nothing behind."""
+    machine.__init__()
+    forget()
+    yield machine
+    forget()
+
+
+def forget():
+    """Empty what recfact keeps for the life of a process."""
+    for kept in (require, run._prepared, run._device, segments._streams):
+        kept.cache_clear()
+    compiled._functions.clear()
