@@ -13,7 +13,7 @@ from recfact.report.problem import duration
 from recfact.report.safety import STEPS
 from recfact.report.style import inline_svg
 from recfact.report.tables import format_cells, verified_cells
-from recfact.report.words import coefficient, lowered, number, percent
+from recfact.report.words import coefficient, counted, lowered, number, percent
 from recfact.windows import Jagged, Uniform
 
 PAGE = (
@@ -78,12 +78,13 @@ def page(report: Report, step: Callable[[str], None] = lambda _: None) -> str:
     return environment.get_template("report.html.j2").render(
         report=report,
         s=report.summary,
+        steps=counted(report.summary.n, "step"),
         svg=svg,
         groups=groups,
         flat=min(FLAT, report.summary.n),
         block=drawn_block(report.block),
         tau=None if report.problem.tau is None else duration(report.problem.tau),
         formats=[(found, format_cells(found), verified_cells(found)) for found in report.formats],
-        verified=min(report.summary.n, STEPS),
+        verified=counted(min(report.summary.n, STEPS), "step"),
         version=__version__,
     )

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from recfact.report.build import Report
 from recfact.report.safety import STEPS, FormatSafety
-from recfact.report.words import coefficient, number, percent
+from recfact.report.words import coefficient, counted, number, percent
 from recfact.windows import Jagged, Uniform
 
 
@@ -49,7 +49,7 @@ def summary_table(report: Report) -> Table:
         (f"coefficients{magnitude}", f"{coefficient(s.smallest)} … {coefficient(s.largest)}"),
         ("zeros, negative, above 1", f"{s.zeros}, {s.negative}, {s.above_one}"),
         ("growth, largest entry of L", number(s.growth)),
-        ("horizon, median row", f"{s.horizon}, {s.median_horizon}"),
+        ("horizon down to eps, median row", f"{s.horizon}, {s.median_horizon}"),
         ("nilpotency index of AZ", str(s.nilpotency_index)),
     ]
     right = [(f"{name}-norm of L", number(norm)) for name, norm, _ in norms]
@@ -78,8 +78,10 @@ def windows_table(report: Report) -> Table:
 
 def formats_table(report: Report) -> Table:
     """Return what rounding does to the coefficients, and the window proved good enough, by number format."""
-    title = "number formats: coefficients, horizons, and windows that cost no more than rounding"
-    headings = ["", "largest", "become 1", "horizon", "median", "good window", "loses"]
+    title = (
+        "number formats: coefficients, horizons down to the unit roundoff, and windows that cost no more than rounding"
+    )
+    headings = ["", "largest", "become 1", "horizon", "median row", "good window", "loses"]
     table = _table(title, headings, ["left", *["right"] * 4, "left", "right"])
     for found in report.formats:
         table.add_row(found.format.name, *format_cells(found))
@@ -98,10 +100,10 @@ def format_cells(found: FormatSafety) -> list[str]:
 
 def verified_table(report: Report) -> Table:
     """Return the errors of the jagged window of the report by number format, measured exactly, and their bounds."""
-    steps = min(report.summary.n, STEPS)
-    title = f"errors of Jagged({report.block}) in number formats, measured exactly on the first {steps} steps"
-    headings = ["", "truncation", "rounding", "total", "proved bound", "error / bound", "holds"]
-    table = _table(title, headings, ["left", *["right"] * 5, "left"])
+    steps = counted(min(report.summary.n, STEPS), "step")
+    title = f"errors of Jagged({report.block}) in number formats, measured exactly on the first {steps}"
+    headings = ["", "inputs off by", "truncation", "rounding", "total", "proved bound", "error / bound", "holds"]
+    table = _table(title, headings, ["left", *["right"] * 6, "left"])
     for found in report.formats:
         table.add_row(found.format.name, *verified_cells(found))
     return table
@@ -111,10 +113,10 @@ def verified_cells(found: FormatSafety) -> list[str]:
     """Return the cells of one format in the table of errors, but its name."""
     v = found.verification
     if v is None:
-        return ["–"] * 5 + ["not measured"]
+        return ["–"] * 6 + ["not measured"]
     values = v.truncation.largest, v.rounding.largest, v.total.largest, v.total.bound, v.total.ratio
     verdict = f"{v.nonfinite} overflow" if v.nonfinite else {True: "yes", False: "NO", None: "undecided"}[v.holds]
-    return [*map(number, values), verdict]
+    return [percent(v.inputs_change), *map(number, values), verdict]
 
 
 def rows_table(rows: Sequence[Mapping[str, Any]]) -> Table:

@@ -94,6 +94,17 @@ def percent(share: float) -> str:
     return f"{value:.0f} %" if value >= 10 or value == 0 else f"{value:#.2g} %"
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun, in the plural unless it is 1.
+
+    Examples
+    --------
+    >>> counted(1, "step"), counted(12, "step")
+    ('1 step', '12 steps')
+    """
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def findings(summary: Summary, costs: list[WindowCost], block: int, formats: Sequence[FormatSafety] = ()) -> list[str]:
     """Return what the numbers say, in sentences.
 
@@ -102,15 +113,18 @@ def findings(summary: Summary, costs: list[WindowCost], block: int, formats: Seq
     said = [_horizon(summary), _amplification(summary)]
     proved = [format_finding(found) for found in formats]
     if summary.zeros:
+        resets = "1 coefficient is" if summary.zeros == 1 else f"{summary.zeros} coefficients are"
         said.append(
-            f"{summary.zeros} coefficients are exactly 0: each starts the sequence anew, and the longest stretch "
-            f"between two such resets is {summary.nilpotency_index} steps."
+            f"{resets} exactly 0, where the sequence starts anew; the longest stretch without that is "
+            f"{counted(summary.nilpotency_index, 'step')}."
         )
     if not math.isfinite(summary.largest_state):
         said.append(f"The states overflow {summary.dtype}, so what a window changes in them can't be said.")
         return [*said, *proved, *_warning(summary)]
     chosen = next(cost for cost in costs if cost.window == Jagged(block))
-    if chosen.relative_error == 0:
+    if chosen.reach >= summary.n:
+        said.append(f"{chosen.name} keeps all of so short a sequence.")
+    elif chosen.relative_error == 0:
         said.append(f"{chosen.name} changes no state: it may be used without any loss.")
     else:
         said.append(
@@ -119,9 +133,11 @@ def findings(summary: Summary, costs: list[WindowCost], block: int, formats: Seq
         )
     for name, tolerance in (("one in a thousand", 1e-3), (f"the eps of {summary.dtype}", summary.eps)):
         good = [cost for cost in costs if not isinstance(cost.window, Uniform) and cost.relative_error <= tolerance]
-        if good:
+        if good and summary.n > 1:
             best = min(good, key=lambda cost: (cost.reach, cost.window.terms))  # type: ignore[union-attr]
-            said.append(f"To stay below {name}, {best.name} is enough: it reaches back {best.reach} steps at most.")
+            said.append(
+                f"To stay below {name}, {best.name} is enough: it reaches back {counted(best.reach, 'step')} at most."
+            )
     return [*said, *proved, *_warning(summary)]
 
 
@@ -130,19 +146,23 @@ def _warning(summary: Summary) -> list[str]:
 
 
 def _horizon(summary: Summary) -> str:
+    if summary.n == 1:
+        return "There is one step, whose state is its input: nothing is remembered and nothing forgotten."
     limit = f"the eps of {summary.dtype}, {number(summary.eps)}"
     if summary.horizon >= summary.n - 1:
         return f"No input is ever forgotten: the first still weighs at least {limit}, in the last state."
+    share = percent(summary.horizon / summary.n)
     return (
-        f"An input is forgotten after {summary.horizon} steps at most ({percent(summary.horizon / summary.n)} of the "
-        f"sequence): beyond that it weighs less than {limit}."
+        f"An input is forgotten after {counted(summary.horizon, 'step')} at most ({share} of the sequence): beyond "
+        f"that it weighs less than {limit}."
     )
 
 
 def _amplification(summary: Summary) -> str:
     if summary.growth > 1:
+        growing = "1 coefficient is" if summary.above_one == 1 else f"{summary.above_one} coefficients are"
         return (
-            f"{summary.above_one} coefficients are above 1 in magnitude: a single input is amplified up to "
+            f"{growing} above 1 in magnitude: a single input is amplified up to "
             f"{number(summary.growth)} times, and inputs up to 1 give states up to {number(summary.norm_inf)}."
         )
     return (
@@ -169,7 +189,9 @@ def format_finding(found: FormatSafety) -> str:
         parts.append(f"{become} exactly 1, which forgets nothing")
     if found.choice is not None:
         if found.window is None:
-            parts.append(f"no window is proved to cost no more than rounding: {found.choice.reason}")
+            parts.append(
+                f"no window shorter than the sequence is proved to cost no more than rounding: {found.choice.reason}"
+            )
         else:
             error = found.choice.error
             lost = f"at most {percent(error)} of the largest state" if error else "nothing"
@@ -182,13 +204,17 @@ def format_finding(found: FormatSafety) -> str:
 
 
 def _verified(v: Verification) -> str:
-    name, steps = window_name(v.window), v.shape[0]
-    if v.nonfinite == math.prod(v.shape):
-        return f"in the first {steps} steps every state of {name} overflows"
+    name, states = window_name(v.window), v.shape[0]
+    steps = counted(states, "step")
+    if v.nonfinite == states:
+        return f"in the first {steps} every state of {name} overflows"
     proved = f"proved at most {number(v.total.bound)}" if v.total.holds else "which is NOT proved"
-    overflow = f", but {v.nonfinite} of {steps} overflow" if v.nonfinite else ""
-    rounded = f", not counting that {v.inputs_changed} coefficients and inputs were rounded first"
+    overflow = f", but {v.nonfinite} of {states} overflow" if v.nonfinite else ""
+    rounded = (
+        f", beside the relative errors up to {percent(v.inputs_change)} of the {v.inputs_changed} coefficients and "
+        "inputs that were rounded first"
+    )
     return (
-        f"in the first {steps} steps the states of {name} err by up to {number(v.total.largest)}, {proved}{overflow}"
+        f"in the first {steps} the states of {name} err by up to {number(v.total.largest)}, {proved}{overflow}"
         f"{rounded if v.inputs_changed else ''}"
     )

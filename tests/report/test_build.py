@@ -1,6 +1,7 @@
 """The numbers of a report, against dense matrices in exact arithmetic."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -128,7 +129,12 @@ def test_findings_name_a_window_that_holds_what_it_promises():
         ([0.5, 0.0, 0.5, 0.5, 0.0], "2 coefficients are exactly 0"),
         ([0.5, 2.0, 2.0], "2 coefficients are above 1 in magnitude: a single input is amplified up to 4 times"),
         ([1.0, 1.0, 1.0], "No input is ever forgotten"),
-        ([0.5, 0.5, 0.5], "Jagged(16) changes no state"),
+        ([0.5, 0.5, 0.5], "Jagged(16) keeps all of so short a sequence"),
+        ([0.5, *[0.0] * 40], "Jagged(16) changes no state"),
+        ([0.5, 0.0, 0.5], "1 coefficient is exactly 0"),
+        ([0.5, 2.0, 0.5], "1 coefficient is above 1 in magnitude: a single input is amplified up to 2 times"),
+        ([0.5], "There is one step, whose state is its input"),
+        ([0.5], "in the first 1 step the states of Jagged(16)"),
     ],
 )
 def test_findings(a, sentence):
@@ -156,6 +162,26 @@ def test_json_schema_is_stable(dyadic):
         assert list(window) == SCHEMA[window["kind"]].split()
     for algorithm in made["algorithms"]:
         assert list(algorithm) == SCHEMA["algorithms"].split()
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_no_sentence_counts_one_of_several(n):
+    said = "\n".join(build_report(make_problem(np.full(n, 0.5), np.ones(n))).findings)
+    assert not re.search(r"\b1 (steps|coefficients)\b", said)
+
+
+def test_terminal_tables_say_what_was_rounded_and_down_to_what_horizons_go():
+    from rich.console import Console
+
+    console = Console(width=120)
+    problem = make_problem(np.full(40, 0.3), np.full(40, 1e-9))
+    with console.capture() as captured:
+        console.print(report_text(build_report(problem, formats=["half"])))
+    text = " ".join(captured.get().split())
+    assert "inputs off by" in text
+    assert "binary16 100 %" in text  # the inputs become 0
+    assert "horizon down to eps" in text
+    assert "horizons down to the unit roundoff" in text
 
 
 def test_json_has_no_nan_and_no_infinity():

@@ -18,7 +18,7 @@ from recfact.report.problem import Problem, bundled_problem
 from recfact.report.safety import STEPS, USUAL, chosen_formats, format_safety
 from recfact.report.style import inline_svg
 from recfact.report.tables import to_json
-from recfact.report.words import format_finding, number
+from recfact.report.words import format_finding, number, percent
 from recfact.windows import Jagged
 
 KEYS = (
@@ -116,7 +116,10 @@ def test_types_of_coefficients(dtype):
 
 def test_sentences():
     kept = safe(np.full(3, 0.9), np.ones(3), "half")
-    assert "no window is proved to cost no more than rounding: of 3 steps the last" in format_finding(kept)
+    assert (
+        "no window shorter than the sequence is proved to cost no more than rounding: of 3 steps the last"
+        in format_finding(kept)
+    )
     ones = safe([0.5, 1 - 2.0**-20, 0.5, 0.1], np.ones(4), "half")
     assert "1 coefficient becomes exactly 1, which forgets nothing" in format_finding(ones)
     zeros = safe(np.zeros(9), np.zeros(9), "half")
@@ -189,4 +192,6 @@ def test_the_finding_says_which_steps_and_which_numbers_are_proved():
     found = format_safety(np.full(3000, 0.3), np.full(3000, 0.1), pr.format("half"), 16)
     said = format_finding(found)
     assert f"in the first {STEPS} steps the states of Jagged(16) err by up to" in said
-    assert f"not counting that {2 * STEPS} coefficients and inputs were rounded first" in said
+    change = max(abs(float(np.float16(value)) / value - 1) for value in (0.3, 0.1))
+    rounded = f"beside the relative errors up to {percent(change)} of the {2 * STEPS} coefficients and inputs that were"
+    assert rounded in said

@@ -33,7 +33,6 @@ _COLUMNS = (
     Column("at step", "at step", _place),
     Column("proved bound", "proved bound", _digits("bound", 6)),
     Column("error / bound", "error / bound", _digits("ratio", 4)),
-    Column("holds", "holds", lambda row: _HOLDS[row["holds"]], words=True),
 )
 
 
@@ -169,7 +168,16 @@ class Verification(Tabular):
         rows = tuple(
             {"error": name, **{part: getattr(check, part) for part in PARTS}} for name, check in self._errors()
         )
-        return PrintedTable(rows, _COLUMNS, ("error", *PARTS), self._title(), tuple(self._remarks()))
+        columns = (*_COLUMNS, Column("holds", "holds", self._verdict, words=True))
+        return PrintedTable(rows, columns, ("error", *PARTS), self._title(), tuple(self._remarks()))
+
+    def _verdict(self, row: Mapping[str, Any]) -> str:
+        """Return whether a bound holds, and for how many states if it can't speak of all."""
+        verdict = _HOLDS[row["holds"]]
+        if row["error"] == "truncation" or not self.nonfinite:
+            return verdict
+        states = math.prod(self.shape)
+        return f"{verdict}, for {states - self.nonfinite} of {states}"
 
     def _record(self) -> dict[str, Any]:
         return self.as_dict()
@@ -186,12 +194,13 @@ class Verification(Tabular):
         remarks = []
         if self.inputs_changed:
             remarks.append(
-                f"{self.inputs_changed} coefficients and inputs were rounded to {self.format} first, by up to "
-                f"{self.inputs_change:.3g} of themselves; the errors are those of the rounded ones"
+                f"{self.inputs_changed} coefficients and inputs were rounded to {self.format} first, with relative "
+                f"errors up to {100 * self.inputs_change:.3g} %; the errors here are those of the rounded ones"
             )
         if self.nonfinite:
             where = ", ".join(map(str, self.first_nonfinite or ()))
             remarks.append(
-                f"{self.nonfinite} states overflowed or became NaN, the first at {where}; no bound speaks of them"
+                f"FAILS: {self.nonfinite} of {math.prod(self.shape)} states overflowed or became NaN, the first at "
+                f"step {where}, and no bound speaks of them"
             )
         return remarks

@@ -116,7 +116,8 @@ def test_overflow_is_said():
     assert (v.nonfinite, v.first_nonfinite, v.holds) == (5, (1,), False)
     assert v.rounding.holds is True
     assert np.isfinite(v.rounding.largest)
-    assert "5 states overflowed or became NaN, the first at 1" in str(v)
+    assert "FAILS: 5 of 6 states overflowed or became NaN, the first at step 1" in str(v)
+    assert [line.split()[-1] for line in str(v).splitlines()[2:5]] == ["yes", "6", "6"]  # yes, for 1 of 6
 
 
 def test_overflow_that_saturates_is_said():
