@@ -52,6 +52,9 @@ class LocalOperators(Sequence[TransferOperator]):
             return LocalOperators(self.blocks[t])
         return TransferOperator(self.blocks[t])
 
+    def __repr__(self) -> str:
+        return f"<LocalOperators of {len(self)} blocks>"
+
 
 class Hierarchical(TransposableOperator):
     """The transfer operator as local solves, a recurrence of carriers and a reconstruction: L = D + G Z T R.

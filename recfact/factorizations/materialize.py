@@ -8,7 +8,7 @@ import numpy as np
 from recfact.arrays import Array
 from recfact.checks import choice
 from recfact.errors import DTypeError, OptionError, ShapeError
-from recfact.factorizations.scalars import number_type
+from recfact.factorizations.scalars import number_type, of_one_type
 
 
 def materialize(a: Any, method: str = "cumprod") -> Array:
@@ -82,7 +82,7 @@ def materialize(a: Any, method: str = "cumprod") -> Array:
     with np.errstate(all="ignore"):
         matrices = construct(coefficients)
     np.copyto(matrices, 0, where=~np.tri(coefficients.shape[-1], dtype=bool))
-    return matrices
+    return of_one_type(matrices)
 
 
 def _repeat_below(a: Array, neutral: int) -> Array:

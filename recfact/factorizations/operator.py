@@ -118,7 +118,8 @@ class Operator(LinearOperator):
         return self + (-as_operator(x) if isinstance(x, LinearOperator) else x)
 
     def __pow__(self, k: Any) -> Operator:  # type: ignore[override]
-        return Power(self, k)
+        inverse = getattr(self, "inv", None)
+        return Power(inverse(), -k) if inverse is not None and is_scalar(k) and k < 0 else Power(self, k)
 
     def to_dense(self) -> Array:
         """Return the matrix as a dense array of the operator's dtype; entries of exact scalars are of one type."""

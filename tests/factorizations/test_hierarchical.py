@@ -106,6 +106,7 @@ def test_parts_are_what_the_paper_defines(block, rng):
         steps = slice(t * block, t * block + len(piece))
         local = literal_matrix(piece)
         assert isinstance(h.local[t], TransferOperator)
+        assert repr(h.local) == f"<LocalOperators of {h.blocks} blocks>"
         assert np.array_equal(h.local[t].to_dense(), local)
         assert np.array_equal(h.g[t], np.multiply.accumulate(piece))
         assert h.g[t].shape == piece.shape

@@ -53,6 +53,12 @@ def test_quotients_are_exact_for_non_zero_fractions(method, rng):
     assert np.array_equal(materialize(a, method), literal_matrix(a))
 
 
+@pytest.mark.parametrize("method", ["cumprod", "ratio", "reciprocal"])
+def test_exact_entries_are_of_one_type(method):
+    matrices = materialize(np.array([[Fraction(1, 2)] * 4] * 2), method)
+    assert {type(entry) for entry in matrices.flat} == {Fraction}
+
+
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("dtype", market.FLOATS)
 def test_batches_are_their_blocks(method, dtype, rng):

@@ -123,6 +123,8 @@ def test_sums_products_and_powers_of_operators(name, dtype):
         (L**2, dense @ dense),
         (L**3 @ inverse, dense @ dense),
         (L**0, eye),
+        (L**-1, inverse.to_dense()),
+        (inverse**-2, dense @ dense),
     ):
         assert isinstance(composed, Operator)
         assert composed._repr_html_().startswith("<figure>")
@@ -317,7 +319,7 @@ def test_bad_operands(make):
         (lambda L, x: L / L, TypeError, r"divided by scalars, got TransferOperator; L.inv\(\)"),
         (lambda L, x: L + TransferOperator(np.ones(3)), ShapeError, "must have one shape, got <4x4 .* and <3x3"),
         (lambda L, x: L @ TransferOperator(np.ones(3)), ShapeError, "must fit, columns to rows, got <4x4 .* and <3x3"),
-        (lambda L, x: L**-1, OptionError, "exponent must be at least 0, got -1"),
+        (lambda L, x: KoggeStone(L.a) ** -1, OptionError, "exponent must be at least 0, got -1"),
         (lambda L, x: L**0.5, TypeError, "exponent must be an integer"),
         (lambda L, x: Dense(np.ones((2, 3))) ** 2, ShapeError, "only a square operator has powers"),
     ],

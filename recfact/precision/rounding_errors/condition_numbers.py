@@ -107,7 +107,8 @@ def condition(a: Any, u: Any, x0: Any = None) -> Condition:
         normwise[channel] = transfer_norm(coefficients[at], np.inf) * bidiagonal_norm(coefficients[at], np.inf)
         skeel[channel] = largest(rows[at])
         mixed[channel] = _quotient(largest(changes[at]), largest(np.abs(x[at])))
-    return Condition(normwise[()], skeel[()], mixed[()], componentwise)
+    worst, entrywise, relative = (each if each.ndim else each.item() for each in (normwise, skeel, mixed))
+    return Condition(worst, entrywise, relative, componentwise)
 
 
 def _solve(a: Array, u: Array, x0: Any) -> Array:

@@ -104,3 +104,8 @@ def test_what_it_refuses():
         condition([1j], [1.0])
     with pytest.raises(ShapeError, match="x0 must broadcast"):
         condition([1.0, 2.0], [1.0, 2.0], x0=[1.0, 2.0])
+
+
+def test_one_sequence_has_plain_numbers():
+    numbers = condition([0.5] * 4, [1.0] * 4)
+    assert {type(number) for number in (numbers.normwise, numbers.skeel, numbers.mixed)} == {float}
