@@ -129,9 +129,11 @@ class Operator(LinearOperator):
             columns = columns * one_like(self._apply(np.ones(n, dtype=object)))
         return of_one_type(self._matmat(columns))
 
-    def _repr_html_(self) -> str:
-        """Draw the matrix, for notebooks."""
+    def to_html(self) -> str:
+        """Return the picture that a notebook shows: the leading entries as squares, their opacity the magnitude."""
         return draw_corner(self)
+
+    _repr_html_ = to_html
 
 
 class Conjugate(Operator):

@@ -392,6 +392,11 @@ def test_drawing_takes_numbers_that_are_not_finite():
     ]
 
 
+def test_a_notebook_shows_what_to_html_returns():
+    L = TransferOperator(np.full(3, 0.5))
+    assert L._repr_html_() == L.to_html() == draw_corner(L)
+
+
 def test_drawing_escapes_the_names_of_symbols():
     html = TransferOperator(np.array([sympy.Symbol("a"), sympy.Symbol("<script>")]))._repr_html_()
     assert "<script>" not in html
