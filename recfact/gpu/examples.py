@@ -7,7 +7,7 @@ from collections.abc import Callable
 from recfact.gpu.geometry import SIZES
 from recfact.gpu.launch import Device, Launch, Operand, plan
 from recfact.gpu.parts import COMPUTED_IN
-from recfact.windows import Window
+from recfact.windows import Full, Jagged, Uniform, Window
 
 H100 = Device((9, 0), 132)
 
@@ -81,3 +81,20 @@ def described(
     if launch is None:
         raise ValueError(f"an example must have elements, got shape {shape}")
     return launch
+
+
+TARGETS = ((7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (12, 0))  # compute capabilities
+HEADS, ROWS = "head, time, channel", "head, channel, time"
+
+
+def kinds(device: Device = H100) -> dict[str, Launch]:
+    """Plan a solve for each kernel, and for each way in which it moves tiles."""
+    half = "bfloat16" if device.capability >= (8, 0) else "float16"
+    return {
+        "b2p": described(HEADS, 128, 8192, 16, half, Jagged(16), device=device),
+        "b2p along time": described(ROWS, 128, 8192, 16, half, Jagged(16), device=device, reverse=True),
+        "sweep": described(HEADS, 8192, 8192, 16, half, Jagged(16), device=device),
+        "sweep float32": described(HEADS, 8192, 8192, 16, "float32", Jagged(16), device=device),
+        "chain": described(HEADS, 4, 8192, 16, half, Full(), device=device),
+        "sliding": described(HEADS, 8192, 8192, 16, half, Uniform(64), device=device),
+    }

@@ -6,13 +6,12 @@ import pytest
 from gpu.cases import H100, described, need_tools
 
 from recfact import Full, Jagged, Uniform
+from recfact.gpu.examples import HEADS, ROWS, TARGETS, kinds
 from recfact.gpu.launch import Device, Launch
 from recfact.gpu.machine_code import Instruction, MachineCode, machine_code
 
-TARGETS = ((7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (12, 0))
 WORK = ("HMMA", "LDG", "LDGSTS", "STG")  # what the main loop of a kernel never leaves out
 MOST_REGISTERS = 96
-HEADS, ROWS = "head, time, channel", "head, channel, time"
 TABLE = (HEADS, 128, 8192, 16)  # batch 1, n = 8192, 128 heads, d = 16
 NO_TENSOR_CORES = Device((7, 0), 132)
 WIDE = (HEADS, 8192, 8192, 16)  # enough channels for `sweep`
@@ -21,19 +20,6 @@ WIDE = (HEADS, 8192, 8192, 16)  # enough channels for `sweep`
 @pytest.fixture(autouse=True)
 def tools() -> None:
     need_tools()
-
-
-def launches(device: Device) -> dict[str, Launch]:
-    """Plan one launch of each kind for a device."""
-    half = "bfloat16" if device.capability >= (8, 0) else "float16"
-    return {
-        "b2p": described(*TABLE, half, Jagged(16), device=device),
-        "b2p along time": described(ROWS, 128, 8192, 16, half, Jagged(16), device=device, reverse=True),
-        "sweep": described(*WIDE, half, Jagged(16), device=device),
-        "sweep float32": described(*WIDE, "float32", Jagged(16), device=device),
-        "chain": described(HEADS, 4, 8192, 16, half, Full(), device=device),
-        "sliding": described(*WIDE, half, Uniform(64), device=device),
-    }
 
 
 def more_launches() -> dict[str, Launch]:
@@ -72,10 +58,10 @@ def wide_accesses(loop: list[Instruction], opcode: str) -> set[bool]:
     return {".128" in instruction.name for instruction in loop if instruction.opcode == opcode}
 
 
-@pytest.mark.parametrize("kind", ["b2p", "b2p along time", "sweep", "sweep float32", "chain", "sliding"])
+@pytest.mark.parametrize("kind", kinds())
 @pytest.mark.parametrize("capability", TARGETS, ids=lambda target: f"sm_{target[0]}{target[1]}")
 def test_every_target(capability, kind):
-    launch = launches(Device(capability, 132))[kind]
+    launch = kinds(Device(capability, 132))[kind]
     assert launch.kernel == kind.split()[0]
     code = machine_code(launch, capability)
     sound(code, launch)

@@ -1,0 +1,87 @@
+"""What a kernel moves, counted where there is no GPU: the tests of a checkout have an emulator, and g++ builds it."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import ml_dtypes
+import numpy as np
+
+from recfact.errors import MissingExtraError
+from recfact.gpu.compiler import source_of
+from recfact.gpu.examples import LAYOUTS, channel_axis
+from recfact.gpu.launch import Launch
+
+TESTS = Path(__file__).parents[2] / "tests"
+
+
+def missing_emulator() -> str | None:
+    """Say what the emulator lacks; None if nothing."""
+    if not (TESTS / "gpu" / "emulator" / "__init__.py").exists():
+        return "the emulator is among recfact's tests: run this in a checkout of the source"
+    if shutil.which("g++") is None:
+        return "the emulator runs kernels that g++ builds, and g++ isn't installed"
+    return None
+
+
+def _emulator() -> Any:
+    if (missing := missing_emulator()) is not None:
+        raise MissingExtraError(missing)
+    if str(TESTS) not in sys.path:
+        sys.path.append(str(TESTS))
+    return import_module("gpu.emulator")
+
+
+class Traffic(NamedTuple):
+    """What a launch moved, beside the bytes of the arrays that it was for: all numbers are ratios."""
+
+    read: float
+    written: float
+    moved: float
+    sector_efficiency: float
+    share_by_16_bytes: float
+    wavefront_excess: float
+
+
+@cache
+def traffic(launch: Launch, layout: str, heads: int, n: int, d: int) -> Traffic:
+    """Run the launch of a bfloat16 solve in the emulator, thread blocks taking turns, and see that it makes no mistake.
+
+    Parameters
+    ----------
+    launch : Launch
+        As `recfact.gpu.examples.described` plans it for the shape.
+    layout, heads, n, d
+        As there.
+
+    Raises
+    ------
+    MissingExtraError
+        If there is no emulator.
+    """
+    emulator = _emulator()
+    rng = np.random.default_rng(0)
+    make, _ = LAYOUTS[layout]
+    shape = make(heads, n, d)
+    shared = tuple(1 if axis == channel_axis(layout) else extent for axis, extent in enumerate(shape))
+    arrays = {
+        "a": rng.uniform(-1, 1, shared).astype(ml_dtypes.bfloat16),
+        "u": rng.uniform(-1, 1, shape).astype(ml_dtypes.bfloat16),
+        "x": np.empty(shape, ml_dtypes.bfloat16),
+    }
+    schedule = emulator.SCHEDULES["interleaved"]
+    report = emulator.emulate(launch, arrays, source=source_of(launch.kernel), schedule=schedule).check()
+    moved = report.arrays
+    return Traffic(
+        (moved["u"].read + moved["a"].read) / (arrays["u"].nbytes + arrays["a"].nbytes),
+        moved["x"].written / arrays["x"].nbytes,
+        sum(array.read + array.written for array in moved.values()) / sum(array.nbytes for array in arrays.values()),
+        report.sector_efficiency,
+        report.share_by_16_bytes,
+        report.wavefront_excess,
+    )

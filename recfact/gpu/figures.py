@@ -1,0 +1,178 @@
+"""The figures that the kernels are to reach, each beside what is counted: of the plan, machine code, and the emulator.
+
+They are of one solve, as the layer of a language model has it: 128 heads of 16 channels over 8192 steps in bfloat16, in
+blocks of 16 steps, on an H100. No time is among them, because no GPU is needed to count them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from recfact.errors import MissingExtraError
+from recfact.gpu.compiler import options_of, source_of
+from recfact.gpu.emulation import traffic
+from recfact.gpu.examples import H100, HEADS, LAYOUTS, TARGETS, described, kinds
+from recfact.gpu.launch import Device, Launch
+from recfact.gpu.machine_code import machine_code
+from recfact.gpu.occupancy import resident_warps
+from recfact.gpu.tiles import TILE_BYTES
+from recfact.windows import Full, Jagged, Window
+
+SOLVE = (128, 8192, 16)  # heads, steps, channels
+WIDE = (8192, 8192, 16)  # enough heads for `sweep`
+KERNELS = ("b2p", "chain", "sliding", "sweep")
+WORK = ("HMMA", "LDG", "LDGSTS", "STG")  # what the main loop of a kernel never leaves out
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """What is asked for, and how it is counted.
+
+    Parameters
+    ----------
+    name, of : str
+        What it is, and of which kernel.
+    relation, asked : str, float
+        "<=", ">=" or "=", and the number.
+    by : str
+        What it is read from: "machine code" or "emulator".
+    count : callable
+        Gives the number, or raises `MissingExtraError`.
+    """
+
+    name: str
+    of: str
+    relation: str
+    asked: float
+    by: str
+    count: Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A figure, the number found, and if there is none, why."""
+
+    figure: Figure
+    number: float | None
+    missing: str | None
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether what is asked for is reached; None if it wasn't counted."""
+        if self.number is None:
+            return None
+        asked = self.figure.asked
+        return {"<=": self.number <= asked, ">=": self.number >= asked, "=": self.number == asked}[self.figure.relation]
+
+
+def count(figure: Figure) -> Counted:
+    """Count a figure."""
+    try:
+        return Counted(figure, figure.count(), None)
+    except MissingExtraError as error:
+        return Counted(figure, None, str(error))
+
+
+def figures() -> list[Figure]:
+    """Return all figures, those first that take least time to count."""
+    return [*_of_machine_code(), *_of_traffic()]
+
+
+def solve_launch(layout: str, n: int = SOLVE[1], precision: str = "full") -> Launch:
+    """Plan the solve of the figures."""
+    heads, _, d = SOLVE
+    return described(layout, heads, n, d, "bfloat16", Jagged(16), precision=precision)
+
+
+def _of_machine_code() -> Iterator[Figure]:
+    for layout in LAYOUTS:
+        for n, least in ((1024, 4), (8192, 8)):
+            warps = partial(_resident, layout, n)
+            yield Figure(f"warps on a multiprocessor, {n} steps", f"b2p ({layout})", ">=", least, "machine code", warps)
+    for layout in LAYOUTS:
+        flight = partial(_in_flight, layout)
+        yield Figure("KiB on their way to a multiprocessor", f"b2p ({layout})", ">=", 32, "machine code", flight)
+    instructions = "instructions of the main loop for each KiB moved"
+    for precision, terms, most in (("paper", "one term", 190), ("full", "two terms", 220)):
+        for layout in LAYOUTS:
+            launch = solve_launch(layout, precision=precision)
+            of, loop = (
+                f"b2p, L_t in {terms} ({layout})",
+                partial(_instructions, launch, int(dict(launch.macros)["STAGES"])),
+            )
+            yield Figure(instructions, of, "<=", most, "machine code", loop)
+    sweep = kinds()["sweep"]
+    loop = partial(_instructions, sweep, int(dict(sweep.macros)["STEPS"]))
+    yield Figure(instructions, f"sweep ({HEADS})", "<=", 48, "machine code", loop)
+    for kind in kinds():
+        yield Figure("bytes spilled, any target", kind, "=", 0, "machine code", partial(_worst, kind, "stack"))
+    for kind in kinds():
+        yield Figure(
+            "registers of a thread, any target", kind, "<=", 96, "machine code", partial(_worst, kind, "registers")
+        )
+    for kind in kinds():
+        if kind != "chain":
+            yield Figure("barriers of thread blocks", kind, "=", 0, "machine code", partial(_barriers, kind))
+
+
+def _of_traffic() -> Iterator[Figure]:
+    numbers = (
+        ("bytes read / bytes of u and a", "<=", 1.05, "read"),
+        ("bytes written / bytes of x", "=", 1, "written"),
+        ("share of moved sectors that was asked for", ">=", 0.98, "sector_efficiency"),
+        ("share of bytes by 16-byte accesses", ">=", 0.95, "share_by_16_bytes"),
+        ("wavefronts of shared memory / ideal", "<=", 1.05, "wavefront_excess"),
+    )
+    for layout in LAYOUTS:
+        for name, relation, asked, attribute in numbers:
+            of = f"b2p ({layout})"
+            yield Figure(name, of, relation, asked, "emulator", partial(_traffic, layout, Jagged(16), attribute))
+        moved = partial(_traffic, layout, Full(), "moved")
+        yield Figure("bytes moved / bytes of u, a and x", f"chain ({layout})", "<=", 1.10, "emulator", moved)
+
+
+def _resident(layout: str, n: int) -> float:
+    launch = solve_launch(layout, n)
+    return resident_warps(launch, machine_code(launch, H100.capability), H100)
+
+
+def _in_flight(layout: str) -> float:
+    tiles = int(dict(solve_launch(layout).macros)["STAGES"])
+    return _resident(layout, SOLVE[1]) * tiles * TILE_BYTES / 1024
+
+
+def _instructions(launch: Launch, times: int) -> float:
+    """Return the instructions of the main loop, which moves a KiB so many times."""
+    return len(machine_code(launch, H100.capability).main_loop(WORK)) / times
+
+
+def _worst(kind: str, attribute: str) -> float:
+    return float(max(getattr(machine_code(launch, target), attribute) for target, launch in _on_all_targets(kind)))
+
+
+def _barriers(kind: str) -> float:
+    return float(sum(machine_code(launch, target).count("BAR") for target, launch in _on_all_targets(kind)))
+
+
+def _on_all_targets(kind: str) -> list[tuple[tuple[int, int], Launch]]:
+    return [(target, kinds(Device(target, H100.multiprocessors))[kind]) for target in TARGETS]
+
+
+def _traffic(layout: str, window: Window, attribute: str) -> float:
+    launch = described(layout, *SOLVE, "bfloat16", window)
+    return float(getattr(traffic(launch, layout, *SOLVE), attribute))
+
+
+def digest() -> str:
+    """Return a short text that changes with whatever the figures depend on, save the compiler: sources and plans."""
+    launches = [launch for target in TARGETS for launch in kinds(Device(target, H100.multiprocessors)).values()]
+    launches += [described(layout, *SOLVE, "bfloat16", Full()) for layout in LAYOUTS]
+    launches += [solve_launch(layout, precision=precision) for layout in LAYOUTS for precision in ("full", "paper")]
+    launches += [solve_launch(layout, 1024) for layout in LAYOUTS]
+    parts = [repr((launch, options_of(launch))) for launch in launches]
+    parts += [re.sub(r"\s*(//.*)?$", "", source_of(kernel), flags=re.MULTILINE) for kernel in KERNELS]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
