@@ -85,7 +85,7 @@ def sweep_windows(
     for size in SIZES:
         step(f"trying {kind.__name__}({size})")
         window = kind(size)
-        used = algorithm if makes(algorithm, window) else "sequential"
+        used = algorithm if makes(algorithm, fmt, window=window, **options) else "sequential"
         found.append(verify(a[:STEPS], u[:STEPS], window=window, format=fmt, algorithm=used, **options))
     steps = min(len(a), STEPS)
     return WindowSweep(f"{kind.__name__}(k) in {fmt.name}, {steps} step{'s' * (steps != 1)}", SIZES, tuple(found))

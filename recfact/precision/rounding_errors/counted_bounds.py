@@ -108,8 +108,8 @@ def engine_bound(a: Any, u: Any, format: Any, *, window: Window = Full(), x0: An
     storage = format_of(format)
     weights, inputs, state = operands_of(a, u, x0, np.float64)
     counts = factor_counts("engine", len(inputs), window=window, format=storage)
-    early = state is not None and len(inputs) > 0
-    if early:  # a step more, before the first
+    before = int(state is not None and len(inputs) > 0)
+    if state is not None and before:  # a step more, before the first
         weights, inputs = np.concatenate([weights[:1], weights]), np.concatenate([state[None], inputs])
         first = np.where(counts[:, :1] == ABSENT, ABSENT, counts[:, :1] + 1)
         counts = np.pad(np.concatenate([first, counts], axis=1), ((1, 0), (0, 0)), constant_values=ABSENT)
@@ -117,7 +117,7 @@ def engine_bound(a: Any, u: Any, format: Any, *, window: Window = Full(), x0: An
     pairs = counted_pairs(weights, inputs, counts, inner)
     if inner is not storage:
         pairs = _bounds(storage).rounded(pairs)
-    return pairs.imag[1:] if early else pairs.imag
+    return pairs.imag[before:]
 
 
 def counted_pairs(a: Any, u: Any, counts: Any, format: Any) -> Array:
@@ -152,7 +152,7 @@ def counted_pairs(a: Any, u: Any, counts: Any, format: Any) -> Array:
             lost = _product(inputs[row] + added, _product(cut, apart[row] * several)) + _product(added, products[row])
             factor = factors[i, row][channels]
             errors = _product(terms[row], factor) + _product(lost, 1 + np.max(factor))
-            pairs[i] = _total(terms[row], kept) + 1j * _total(errors, kept)
+            pairs.real[i], pairs.imag[i] = _total(terms[row], kept), _total(errors, kept)
     return pairs
 
 

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from recfact.arrays import Array
-from recfact.checks import boolean
+from recfact.checks import boolean, generator
 from recfact.errors import OptionError
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.formats.float_format import FloatFormat
 from recfact.precision.rounding_errors import studied
 from recfact.precision.rounding_errors.arithmetic import Arithmetic
 from recfact.precision.rounding_errors.error_bounds import BoundArithmetic
-from recfact.precision.rounding_errors.rounded_algorithms import operands_of
+from recfact.precision.rounding_errors.rounded_algorithms import Marking, operands_of
 from recfact.precision.rounding_errors.rounding_counts import check_casts
 from recfact.precision.rounding_errors.studied import CASTS, operands
 from recfact.windows import Full, Jagged, Window, check_window
@@ -74,13 +75,45 @@ def mixed_precision_solve(
     >>> mixed_precision_solve(a, u, "bfloat16", window=Jagged(3)).tolist()
     [1.0, 1.8984375, 2.703125, 3.421875, 4.09375, 4.65625]
     """
-    storage, wide = _formats(format, accumulate, casts)
-    options: dict[str, Any] = {"rounding": rounding, "underflow": underflow}
-    generator = np.random.default_rng(seed)
-    inner, outer = (Arithmetic(fmt, **options, seed=generator) for fmt in (wide, storage))
-    coefficients, inputs, state = operands_of(a, u, x0, inner.dtype)
-    x = _run(inner, outer.round, coefficients, inputs, state, window=window, casts=casts, fma=fma)
-    return outer.round(x)
+    formats = _formats(format, accumulate, casts)
+    make = partial(Arithmetic, rounding=rounding, underflow=underflow, seed=generator(seed))
+    return _solve(make, formats, a, u, x0, window=window, casts=casts, fma=fma)
+
+
+def mixed_precision_overflows(
+    a: Any,
+    u: Any,
+    format: Any,
+    *,
+    accumulate: Any = "float32",
+    window: Window = Jagged(16),
+    casts: Sequence[str] = CASTS,
+    fma: bool = False,
+    x0: Any = None,
+    rounding: str = "nearest-even",
+    underflow: str = "gradual",
+    seed: Any = None,
+) -> Array:
+    """Return which states of `mixed_precision_solve` depend on an operation or a cast that overflows.
+
+    Parameters are those of `mixed_precision_solve`, and it is done as in `overflows`.
+
+    Returns
+    -------
+    ndarray of bool, shape (n, ...)
+
+    Examples
+    --------
+    >>> a, u = [1, 1, 1, 0], [4, 4, 0, 1]
+    >>> mixed_precision_solve(a, u, "float4_e2m1fn", window=Jagged(2)).tolist()
+    [4.0, 6.0, 6.0, 1.0]
+    >>> mixed_precision_overflows(a, u, "float4_e2m1fn", window=Jagged(2)).tolist()
+    [False, True, True, False]
+    """
+    formats = _formats(format, accumulate, casts)
+    make = partial(Marking, rounding=rounding, underflow=underflow, seed=generator(seed))
+    x = _solve(make, formats, a, u, x0, window=window, casts=casts, fma=fma).astype(np.float64)
+    return np.asarray(np.isnan(x))
 
 
 def mixed_precision_bound(
@@ -138,6 +171,20 @@ def _formats(format: Any, accumulate: Any, casts: Sequence[str]) -> tuple[FloatF
             f"accumulate must be a format that holds the numbers of {storage}, got {wide}; pass a wider one"
         )
     return storage, wide
+
+
+def _solve(
+    make: Callable[[FloatFormat], Arithmetic],
+    formats: tuple[FloatFormat, FloatFormat],
+    a: Any,
+    u: Any,
+    x0: Any,
+    **options: Any,
+) -> Array:
+    """Solve in the arithmetics that `make` makes of the formats."""
+    outer, inner = map(make, formats)
+    coefficients, inputs, state = operands_of(a, u, x0, inner.dtype)
+    return outer.round(_run(inner, outer.round, coefficients, inputs, state, **options))
 
 
 def _run(

@@ -139,12 +139,12 @@ def overflows(
     (array([4., 6., 1.]), array([False,  True, False]))
     """
     storage, inner = formats_of(format, accumulate)
-    make = partial(_Marking, rounding=rounding, underflow=underflow, seed=seed)
+    make = partial(Marking, rounding=rounding, underflow=underflow, seed=seed)
     x = _solve(make, storage, inner, a, u, x0, algorithm, window, fma)
     return np.asarray(x.astype(np.float64) != x.astype(np.float64))
 
 
-class _Marking(Arithmetic):
+class Marking(Arithmetic):
     """Arithmetic whose overflows are NaN, except that 0 times one is 0, as it is with what saturates."""
 
     def __init__(self, format: FloatFormat, rounding: str, underflow: str, seed: Any) -> None:

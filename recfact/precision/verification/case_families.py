@@ -66,7 +66,8 @@ def _codes(rng: np.random.Generator, fmt: FloatFormat, shape: tuple[int, int]) -
     """Return any numbers of the format, all codes alike."""
 
     def numbers() -> Array:
-        return np.asarray(fmt.decode(rng.integers(0, fmt.max_code + 1, shape)) * rng.choice([-1.0, 1.0], shape))
+        codes = rng.integers(0, fmt.max_code, shape, dtype=np.uint64, endpoint=True)
+        return np.asarray(fmt.decode(codes) * rng.choice([-1.0, 1.0], shape))
 
     return numbers(), numbers()
 

@@ -12,17 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from recfact.checks import choice, positive_integer
+from recfact.checks import boolean, callback, choice, positive_integer
 from recfact.errors import OptionError, RecfactError
 from recfact.precision.formats.catalogue import FORMATS
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.formats.float_format import FloatFormat
-from recfact.precision.rounding_errors.rounded_algorithms import rounded_solve
-from recfact.precision.rounding_errors.studied import ALGORITHMS
+from recfact.precision.formats.rounding import ROUNDINGS, UNDERFLOWS
 from recfact.precision.verification.case_families import FAMILIES
+from recfact.precision.verification.computations import COMPUTATIONS, compute
 from recfact.precision.verification.sweep_batch import Batch, Tally, run_batch
 from recfact.precision.verification.sweep_case import Variant
 from recfact.precision.verification.sweep_table import SweepTable
+from recfact.precision.verification.verify import DEFAULTS
 from recfact.windows import Full, Jagged, Uniform, Window, check_window
 
 LENGTHS = (1, 2, 7, 16, 24)
@@ -58,7 +59,8 @@ def verify_many(
     formats : str, dtype, FloatFormat, or sequence of these, optional
         Number formats; all of the catalogue up to 16 bits by default.
     algorithms : str or sequence of str, optional
-        Algorithms of `rounded_solve`; all by default. Those that don't make one of the windows leave it out.
+        What computes the states, as in `verify`; all by default. Windows, formats and arithmetic that one doesn't make
+        are left out.
     windows : Window or sequence of them
         Windows.
     families : str or sequence of str, optional
@@ -68,13 +70,13 @@ def verify_many(
     lengths : int or sequence of int
         Numbers of steps.
     accumulate : format, None, or sequence of these
-        Formats of the operations; None is that of the states.
+        Formats of the operations; None is that of the states, and binary32 for "mixed-precision".
     fma : bool or sequence of bool
         Whether products and sums are fused.
     rounding, underflow : str
         As in `rounded_solve`.
     seed : int, default 0
-        The same seed gives the same table, for every number of processes.
+        At least 0. The same seed gives the same table, for every number of processes.
     processes : int, optional
         How many processes; as many as this one has processors by default. With 1 everything runs in this one. Others
         import the calling script anew, so a script calls this under ``if __name__ == "__main__":``.
@@ -100,17 +102,21 @@ def verify_many(
     >>> table.cases >= 2000, table.failures
     (True, ())
     """
-    batches = _batches(
-        [format_of(name) for name in _several(_up_to_16_bits() if formats is None else formats)],
-        _variants(algorithms, windows, accumulate, fma, rounding, underflow),
-        tuple(
-            choice(name, "families", tuple(FAMILIES))
-            for name in _several(tuple(FAMILIES) if families is None else families)
-        ),
-        positive_integer(cases, "cases"),
-        [positive_integer(n, "lengths") for n in _several(lengths)],
-        seed,
-    )
+    chosen = [
+        choice(name, "families", tuple(FAMILIES))
+        for name in _several(tuple(FAMILIES) if families is None else families)
+    ]
+    kinds = [format_of(name) for name in _several(_up_to_16_bits() if formats is None else formats)]
+    steps = [positive_integer(n, "lengths") for n in _several(lengths)]
+    if not (kinds and chosen and steps):
+        raise OptionError("formats, families and lengths must name one each at least, got none; leave them out for all")
+    for fmt in kinds:
+        if not fmt.fits_float64:
+            raise OptionError(f"cases are drawn in float64, which doesn't hold the numbers of {fmt}; verify takes them")
+    variants = _variants(kinds, algorithms, windows, accumulate, fma, rounding, underflow)
+    seed = positive_integer(seed, "seed", least=0)
+    batches = _batches(variants, tuple(chosen), positive_integer(cases, "cases"), steps, seed)
+    callback(progress, "progress")
     workers = _processors() if processes is None else positive_integer(processes, "processes")
     tallies: list[list[Tally]] = [[] for _ in batches]
     for done, (index, found) in enumerate(_run(batches, min(workers, len(batches))), 1):
@@ -130,55 +136,73 @@ def _several(value: Any) -> list[Any]:
 
 
 def _variants(
-    algorithms: Any, windows: Any, accumulate: Any, fma: Any, rounding: str, underflow: str
-) -> tuple[Variant, ...]:
-    """Return every combination that there is."""
+    formats: list[FloatFormat],
+    algorithms: Any,
+    windows: Any,
+    accumulate: Any,
+    fma: Any,
+    rounding: str,
+    underflow: str,
+) -> dict[FloatFormat, tuple[Variant, ...]]:
+    """Return every combination that there is, for each format."""
     names = [
-        choice(name, "algorithms", ALGORITHMS) for name in _several(ALGORITHMS if algorithms is None else algorithms)
+        choice(name, "algorithms", COMPUTATIONS)
+        for name in _several(COMPUTATIONS if algorithms is None else algorithms)
     ]
     kept = [check_window(window) for window in _several(windows)]
     inside = [None if name is None else format_of(name) for name in _several(accumulate)]
-    variants = tuple(
-        Variant(algorithm, window, operations, fused, rounding, underflow)
-        for algorithm, window, operations, fused in product(names, kept, inside, _several(fma))
-        if makes(algorithm, window)
-    )
-    if not variants:
-        raise OptionError(
-            f"none of the algorithms {', '.join(names)} makes one of the windows {', '.join(map(repr, kept))}; "
-            "'sequential' makes all"
+    fused = [boolean(value, "fma") for value in _several(fma)]
+    choice(rounding, "rounding", ROUNDINGS)
+    choice(underflow, "underflow", UNDERFLOWS)
+    # The engine fuses in any case, and mixed precision has always two formats.
+    wanted = dict.fromkeys(
+        Variant(
+            name,
+            window,
+            FORMATS["binary32"] if name == "mixed-precision" and operations is None else operations,
+            fused_ or name == "engine",
+            rounding,
+            underflow,
         )
-    return variants
+        for name, window, operations, fused_ in product(names, kept, inside, fused)
+    )
+    found = {
+        fmt: tuple(variant for variant in wanted if makes(variant.algorithm, fmt, **variant.options()))
+        for fmt in formats
+    }
+    if not any(found.values()):
+        raise OptionError(
+            f"none of the algorithms {', '.join(names)} makes one of the windows {', '.join(map(repr, kept))} in these "
+            "formats and this arithmetic; 'sequential' makes all windows in every format"
+        )
+    return found
 
 
-def makes(algorithm: str, window: Window) -> bool:
-    """Return whether the algorithm makes the window."""
-    step = np.zeros(1)
+def makes(algorithm: str, fmt: FloatFormat, **options: Any) -> bool:
+    """Return whether the algorithm makes the window, in the format and with the arithmetic that the options say."""
+    step = np.ones(1)
     try:
-        rounded_solve(step, step, "float16", algorithm, window=window)
+        compute(step, step, fmt, algorithm, **{**DEFAULTS, **options})
     except OptionError:
         return False
     return True
 
 
 def _batches(
-    formats: list[FloatFormat],
-    variants: tuple[Variant, ...],
+    variants: dict[FloatFormat, tuple[Variant, ...]],
     families: tuple[str, ...],
     cases: int,
     lengths: list[int],
     seed: int,
 ) -> list[Batch]:
     """Share the cases out evenly; every batch has a seed of its own."""
-    if not (formats and families and lengths):
-        raise OptionError("formats, families and lengths must name one each at least, got none; leave them out for all")
-    kinds = len(formats) * len(lengths)
-    channels = -(-cases // (kinds * len(families) * len(variants)))
+    kinds = len(lengths) * len(families) * sum(map(len, variants.values()))
+    channels = -(-cases // kinds)
     pieces = -(-channels * len(families) // LARGEST)
-    shapes = list(product(formats, lengths, range(pieces)))
+    shapes = [shape for shape in product(variants, lengths, range(pieces)) if variants[shape[0]]]
     seeds = np.random.SeedSequence(seed).generate_state(len(shapes), np.uint64).tolist()
     return [
-        Batch(fmt, n, -(-channels // pieces), own, families, variants)
+        Batch(fmt, n, -(-channels // pieces), own, families, variants[fmt])
         for (fmt, n, _), own in zip(shapes, seeds, strict=True)
     ]
 

@@ -11,12 +11,11 @@ from recfact.arrays import Array
 from recfact.precision.exact.channel_enclosures import distance, enclose_channels
 from recfact.precision.exact.measured import Measured, measure, truncation_error
 from recfact.precision.formats.float_format import FloatFormat
-from recfact.precision.rounding_errors.error_bounds import forward_bound
-from recfact.precision.rounding_errors.rounded_algorithms import rounded_solve
 from recfact.precision.verification.case_families import draw
+from recfact.precision.verification.computations import compute, rounding_bound
 from recfact.precision.verification.result import quotients
 from recfact.precision.verification.sweep_case import Case, Variant
-from recfact.precision.verification.verify import out_of_range, sum_of_bounds, truncation_bounds
+from recfact.precision.verification.verify import sum_of_bounds, truncation_bounds
 from recfact.recurrence import first_kept
 from recfact.windows import Full, Window
 
@@ -95,10 +94,9 @@ def run_batch(batch: Batch) -> list[Tally]:
         if variant.window not in windows:
             windows[variant.window] = _Exact.of(a, u, variant.window)
         kept = windows[variant.window]
-        options = {"algorithm": variant.algorithm, **variant.options()}
-        x = rounded_solve(a, u, batch.format, seed=batch.seed, **options)
-        lost = out_of_range(x, a, u, batch.format, seed=batch.seed, **options)
-        bound = np.where(lost, np.inf, forward_bound(a, u, batch.format, **options))
+        case = (a, u, batch.format, variant.algorithm)
+        x, lost = compute(*case, seed=batch.seed, **variant.options())
+        bound = np.where(lost, np.inf, rounding_bound(*case, **variant.options()))
         x = np.where(lost, 0.0, x)
         near, far = distance(x, kept.centers, kept.radii), distance(x, full.centers, full.radii)
         rounding = _compare(near, bound, _measure(a, u, x, variant.window))
@@ -132,8 +130,10 @@ class _Exact:
             return _Exact(
                 centers, radii, cut, _Compared(cut.max(axis=0, initial=0.0), np.zeros(u.shape[1], dtype=bool))
             )
-        for channel in range(u.shape[1]):
-            cut[:, channel] = truncation_bounds(a[:, channel], u[:, channel], window)
+        # They depend on the largest coefficient and input alone, which many channels of a narrow format share.
+        sizes = np.stack([np.max(np.abs(a[1:]), axis=0, initial=0), np.max(np.abs(u), axis=0)])
+        _, first, kind = np.unique(sizes, axis=1, return_index=True, return_inverse=True)
+        cut = np.stack([truncation_bounds(a[:, channel], u[:, channel], window) for channel in first], axis=1)[:, kind]
         full, more = enclose_channels(a, u, Full())
         upper = distance(full, centers, (radii + more) * (1 + 2.0**-50))
         whole = [first_kept(i, window) == 0 for i in range(len(u))]

@@ -13,10 +13,9 @@ from recfact.precision.exact.measured import Measured, UndecidedError, measure, 
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.formats.float_format import FloatFormat
 from recfact.precision.reals import as_rationals, as_reals, in_decimal
-from recfact.precision.rounding_errors.error_bounds import forward_bound
-from recfact.precision.rounding_errors.rounded_algorithms import overflows, rounded_solve
 from recfact.precision.truncation.posterior_bounds import posterior_truncation_bound
 from recfact.precision.truncation.truncation_bounds import pointwise_truncation_bound
+from recfact.precision.verification.computations import compute, rounding_bound
 from recfact.precision.verification.result import CheckedError, Verification
 from recfact.windows import Full, Window, check_window
 
@@ -51,11 +50,13 @@ def verify(
     format : str, dtype or FloatFormat, optional
         The number format of coefficients, inputs and states; that of the arrays if not given.
     algorithm : str, default "sequential"
-        What computes the states; see `rounded_solve`.
+        What computes the states: an algorithm of `rounded_solve`; "engine" for `recfact.solve`, which has formats and
+        an arithmetic of its own; or "mixed-precision" for `mixed_precision_solve` with all casts.
     x0 : scalar or array_like, shape (...), optional
         State before the first step.
     accumulate, fma, rounding, underflow
-        The arithmetic, as in `rounded_solve`.
+        The arithmetic, as in `rounded_solve`. Mixed precision accumulates in binary32 if no other format is given, and
+        the engine fuses products and sums in any case.
     seed : int, default 0
         Seed of the rounding "stochastic".
     progress : callable, optional
@@ -80,8 +81,9 @@ def verify(
     Three errors of each state: truncation, the exact states less those of the window; rounding, the computed states
     less the exact ones of the window; and in total. The bound of truncation is the smaller of
     `pointwise_truncation_bound`, for the largest coefficient and input, and `posterior_truncation_bound`, from the
-    computed states; that of rounding is `forward_bound`; and that of both is their sum. Measured errors are enclosed by
-    fixed-point integers with tracked radii, with as many bits as the comparison takes (`recfact.precision.exact`).
+    computed states; that of rounding is `forward_bound`, `engine_bound` or `mixed_precision_bound`; and that of both is
+    their sum. Measured errors are enclosed by fixed-point integers with tracked radii, with as many bits as the
+    comparison takes (`recfact.precision.exact`).
 
     Examples
     --------
@@ -104,9 +106,9 @@ def verify(
 
     options = {"accumulate": accumulate, "fma": fma, "rounding": rounding, "underflow": underflow}
     share = _Share(progress, work=4 * int(np.prod(shape)))
-    x = rounded_solve(coefficients, inputs, fmt, algorithm, window=window, x0=state, seed=seed, **options)
-    lost = out_of_range(x, coefficients, inputs, fmt, algorithm, window=window, x0=state, seed=seed, **options)
-    bound = np.where(lost, 0.0, forward_bound(coefficients, inputs, fmt, algorithm, window=window, x0=state, **options))
+    case = (coefficients, inputs, fmt, algorithm)
+    x, lost = compute(*case, window=window, x0=state, seed=seed, **options)
+    bound = np.where(lost, 0.0, rounding_bound(*case, window=window, x0=state, **options))
     share.add(x.size)
 
     cut = np.zeros(shape)
@@ -192,18 +194,6 @@ def sum_of_bounds(truncation: Array, rounding: Array) -> Array:
     with np.errstate(all="ignore"):
         total = truncation + rounding
         return np.where((truncation == 0) | (rounding == 0), total, np.nextafter(total, np.inf))
-
-
-def out_of_range(x: Array, a: Array, u: Array, fmt: FloatFormat, algorithm: str, **options: Any) -> Array:
-    """Return where computed states aren't finite, or come from an overflow that doesn't show.
-
-    Infinities and NaN show by themselves. Where the format saturates, or a rounding is directed, `overflows` finds out.
-    """
-    lost = ~np.isfinite(x.astype(np.float64))
-    inner = format_of(options["accumulate"] or fmt)
-    if "saturate" in (fmt.overflow, inner.overflow) or options["rounding"] in ("toward-zero", "up", "down"):
-        lost |= overflows(a, u, fmt, algorithm, **options)
-    return np.asarray(lost)
 
 
 def _default_format(a: Any, u: Any) -> FloatFormat:

@@ -135,6 +135,14 @@ def test_shortest():
     assert engine_bound(np.zeros((0, 3)), np.zeros((0, 3)), "float16", x0=1.0).shape == (0, 3)
 
 
+def test_no_bound_where_products_of_coefficients_pass_the_range():
+    a, u = [1.0, 1e30, 1e30, 1e-30, 1e-30], [0.0, 1e-30, 0.0, 1.0, 0.0]
+    for fmt in ("binary32", "bfloat16"):
+        bound = engine_bound(*(format_of(fmt).round(values) for values in (a, u)), fmt)
+        assert np.isfinite(bound[:2]).all()
+        assert np.isinf(bound[2:]).all()
+
+
 def test_channels_are_bounded_as_they_are_alone(rng):
     a, u = FORMATS["binary16"].round(rng.uniform(-1, 1, (2, 30, 3)))
     together = engine_bound(a, u, "float16", window=Uniform(5), x0=[1.0, 0.5, 0.0])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from processes import run_in_child
 
-from recfact.errors import OptionError
+from recfact.errors import OptionError, OptionTypeError
 from recfact.precision.formats.catalogue import FORMATS
 from recfact.precision.verification import sweep_batch
 from recfact.precision.verification import verify as verification
@@ -67,12 +67,12 @@ def test_repeats_in_every_number_of_processes(table):
 
 
 def test_finds_a_bound_that_is_too_small(monkeypatch):
-    real = sweep_batch.forward_bound
+    real = sweep_batch.rounding_bound
 
     def too_small(*args, **options):
         return real(*args, **options) / 2
 
-    monkeypatch.setattr(sweep_batch, "forward_bound", too_small)
+    monkeypatch.setattr(sweep_batch, "rounding_bound", too_small)
     table = verify_many("bfloat16", "sequential", Full(), **FEW)
     assert table.failures
     assert sum(row["broken"] for row in table.rows) == len(table.failures)
@@ -81,7 +81,7 @@ def test_finds_a_bound_that_is_too_small(monkeypatch):
     a, u = failure.case.inputs()
     assert a.shape == u.shape == (failure.case.n,)
     assert failure.case.verify().holds is True  # by the bound as it is
-    monkeypatch.setattr(verification, "forward_bound", too_small)
+    monkeypatch.setattr(verification, "rounding_bound", too_small)
     assert failure.case.verify().rounding.holds is False
 
 
@@ -95,13 +95,39 @@ def test_finds_truncation_that_passes_its_bound(monkeypatch):
 
 
 def test_finds_an_algorithm_that_computes_something_else(monkeypatch):
-    real = sweep_batch.rounded_solve
+    real = sweep_batch.compute
 
     def wrong(a, u, *args, **options):
         return real(a * (1 - 2.0**-8), u, *args, **options)
 
-    monkeypatch.setattr(sweep_batch, "rounded_solve", wrong)
-    assert verify_many("float16", "sequential", Full(), **FEW).failures
+    monkeypatch.setattr(sweep_batch, "compute", wrong)
+    for algorithm in ("sequential", "engine", "mixed-precision"):
+        assert verify_many("float16", algorithm, Jagged(4), "gates", **FEW).failures
+
+
+def test_the_engine_and_mixed_precision_are_among_the_algorithms():
+    table = verify_many(("float16", "fp8 e5m2"), windows=(Full(), Uniform(4), Jagged(4)), **FEW)
+    found = {name: [row for row in table.rows if row["algorithm"] == name] for name in ("engine", "mixed-precision")}
+    assert {(row["format"], row["window"], row["fma"]) for row in found["engine"]} == {
+        ("binary16", repr(window), True) for window in (Full(), Uniform(4), Jagged(4))
+    }
+    assert {(row["format"], row["window"], row["accumulate"]) for row in found["mixed-precision"]} == {
+        (name, repr(window), "binary32") for name in ("binary16", "float8_e5m2") for window in (Full(), Jagged(4))
+    }
+    assert table.failures == ()
+
+
+def test_the_engine_over_several_of_its_tiles():
+    windows = (Full(), Jagged(40))
+    table = verify_many(("float16", "bfloat16"), "engine", windows, cases=300, lengths=150, processes=1)
+    assert table.failures == ()
+
+
+@pytest.mark.parametrize("fmt", ["float32", "float64"])
+def test_formats_with_codes_of_32_and_64_bits(fmt):
+    table = verify_many(fmt, ("sequential", "engine"), Full(), **{**FEW, "cases": 300})
+    assert table.failures == ()
+    assert any(row["family"] == "codes" and row["nonfinite"] for row in table.rows)
 
 
 def test_overflow_is_counted_and_is_no_failure():
@@ -145,11 +171,22 @@ def test_prints_and_converts(table):
         ({"lengths": 0}, "lengths must be at least 1"),
         ({"processes": 0}, "processes must be at least 1"),
         ({"windows": ()}, "none of the algorithms"),
+        ({"algorithms": "engine", "formats": "fp8 e5m2"}, "none of the algorithms engine makes"),
+        ({"algorithms": "engine", "rounding": "up"}, "none of the algorithms engine makes"),
+        ({"formats": "binary128"}, "float64, which doesn't hold the numbers of binary128"),
+        ({"rounding": "sideways"}, "rounding must be one of"),
+        ({"seed": -1}, "seed must be at least 0"),
     ],
 )
 def test_what_it_refuses(options, message):
     with pytest.raises(OptionError, match=message):
         verify_many(**{"formats": "float16", "processes": 1, **options})
+
+
+def test_types_that_it_refuses():
+    for options in ({"seed": "one"}, {"progress": "bar"}, {"fma": 1}, {"lengths": 2.5}):
+        with pytest.raises(OptionTypeError, match=f"{next(iter(options))} must be"):
+            verify_many("float16", processes=1, **options)
 
 
 def test_a_window_must_be_one():

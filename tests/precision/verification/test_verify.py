@@ -8,13 +8,16 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from recfact.arrays import BFLOAT16
 from recfact.errors import DTypeError, OptionError, ShapeError
 from recfact.precision.formats.catalogue import FORMATS
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.formats.float_format import FloatFormat
+from recfact.precision.rounding_errors.mixed_precision import mixed_precision_solve
 from recfact.precision.verification import verify as verification
 from recfact.precision.verification.verify import verify
 from recfact.recurrence import forward, windowed
+from recfact.solve import solve
 from recfact.windows import Full, Jagged, Uniform
 
 CASES = [
@@ -82,8 +85,8 @@ def test_what_is_exact_has_no_error():
 
 
 def test_a_bound_that_is_too_small_breaks(monkeypatch):
-    real = verification.forward_bound
-    monkeypatch.setattr(verification, "forward_bound", lambda *args, **options: real(*args, **options) * 2.0**-8)
+    real = verification.rounding_bound
+    monkeypatch.setattr(verification, "rounding_bound", lambda *args, **options: real(*args, **options) * 2.0**-8)
     v = verify(np.full(300, 0.9), np.ones(300), format="bfloat16")
     assert v.rounding.holds is v.total.holds is v.holds is False
     assert v.rounding.ratio > 1
@@ -96,7 +99,7 @@ def test_a_bound_is_compared_exactly(monkeypatch):
     a, u = [1.0, 3.0], [1365 / 4096, 0.0]
     error = abs(3 * 1365 / 4096 - float(np.float16(3 * 1365 / 4096)))
     for bound, holds in ((error, True), (np.nextafter(error, 0), False)):
-        monkeypatch.setattr(verification, "forward_bound", lambda *args, bound=bound, **options: np.full(2, bound))
+        monkeypatch.setattr(verification, "rounding_bound", lambda *args, bound=bound, **options: np.full(2, bound))
         assert verify(a, u, format="float16").holds is holds
     assert error > 0
 
@@ -314,3 +317,40 @@ def test_exact_numbers_of_every_kind_are_rounded_and_compared(name):
 def test_numbers_out_of_the_range_of_a_wide_format_are_named():
     with pytest.raises(OptionError, match=r"binary128, up to 1\.1897e"):
         verify([0.5, np.inf], [1.0, 1.0], format="binary128")
+
+
+@pytest.mark.parametrize("algorithm", ["engine", "mixed-precision"])
+@pytest.mark.parametrize("x0", [None, 0.5])
+def test_the_engine_and_mixed_precision(algorithm, x0, rng):
+    a, u = rng.uniform(0.2, 1, (60, 2)), rng.standard_normal((60, 2))
+    v = verify(a, u, window=Jagged(16), format="bfloat16", algorithm=algorithm, x0=x0)
+    assert v.holds
+    if algorithm == "engine":
+        given = (format_of("bfloat16").round(values).astype(BFLOAT16).T for values in (a, u))
+        x = np.stack([solve(*pair, window=Jagged(16), x0=x0) for pair in zip(*given, strict=True)], axis=1)
+    else:
+        x = mixed_precision_solve(*map(format_of("bfloat16").round, (a, u)), "bfloat16", x0=x0)
+    np.testing.assert_array_equal(v.x, x)
+
+
+def test_overflow_in_a_cast_of_mixed_precision_is_found():
+    """The sum 8 is in the range of binary32; the carrier that it becomes isn't in that of e2m1, which hides that."""
+    v = verify([1, 1, 1, 1], [4, 4, -6, 0], format="e2m1", algorithm="mixed-precision", window=Jagged(2))
+    assert v.x.tolist() == [4.0, 6.0, 0.0, 0.0]
+    assert v.nonfinite == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"algorithm": "engine", "format": "tf32"}, "the engine computes in"),
+        ({"algorithm": "engine", "rounding": "up"}, "the engine rounds to nearest even"),
+        ({"algorithm": "engine", "accumulate": "float64"}, "the engine rounds to nearest even"),
+        ({"algorithm": "mixed-precision", "format": "float64"}, "accumulate must be a format that holds"),
+        ({"algorithm": "mixed-precision", "window": Uniform(2)}, "blocks make"),
+        ({"algorithm": "guess"}, "algorithm must be one of"),
+    ],
+)
+def test_what_the_engine_and_mixed_precision_refuse(options, message):
+    with pytest.raises(OptionError, match=message):
+        verify([0.5] * 3, [1.0] * 3, **{"format": "float16", **options})
