@@ -39,7 +39,7 @@ def library_of(value: Any) -> str:
                 f"recfact runs on the CPU and on NVIDIA GPUs, got a torch tensor on {value.device}; move it with .cpu()"
             )
         return "torch" if value.device.type == "cpu" else "gpu"
-    if library == "cupy" or hasattr(kind, "__cuda_array_interface__"):
+    if library == "cupy" or hasattr(value, "__cuda_array_interface__"):
         return "gpu"
     if isinstance(value, np.ma.MaskedArray):
         raise ArrayTypeError("arrays must hold all their numbers, got a masked array; fill it with .filled(value)")

@@ -128,13 +128,11 @@ def as_device_array(value: Any, name: str) -> DeviceArray:
     DTypeError
         If NumPy doesn't have its number type.
     """
-    import cupy
-
-    if isinstance(value, cupy.ndarray):
-        return of_cupy(value)
     if type(value).__module__.partition(".")[0] == "torch":
         return _of_torch(value, name)
-    return _of_interface(value, name)
+    import cupy
+
+    return of_cupy(value) if isinstance(value, cupy.ndarray) else _of_interface(value, name)
 
 
 def of_cupy(array: Any, dtype: DType | None = None) -> DeviceArray:

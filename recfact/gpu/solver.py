@@ -111,6 +111,7 @@ def solve(
     given = {name: value for name, value in (("a", a), ("u", u), ("x0", x0), ("out", out)) if value is not None}
     arrays = {name: as_device_array(value, name) for name, value in given.items() if library_of(value) == "gpu"}
     device = _common_device(given, arrays)
+    require(device)
     with caller_stream(arrays.values(), device):
         a, u, x, state, axis = _prepare(given, arrays, axis, device)
         run(a, u, x, state, axis, window=window, reverse=reverse, precision=precision)

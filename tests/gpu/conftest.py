@@ -3,15 +3,15 @@
 import sys
 
 import pytest
-from gpu import stand_in
+from gpu import stand_in, torch_stand_in
 from gpu.bare_run import need_compiler
 
 
 @pytest.fixture
 def machine(monkeypatch, tmp_path):
-    """GPUs that aren't there: CuPy's stand-in, with a record of what it is asked."""
+    """GPUs that aren't there, and a record of what they are asked: stand-ins for CuPy and for torch."""
     need_compiler()
     with stand_in.fresh_machine() as machine:
-        for name, module in stand_in.modules(tmp_path).items():
+        for name, module in {**stand_in.modules(tmp_path), "torch": torch_stand_in.module()}.items():
             monkeypatch.setitem(sys.modules, name, module)
         yield machine

@@ -1,0 +1,206 @@
+"""What is known of an array on a GPU, against NumPy's view of the same memory."""
+
+from types import SimpleNamespace
+
+import ml_dtypes
+import numpy as np
+import pytest
+from gpu import stand_in, torch_stand_in
+from gpu.stand_in import asarray, numbers_at
+
+from recfact.arrays import BFLOAT16
+from recfact.errors import ArrayTypeError, DTypeError
+from recfact.gpu.device_arrays import as_device_array, empty_like, uploaded
+
+KEYS = {
+    "whole": (),
+    "reversed": (slice(None), slice(None, None, -1)),
+    "every other": (slice(None, None, 2), Ellipsis, slice(1, None, 2)),
+    "one row": (1,),
+    "nothing": (slice(0, 0),),
+}
+
+
+def seen(array):
+    """Return the numbers that a description leads to."""
+    return numbers_at(array.address, array.shape, array.strides, array.dtype)
+
+
+def numbers(dtype="f4"):
+    return np.arange(60, dtype="f4").reshape(3, 4, 5).astype(dtype)
+
+
+class Interface:
+    """An array of a library that recfact doesn't know."""
+
+    def __init__(self, array, **changes):
+        interface = array.__cuda_array_interface__
+        self.array, self.__cuda_array_interface__ = array, {**interface, **changes}
+
+
+@pytest.fixture(autouse=True)
+def _(machine):
+    """Run all tests on the stand-in."""
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_cupy_arrays_and_interfaces_are_seen_in_place(key):
+    host, array = numbers(), asarray(numbers())
+    stand_in.machine.wait_for(0)
+    for owner in (array[KEYS[key]], Interface(array[KEYS[key]])):
+        described = as_device_array(owner, "u")
+        assert described.owner is owner
+        assert described.device == 0
+        np.testing.assert_array_equal(seen(described), host[KEYS[key]])
+        np.testing.assert_array_equal(described.as_cupy().get(), host[KEYS[key]])
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "f2", BFLOAT16])
+def test_tensors_are_seen_in_place(dtype):
+    tensor = torch_stand_in.tensor(numbers(dtype))
+    stand_in.machine.wait_for(torch_stand_in.STREAM)
+    described = as_device_array(tensor.permute((2, 0, 1)), "u")
+    assert described.dtype == dtype
+    np.testing.assert_array_equal(seen(described), numbers(dtype).transpose(2, 0, 1))
+
+
+def test_an_interface_without_strides_is_contiguous():
+    array = asarray(numbers())
+    stand_in.machine.wait_for(0)
+    np.testing.assert_array_equal(seen(as_device_array(Interface(array, strides=None), "u")), numbers())
+
+
+@pytest.mark.parametrize(("given", "meant"), [(None, None), (1, 0), (2, 2), (0x1234, 0x1234)])
+def test_an_interface_names_the_stream_on_which_numbers_come(given, meant):
+    assert as_device_array(Interface(asarray(numbers()), stream=given), "u").stream == meant
+
+
+def test_the_gpu_of_an_interface_is_that_of_its_memory(machine):
+    machine.devices = 2
+    with stand_in.Device(1):
+        array = asarray(numbers())
+    assert as_device_array(Interface(array), "u").device == 1
+    nothing = Interface(array, shape=(0,), data=(0, False))
+    assert as_device_array(nothing, "u").device == 0
+
+
+def _gradients():
+    tensor = torch_stand_in.tensor(numbers())
+    tensor.requires_grad = True
+    return tensor
+
+
+def _sparse():
+    tensor = torch_stand_in.tensor(numbers())
+    tensor.layout = "torch.sparse_csr"
+    return tensor
+
+
+def _quantized():
+    tensor = torch_stand_in.tensor(numbers())
+    tensor.dtype = torch_stand_in.dtype("quint8")
+    return tensor
+
+
+REFUSED = {
+    "gradients": (_gradients, ArrayTypeError, r"u is a torch tensor that requires gradients.*u\.detach\(\)"),
+    "sparse": (_sparse, ArrayTypeError, r"u must be a dense tensor, got layout torch.sparse_csr; use .to_dense\(\)"),
+    "quantized": (_quantized, DTypeError, r"u must be of a number type that NumPy has, got torch.quint8"),
+    "masked": (
+        lambda: Interface(asarray(numbers()), mask=1),
+        ArrayTypeError,
+        "u must hold all its numbers, got a mask",
+    ),
+    "byte order": (lambda: Interface(asarray(numbers()), typestr=">f4"), DTypeError, "byte order of the GPU, got >f4"),
+    "nothing said": (
+        lambda: SimpleNamespace(__cuda_array_interface__={}),
+        ArrayTypeError,
+        "u must have a __cuda_array_interface__ with shape, typestr and data, got SimpleNamespace; convert",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_arrays_that_hold_more_than_numbers_are_refused(name):
+    make, kind, words = REFUSED[name]
+    with pytest.raises(kind, match=words):
+        as_device_array(make(), "u")
+
+
+def test_conjugate_tensors_are_resolved():
+    complex_numbers = (numbers() + 1j).astype("c8")
+    tensor = torch_stand_in.tensor(complex_numbers).conj()
+    described = as_device_array(tensor, "u")
+    stand_in.machine.wait_for(torch_stand_in.STREAM)
+    np.testing.assert_array_equal(seen(described), complex_numbers.conj())
+
+
+@pytest.mark.parametrize("source", ["f2", BFLOAT16, "i4", "f4"])
+def test_numbers_are_converted_as_by_numpy(source):
+    host = np.array([0, 1, -2.5, 1e-40, 3e38, np.inf, -np.inf, np.nan, -0.0]) if source != "i4" else np.arange(9)
+    with np.errstate(over="ignore"):
+        host = host.astype(source).reshape(3, 3).T
+    for target in ("f4", "f8", "c8"):
+        converted = uploaded(host).converted(np.dtype(target)).as_cupy().get()
+        np.testing.assert_array_equal(converted, host.astype("f4" if source != "i4" else "i4").astype(target))
+        assert converted.dtype == target
+
+
+def test_all_values_of_bfloat16_are_converted_exactly():
+    host = np.arange(1 << 16, dtype=np.uint16).view(ml_dtypes.bfloat16)
+    np.testing.assert_array_equal(uploaded(host).converted(np.dtype("f4")).as_cupy().get(), host.astype("f4"))
+
+
+def test_a_type_of_its_own_is_left_alone():
+    described = as_device_array(asarray(numbers()), "u")
+    assert described.converted(np.dtype("f4")) is described
+
+
+def test_copies_keep_the_order_of_axes():
+    described = as_device_array(asarray(numbers()).transpose((2, 0, 1)), "u")
+    copy = described.copied()
+    assert copy.address != described.address
+    assert copy.strides == described.strides
+    np.testing.assert_array_equal(copy.as_cupy().get(), numbers().transpose(2, 0, 1))
+
+
+@pytest.mark.parametrize(("given", "shape"), [((5,), (3, 4, 5)), ((4, 1), (3, 4, 5)), ((3, 1, 5), (3, 4, 5))])
+def test_views_are_broadcast_and_taken_as_numpy_does(given, shape):
+    host = np.arange(np.prod(given), dtype="f4").reshape(given)
+    described, expected = uploaded(host).broadcast_to(shape), np.broadcast_to(host, shape)
+    stand_in.machine.wait_for(0)
+    np.testing.assert_array_equal(seen(described), expected)
+    for axis in range(3):
+        np.testing.assert_array_equal(seen(described.taken(axis, 2)), expected.take(2, axis))
+
+
+def test_addresses_overlap_where_memory_does():
+    array = asarray(numbers())
+    whole, front, back = (as_device_array(view, "u").addresses() for view in (array, array[:2], array[2:, ::-1]))
+    assert np.shares_memory(whole, front)
+    assert np.shares_memory(whole, back)
+    assert not np.shares_memory(front, back)
+
+
+@pytest.mark.parametrize("tensors", [False, True])
+@pytest.mark.parametrize("dtype", ["f4", BFLOAT16])
+def test_new_arrays_have_the_order_of_axes_of_the_inputs(tensors, dtype):
+    like = as_device_array(asarray(numbers()).transpose((1, 2, 0)), "u")
+    made = empty_like(like.shape, np.dtype(dtype), tensors, 0, like)
+    assert (made.library, made.dtype, made.shape) == ("torch" if tensors else "cupy", dtype, like.shape)
+    assert [step * 4 // made.dtype.itemsize for step in made.strides] == list(like.strides)
+    other = empty_like((2, 3), np.dtype(dtype), tensors, 0, like)
+    assert other.strides == (3 * other.dtype.itemsize, other.dtype.itemsize)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "float32", "complex64"])
+def test_torch_itself_tells_what_the_stand_in_tells(name, monkeypatch):
+    monkeypatch.undo()
+    import torch
+
+    tensor = torch.arange(60, dtype=torch.float32).reshape(3, 4, 5).to(getattr(torch, name)).permute(2, 0, 1)[1:, ::2]
+    described = as_device_array(tensor, "u")
+    np.testing.assert_array_equal(seen(described), numbers(np.dtype(name)).transpose(2, 0, 1)[1:, ::2])
+    conjugate = as_device_array((tensor.to(torch.complex64) * 1j).conj(), "u")
+    np.testing.assert_array_equal(seen(conjugate), -1j * tensor.to(torch.complex64).numpy())

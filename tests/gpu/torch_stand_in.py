@@ -1,0 +1,112 @@
+"""A stand-in for what recfact uses of torch on a GPU: tensors in the memory of CuPy's stand-in, and torch's stream."""
+
+from __future__ import annotations
+
+from math import prod
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+from gpu import stand_in
+
+from recfact.arrays import BFLOAT16
+
+STREAM = 0x7C00  # the handle of torch's current stream
+
+
+class dtype:  # noqa: N801  # torch's name
+    def __init__(self, name):
+        self.name = name
+
+    def __repr__(self):
+        return f"torch.{self.name}"
+
+
+KINDS = {
+    name: dtype(name) for name in ("float16", "bfloat16", "float32", "float64", "complex64", "complex128", "int64")
+}
+
+
+class Tensor:
+    __module__ = "torch"
+    is_sparse = False
+    layout = "torch.strided"
+    requires_grad = False
+    conjugate = False
+
+    def __init__(self, memory, address, shape, strides, kind, device):
+        self.memory, self.address, self.shape, self.strides, self.dtype = memory, address, shape, strides, kind
+        self.device = SimpleNamespace(type="cuda", index=device)
+
+    @property
+    def number_type(self):
+        return np.dtype(self.dtype.name)
+
+    def stride(self):
+        return self.strides
+
+    def data_ptr(self):
+        return self.address
+
+    def is_conj(self):
+        return self.conjugate
+
+    def is_neg(self):
+        return False
+
+    def resolve_conj(self):
+        if not self.conjugate:
+            return self
+        resolved = empty(self.shape, dtype=self.dtype, device=f"cuda:{self.device.index}")
+        source, target = self.place, resolved.place
+        put(lambda: np.copyto(stand_in.numbers_at(*target), stand_in.numbers_at(*source).conj()))
+        return resolved
+
+    def resolve_neg(self):
+        return self
+
+    def conj(self):
+        view = Tensor(self.memory, self.address, self.shape, self.strides, self.dtype, self.device.index)
+        view.conjugate = True
+        return view
+
+    def permute(self, order):
+        shape, strides = (tuple(values[k] for k in order) for values in (self.shape, self.strides))
+        return Tensor(self.memory, self.address, shape, strides, self.dtype, self.device.index)
+
+    @property
+    def place(self):
+        kind = self.number_type
+        return self.address, self.shape, tuple(step * kind.itemsize for step in self.strides), kind
+
+    def numpy(self):
+        """What ``.cpu().numpy()`` would give, of bfloat16 as well: waits for torch's stream."""
+        stand_in.machine.wait_for(STREAM)
+        return stand_in.numbers_at(*self.place).copy()
+
+
+def put(action):
+    stand_in.machine.queue(STREAM).work.append(action)
+
+
+def empty(shape, *, dtype, device):
+    kind = np.dtype(dtype.name)
+    with stand_in.Device(int(device.removeprefix("cuda:"))):
+        memory = stand_in.Memory(prod(shape) * kind.itemsize)
+    strides = tuple(prod(shape[k + 1 :]) for k in range(len(shape)))
+    return Tensor(memory, memory.ptr, tuple(shape), strides, dtype, memory.device_id)
+
+
+def tensor(numbers, device=0):
+    """Return a tensor with these numbers, which come on torch's stream."""
+    name = "bfloat16" if numbers.dtype == BFLOAT16 else numbers.dtype.name
+    made = empty(numbers.shape, dtype=KINDS[name], device=f"cuda:{device}")
+    kept = numbers.copy()
+    put(lambda place=made.place: np.copyto(stand_in.numbers_at(*place), kept))
+    return made
+
+
+def module():
+    torch = ModuleType("torch")
+    vars(torch).update(KINDS, Tensor=Tensor, empty=empty, strided="torch.strided")
+    torch.cuda = SimpleNamespace(current_stream=lambda device: SimpleNamespace(cuda_stream=STREAM))
+    return torch
