@@ -1,0 +1,157 @@
+"""Arrays of the host on GPUs that aren't there: in segments, which are late whenever nothing makes them wait."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gpu import stand_in
+from gpu.bounds import bound
+from gpu.cases import COMPUTED, Case, random_numbers
+
+import recfact as rf
+from recfact.errors import DeviceError, DTypeError
+from recfact.gpu import segments
+from recfact.gpu.segments import solve_segments
+from recfact.windows import Full, Jagged, Uniform
+
+# Window, number type, bytes of a slot, launches expected for 600 steps of 2 x 16 channels.
+SEGMENTED = {
+    "full": (Full(), "float32", 70_000, 3),
+    "full, halves": (Full(), "bfloat16", 70_000, 3),
+    "jagged": (Jagged(16), "bfloat16", 20_000, 5),
+    "a longer block": (Jagged(48), "float32", 70_000, 4),
+    "a window longer than a segment": (Jagged(16, 6), "float32", 30_000, 38),
+    "band": (Uniform(33), "float32", 70_000, 3),
+    "all that there is": (Uniform(600), "float32", 70_000, 3),
+    "in one piece": (Jagged(16), "float32", 1 << 20, 1),
+}
+
+
+@pytest.mark.parametrize("name", SEGMENTED)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_segments_give_the_whole_within_the_bound_of_their_kernel(machine, rng, name, reverse):
+    window, dtype, size, launches = SEGMENTED[name]
+    a = random_numbers(rng, (2, 600, 1), dtype, 0.95)
+    u, x = random_numbers(rng, (2, 600, 16), dtype), np.empty((2, 600, 16), a.dtype)
+    x0 = None if reverse else random_numbers(rng, (2, 16), COMPUTED.get(dtype, dtype))
+    solve_segments(a, u, x, x0, 1, reverse, window, "full", size)
+    assert len(machine.launches) == launches
+    assert len({launch.stream for launch in machine.launches}) == min(launches, segments.SLOTS)
+    case = Case(a, u, x, 1, None if x0 is None else x0[:, None])
+    exact, most = bound(machine.launches[-1].launch, case, window, reverse)
+    assert (abs(np.moveaxis(x, 1, 0).astype(exact.dtype) - exact) <= most).all()
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("window", [Full(), Jagged(16), Jagged(16, 6)])
+def test_the_result_may_replace_the_inputs(machine, rng, window, reverse):
+    a, u = (random_numbers(rng, (600, 32), "float64", 0.95) for _ in "au")
+    expected = np.empty_like(u)
+    solve_segments(a, u, expected, None, 0, reverse, window, "full", 100_000)
+    solve_segments(a, u, u, None, 0, reverse, window, "full", 100_000)
+    np.testing.assert_array_equal(u, expected)
+
+
+# Shape of coefficients and of inputs, and time in the result.
+BROADCAST = [
+    ((), (600, 2), 0),
+    ((600, 1), (600, 2), 0),
+    ((2, 1), (2, 600), 1),
+    ((600,), (2, 1), 1),
+    ((3, 1, 2), (600, 1), 1),
+]
+
+
+@pytest.mark.parametrize(("a_shape", "u_shape", "axis"), BROADCAST)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_arrays_that_are_broadcast_are_sent_as_they_are(machine, rng, a_shape, u_shape, axis, reverse):
+    a, u = (random_numbers(rng, shape, "float64", 0.95) for shape in (a_shape, u_shape))
+    shape = np.broadcast_shapes(a_shape, u_shape)
+    x = np.empty(shape)
+    solve_segments(a, u, x, None, axis, reverse, Full(), "full", 256 * x.nbytes // 600)
+    assert len(machine.launches) == 3
+    case = Case(*(v.reshape((1,) * (x.ndim - v.ndim) + v.shape) for v in (a, u)), x, axis)
+    exact, most = bound(machine.launches[-1].launch, case, Full(), reverse)
+    assert (abs(np.moveaxis(x, axis, 0) - exact) <= most).all()
+
+
+@pytest.mark.parametrize("view", [np.s_[::2, ::-1], np.s_[:, :, 3:9]])
+def test_any_strides_will_do(machine, rng, view):
+    a, u, x = (random_numbers(rng, (4, 40, 16), "float32", 0.95)[view] for _ in range(3))
+    rf.solve(a, u, axis=1, window=Jagged(8), out=x, device="gpu")
+    np.testing.assert_array_equal(x, rf.solve(a, u, axis=1, window=Jagged(8)))
+
+
+def test_a_state_is_carried_without_being_rounded(machine):
+    # Each segment adds less than half the spacing of bfloat16 at 256: rounded states would never grow.
+    a, u = np.ones((600, 1)), np.full((600, 1), 1 / 512)
+    a, u = (array.astype(stand_in.BFLOAT16) for array in (a, u))
+    x = np.empty_like(u)
+    solve_segments(a, u, x, np.full(1, 256, np.float32), 0, False, Full(), "full", 256 * 8)
+    assert x[-1, 0] == np.float32(256 + 600 / 512).astype(x.dtype)
+    solve_segments(a, u, x, np.full(1, 255, np.float32), 0, False, Full(), "full", 256 * 8)
+    assert x[-1, 0] == 256
+
+
+def test_overflow_of_the_output_is_infinite_without_a_warning(machine):
+    a, u = np.full((300, 1), 2, "f2"), np.ones((300, 1), "f2")
+    x = rf.solve(a, u, axis=0, device="gpu")
+    assert (np.isinf(x[:, 0]) == (np.arange(300) >= 15)).all()
+
+
+def test_what_a_segment_takes_follows_from_the_memory_that_is_free(machine, monkeypatch):
+    count = 1 << 12
+    monkeypatch.setattr(segments, "SEGMENT_BYTES", 1 << 16)
+    a, u = np.zeros((count, 1)), np.arange(2.0 * count).reshape(count, 2)
+    for free, launches in ((1 << 30, 3), (1 << 16, 8)):
+        machine.launches.clear()
+        machine.free_memory = free
+        np.testing.assert_array_equal(rf.solve(a, u, axis=0, device="gpu"), u)
+        assert len(machine.launches) == launches
+
+
+def test_streams_are_used_again_and_memory_is_given_back(machine):
+    a, u = np.full((600, 32), 0.5), np.ones((600, 32))
+    for _ in range(3):
+        solve_segments(a, u, np.empty_like(u), None, 0, False, Full(), "full", 200_000)
+    assert machine.streams_made == segments.SLOTS
+    count = len(machine.blocks)
+    solve_segments(a, u, np.empty_like(u), None, 0, False, Full(), "full", 200_000)
+    assert len(machine.blocks) == count
+
+
+def test_memory_that_others_still_use_is_waited_for(machine):
+    stand_in.asarray(np.full(600 * 32, 7.0))  # is on its way, and given back at once
+    a, u = np.full((600, 32), 0.5), np.ones((600, 32))
+    x = rf.solve(a, u, axis=0, device="gpu")
+    np.testing.assert_array_equal(x, rf.solve(a, u, axis=0))
+
+
+def test_the_result_is_the_callers_type(machine):
+    a, u = np.full(5, 0.5, "f4"), np.ones(5, "f4")
+    x = rf.solve(a, u, device="gpu")
+    assert (type(x), x.dtype) == (np.ndarray, np.float32)
+    out = np.empty(5, "f4")
+    assert rf.solve(a, u, out=out, device="gpu") is out
+    assert rf.gpu.solve(a.tolist(), u.tolist()).dtype == np.float64
+    np.testing.assert_array_equal(out, x)
+    assert rf.solve(np.ones((3, 0)), 0.5, device="gpu").shape == (3, 0)
+
+
+def test_arrays_on_the_gpu_stay_there_when_it_is_named(machine):
+    x = rf.solve(*(stand_in.asarray(np.ones(5)) for _ in "au"), device="gpu")
+    assert isinstance(x, stand_in.ndarray)
+
+
+def test_exact_scalars_are_for_the_host(machine):
+    with pytest.raises(DTypeError, match=r"the GPU engine computes in float32.*got object; convert"):
+        rf.solve(np.ones(3, object), np.ones(3, object), device="gpu")
+
+
+def test_an_error_in_between_leaves_the_result_and_the_gpu_alone(machine):
+    out = np.full((600, 32), 3.0)
+    machine.compiler_log = "error"
+    with pytest.raises(DeviceError):
+        rf.solve(np.full((600, 32), 0.5), np.ones((600, 32)), axis=0, out=out, device="gpu")
+    assert (out == 3).all()
+    assert all(queue.done == len(queue.work) for handle, queue in machine.queues.items() if handle)
