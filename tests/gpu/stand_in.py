@@ -1,24 +1,17 @@
-"""A stand-in for what recfact uses of CuPy, without a GPU: it takes the kernels' arguments to pieces, and runs them.
-
-Work is put on streams, as on a GPU, and done as late as can be: only when the host waits for a stream, and then no more
-than what that stream waits for. So a missing dependence between streams, or a buffer that is used again too early,
-gives wrong numbers. Memory comes from pools, one for each stream, which hand out again at once what was returned.
-"""
+"""A stand-in for what recfact uses of CuPy, without a GPU: it takes the kernels' arguments to pieces, and runs them."""
 
 from __future__ import annotations
 
 import re
-import threading
 import weakref
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
 
 import numpy as np
 from gpu.bare_run import call_bare
+from gpu.late_machine import NULL, Recorded, machine, numbers_at
 
 from recfact.arrays import BFLOAT16
 from recfact.gpu import modules as compiled
@@ -27,104 +20,7 @@ from recfact.gpu.availability import HEADERS, require
 from recfact.gpu.compiler import source_of
 from recfact.gpu.launch import Argument, Launch
 
-ALIGNMENT = 512
 VERSION = 13000
-
-
-def numbers_at(address: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """Return the numbers at an address."""
-    if 0 in shape:
-        return np.empty(shape, dtype)
-    interface = {"version": 3, "shape": shape, "strides": strides, "typestr": f"|V{dtype.itemsize}"}
-    return np.asarray(SimpleNamespace(__array_interface__={**interface, "data": (address, False)})).view(dtype)
-
-
-class Queue:
-    """The work of a stream, in its order."""
-
-    def __init__(self) -> None:
-        self.work: list[Any] = []
-        self.done = 0
-
-    def run_until(self, count: int) -> None:
-        while self.done < count:
-            action = self.work[self.done]
-            self.done += 1
-            action()
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """A launch as the kernel got it, and where."""
-
-    launch: Launch
-    device: int
-    stream: int
-
-
-@dataclass
-class Machine:
-    """GPUs, what is asked of them, and what was done."""
-
-    devices: int = 1
-    capability: str = "90"
-    multiprocessors: int = 132
-    free_memory: int = 1 << 30
-    compiler_log: str | None = None  # what the compiler says to each kernel
-    launches: list[Recorded] = field(default_factory=list)
-    compiled: list[str] = field(default_factory=list)
-    waits: list[tuple[int, int]] = field(default_factory=list)  # streams that waited, and for which
-    queues: dict[int, Queue] = field(default_factory=dict)
-    blocks: dict[int, tuple[np.ndarray, int]] = field(default_factory=dict)  # by address, with its device
-    pools: dict[tuple[int, int, int], list[int]] = field(default_factory=dict)
-    current: Any = field(default_factory=threading.local)
-    streams_made: int = 0
-
-    @property
-    def device(self) -> int:
-        return getattr(self.current, "device", 0)
-
-    @property
-    def stream(self) -> Stream:
-        return self.stacks.setdefault(self.device, [Stream.null])[-1]
-
-    @property
-    def stacks(self) -> dict[int, list[Stream]]:
-        if not hasattr(self.current, "stacks"):
-            self.current.stacks = {}
-        return self.current.stacks
-
-    def queue(self, handle: int) -> Queue:
-        return self.queues.setdefault(handle, Queue())
-
-    def put(self, action: Any, stream: Stream | None = None) -> None:
-        """Put work on a stream, the current one by default."""
-        self.queue((stream or self.stream).ptr).work.append(action)
-
-    def wait_for(self, handle: int) -> None:
-        queue = self.queue(handle)
-        queue.run_until(len(queue.work))
-
-    def allocate(self, size: int) -> tuple[int, tuple[int, int, int]]:
-        """Return the address of memory, and the pool that it goes back to."""
-        rounded = -(-max(size, 1) // ALIGNMENT) * ALIGNMENT
-        pool = (self.device, self.stream.ptr, rounded)
-        returned = self.pools.setdefault(pool, [])
-        if returned:
-            return returned.pop(), pool
-        memory = np.full(rounded + ALIGNMENT, 255, np.uint8)  # NaN in every number type
-        address = memory.ctypes.data + -memory.ctypes.data % ALIGNMENT
-        self.blocks[address] = memory, self.device
-        return address, pool
-
-    def device_of(self, address: int) -> int:
-        return next(
-            (device for start, (memory, device) in self.blocks.items() if 0 <= address - start < memory.nbytes),
-            self.device,
-        )
-
-
-machine = Machine()
 
 
 class CUDARuntimeError(RuntimeError):
@@ -144,7 +40,7 @@ class Stream:
 
     def __init__(self, null=False, non_blocking=False):
         machine.streams_made += not null
-        self.ptr = 0 if null else 0x5000 + machine.streams_made
+        self.ptr = NULL if null else 0x5000 + machine.streams_made
         self.device_id = -1 if null else machine.device
 
     @classmethod
@@ -157,11 +53,11 @@ class Stream:
 
     def __enter__(self):
         assert self.device_id in (-1, machine.device)
-        machine.stacks.setdefault(machine.device, [Stream.null]).append(self)
+        machine.streams.append(self)
         return self
 
     def __exit__(self, *_):
-        machine.stacks[machine.device].pop()
+        machine.streams.pop()
 
     def record(self, event=None):
         event = event or Event()
@@ -172,7 +68,7 @@ class Stream:
     def wait_event(self, event):
         machine.waits.append((self.ptr, event.stream))
         queue, count = event.queue, event.count
-        machine.put(lambda: queue.run_until(count), self)
+        machine.put(lambda: queue.run_until(count), self.ptr)
 
     def synchronize(self):
         machine.wait_for(self.ptr)
@@ -184,9 +80,6 @@ Stream.null = Stream(null=True)
 class Event:
     def __init__(self, block=False, disable_timing=False):
         self.queue, self.count = None, 0
-
-    def synchronize(self):
-        self.queue.run_until(self.count)
 
 
 class Device:
@@ -234,10 +127,10 @@ class MemoryPointer:
         self.mem, self.ptr, self.device_id = mem, mem.ptr + offset, mem.device_id
 
     def copy_from_host_async(self, mem, size, stream=None):
-        machine.put(lambda to=self.ptr: np.copyto(raw(to, size), raw(mem, size)), stream)
+        machine.put(lambda to=self.ptr: np.copyto(raw(to, size), raw(mem, size)), stream and stream.ptr)
 
     def copy_to_host_async(self, mem, size, stream=None):
-        machine.put(lambda start=self.ptr: np.copyto(raw(mem, size), raw(start, size)), stream)
+        machine.put(lambda start=self.ptr: np.copyto(raw(mem, size), raw(start, size)), stream and stream.ptr)
 
 
 def raw(address, size):
@@ -280,7 +173,7 @@ class ndarray:  # noqa: N801  # CuPy's name
             "strides": self.strides,
             "typestr": self.dtype.str,
             "data": (self.data.ptr, False),
-            "stream": machine.stream.ptr or 1,
+            "stream": machine.stream or 1,
         }
 
     def _like(self, view):
@@ -317,7 +210,7 @@ class ndarray:  # noqa: N801  # CuPy's name
         return result
 
     def get(self):
-        machine.stream.synchronize()
+        machine.wait_for(machine.stream)
         return self.now.copy()
 
 
@@ -337,6 +230,21 @@ def asarray(host):
     array, staged = empty(host.shape, host.dtype), host.copy()
     machine.put(lambda place=array.place: np.copyto(numbers_at(*place), staged))
     return array
+
+
+def on_gpu(host):
+    """Return a CuPy array with these numbers, of bfloat16 as well."""
+    if host is None or host.dtype != BFLOAT16:
+        return host if host is None else asarray(host)
+    return asarray(host.view(np.uint16)).view(BFLOAT16)
+
+
+class Interface:
+    """An array of a library that recfact doesn't know."""
+
+    def __init__(self, array, **changes):
+        interface = array.__cuda_array_interface__
+        self.array, self.__cuda_array_interface__ = array, {**interface, **changes}
 
 
 class RawModule:
@@ -382,7 +290,7 @@ class Kernel:
             Argument(name, c_type, value) for value, (c_type, name) in zip(values, self.signature, strict=True)
         )
         launch = Launch(self.name, self.macros, tuple(grid), tuple(block), shared_mem, described, (), ())
-        machine.launches.append(Recorded(launch, machine.device, machine.stream.ptr))
+        machine.launches.append(Recorded(launch, machine.device, machine.stream))
         machine.put(lambda: call_bare(self.name, self.options, signature, values, block[0], grid[0]))
 
 
@@ -399,7 +307,7 @@ def modules(folder: Path) -> dict[str, ModuleType]:
     cupy.get_default_memory_pool = lambda: SimpleNamespace(free_bytes=lambda: 0)
     for made in (Stream, Event, Device, UnownedMemory, MemoryPointer, alloc_pinned_memory):
         setattr(cuda, made.__name__, made)
-    cuda.get_current_stream = lambda: machine.stream
+    cuda.get_current_stream = lambda: (machine.streams or [Stream.null])[-1]
     cuda.get_cuda_path = lambda: str(folder)
     cuda.compiler = SimpleNamespace(CompileException=CompileException)
     cuda.nvrtc = SimpleNamespace(getVersion=lambda: (VERSION // 1000, 0))

@@ -6,7 +6,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 from gpu import stand_in, torch_stand_in
-from gpu.stand_in import asarray, numbers_at
+from gpu.late_machine import numbers_at
+from gpu.stand_in import Interface, asarray
 
 from recfact.arrays import BFLOAT16
 from recfact.errors import ArrayTypeError, DTypeError
@@ -28,14 +29,6 @@ def seen(array):
 
 def numbers(dtype="f4"):
     return np.arange(60, dtype="f4").reshape(3, 4, 5).astype(dtype)
-
-
-class Interface:
-    """An array of a library that recfact doesn't know."""
-
-    def __init__(self, array, **changes):
-        interface = array.__cuda_array_interface__
-        self.array, self.__cuda_array_interface__ = array, {**interface, **changes}
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 from typing import ClassVar
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 from gpu import stand_in, torch_stand_in
 from gpu.bounds import bound
 from gpu.cases import Case, random_numbers
-from gpu.stand_in import asarray
+from gpu.stand_in import on_gpu
 
 import recfact as rf
 from recfact.arrays import BFLOAT16
@@ -19,15 +18,7 @@ from recfact.errors import ArrayTypeError, DeviceError, DTypeError, OptionError,
 from recfact.gpu import availability
 from recfact.windows import Full, Jagged, Uniform
 
-STREAM = torch_stand_in.STREAM
 BF16, F32 = BFLOAT16, np.dtype("f4")
-
-
-def on_gpu(host):
-    """Return a CuPy array with these numbers, of bfloat16 as well."""
-    if host is None or host.dtype != BFLOAT16:
-        return None if host is None else asarray(host)
-    return asarray(host.view(np.uint16)).view(BFLOAT16)
 
 
 def numbers_of(result):
@@ -205,107 +196,12 @@ def test_arrays_of_many_dimensions_are_solved_slice_by_slice(machine, rng):
     np.testing.assert_array_equal(x.get(), rf.solve(a, u, axis=3, x0=x0))
 
 
-# Where work is put ------------------------------------------------------------------------------------------------
-
-
 def small():
     return np.full((4, 2), 0.5, "f4"), np.ones((4, 2), "f4")
 
 
 def expected():
     return rf.solve(*small(), axis=0)
-
-
-class Interface:
-    """An array of a library that recfact doesn't know, which says on which stream its numbers come."""
-
-    def __init__(self, array, stream):
-        self.array = array
-        self.__cuda_array_interface__ = {**array.__cuda_array_interface__, "stream": stream}
-
-
-def test_a_solve_runs_on_the_current_stream_of_cupy(machine):
-    with stand_in.Stream() as stream:
-        x = rf.solve(*map(on_gpu, small()), axis=0)
-        np.testing.assert_array_equal(x.get(), expected())
-    assert machine.launches[-1].stream == stream.ptr
-    assert machine.waits == []
-
-
-def test_a_solve_of_tensors_runs_on_the_current_stream_of_torch(machine):
-    x = rf.solve(*map(torch_stand_in.tensor, small()), axis=0)
-    assert machine.launches[-1].stream == STREAM
-    assert machine.waits == []
-    assert machine.stream is stand_in.Stream.null
-    np.testing.assert_array_equal(x.numpy(), expected())
-
-
-def test_tensors_and_cupy_arrays_wait_for_each_other(machine):
-    a, u = small()
-    with stand_in.Stream() as stream:
-        out = torch_stand_in.tensor(u)
-        assert rf.solve(on_gpu(a), torch_stand_in.tensor(u), axis=0, out=out) is out
-    assert machine.launches[-1].stream == STREAM
-    assert machine.waits == [(STREAM, stream.ptr), (stream.ptr, STREAM)]
-    np.testing.assert_array_equal(out.numpy(), expected())
-
-
-def test_a_solve_waits_for_the_stream_that_an_interface_names_and_is_waited_for(machine):
-    a, u = small()
-    with stand_in.Stream() as other:
-        given = on_gpu(u)
-    x = rf.solve(on_gpu(a), Interface(given, other.ptr), axis=0)
-    assert machine.waits == [(0, other.ptr), (other.ptr, 0)]
-    np.testing.assert_array_equal(x.get(), expected())
-
-
-@pytest.mark.parametrize("stream", [None, 1])
-def test_an_interface_on_the_current_stream_costs_no_waiting(machine, stream):
-    a, u = small()
-    rf.solve(on_gpu(a), Interface(on_gpu(u), stream), axis=0)
-    assert machine.waits == []
-
-
-def test_a_solve_runs_on_the_gpu_of_its_arrays(machine):
-    machine.devices = 2
-    given = {}
-    for device in (0, 1, 1):
-        with stand_in.Device(device):
-            given = [on_gpu(array) for array in small()]
-        x = rf.solve(*given, axis=0)
-        assert x.data.device_id == machine.launches[-1].device == device
-        assert machine.device == 0
-        with stand_in.Device(device):
-            np.testing.assert_array_equal(x.get(), expected())
-    assert machine.compiled == ["sweep"] * 2  # once for each
-
-
-def test_a_gpu_that_is_too_old_is_refused(machine):
-    machine.devices, machine.capability = 2, "70"
-    given = [on_gpu(array) for array in small()]
-    with pytest.raises(DeviceError, match=r"compute capability 7\.0"):
-        rf.solve(*given, axis=0)
-    assert machine.compiled == []
-
-
-def test_threads_compile_a_kernel_once(machine):
-    given, results, start = [on_gpu(array) for array in small()], [], threading.Barrier(8)
-
-    def solve():
-        start.wait()
-        results.append(rf.solve(*given, axis=0))
-
-    threads = [threading.Thread(target=solve) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert machine.compiled == ["sweep"]
-    for x in results:
-        np.testing.assert_array_equal(x.get(), expected())
-
-
-# What is refused --------------------------------------------------------------------------------------------------
 
 
 def test_what_the_compiler_says_is_shown_and_asked_again(machine):

@@ -7,6 +7,7 @@ from types import ModuleType, SimpleNamespace
 
 import numpy as np
 from gpu import stand_in
+from gpu.late_machine import machine, numbers_at
 
 from recfact.arrays import BFLOAT16
 
@@ -58,7 +59,7 @@ class Tensor:
             return self
         resolved = empty(self.shape, dtype=self.dtype, device=f"cuda:{self.device.index}")
         source, target = self.place, resolved.place
-        put(lambda: np.copyto(stand_in.numbers_at(*target), stand_in.numbers_at(*source).conj()))
+        put(lambda: np.copyto(numbers_at(*target), numbers_at(*source).conj()))
         return resolved
 
     def resolve_neg(self):
@@ -80,12 +81,12 @@ class Tensor:
 
     def numpy(self):
         """What ``.cpu().numpy()`` would give, of bfloat16 as well: waits for torch's stream."""
-        stand_in.machine.wait_for(STREAM)
-        return stand_in.numbers_at(*self.place).copy()
+        machine.wait_for(STREAM)
+        return numbers_at(*self.place).copy()
 
 
 def put(action):
-    stand_in.machine.queue(STREAM).work.append(action)
+    machine.queue(STREAM).work.append(action)
 
 
 def empty(shape, *, dtype, device):
@@ -101,7 +102,7 @@ def tensor(numbers, device=0):
     name = "bfloat16" if numbers.dtype == BFLOAT16 else numbers.dtype.name
     made = empty(numbers.shape, dtype=KINDS[name], device=f"cuda:{device}")
     kept = numbers.copy()
-    put(lambda place=made.place: np.copyto(stand_in.numbers_at(*place), kept))
+    put(lambda place=made.place: np.copyto(numbers_at(*place), kept))
     return made
 
 
