@@ -51,9 +51,9 @@ def why_unavailable(device: int | None = None) -> str | None:
         import cupy
     except ImportError as error:
         if error.name == "cupy":
-            return _without_cupy(_driver_version())
+            return _without_cupy(driver_version())
         return f"the GPU engine needs CuPy, which is installed but can't be imported: {error.__cause__ or error}"
-    return _driver_fault(cupy) or _device_fault(cupy, device) or _compiler_fault(cupy)
+    return _driver_fault(cupy) or _device_fault(cupy, device) or compiler_fault(cupy)
 
 
 @cache
@@ -84,7 +84,7 @@ def _series_of(driver: int) -> int | None:
     return next((series for series in SERIES if driver >= 1000 * series), None)
 
 
-def _driver_version() -> int:
+def driver_version() -> int:
     """Return the newest version of CUDA that the driver takes, 12080 for 12.8; 0 if there is no driver."""
     try:
         driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
@@ -112,17 +112,17 @@ def _without_cupy(driver: int) -> str:
 
 def _old_driver(driver: int) -> str:
     return (
-        f"the driver of the GPU takes CUDA up to {_version(driver)} only: update it to {SERIES[12]} or newer for "
+        f"the driver of the GPU takes CUDA up to {version_text(driver)} only: update it to {SERIES[12]} or newer for "
         f"CUDA 12, to {SERIES[13]} or newer for CUDA 13, and then {_install(13)}"
     )
 
 
-def _version(number: int) -> str:
+def version_text(number: int) -> str:
     """Write a version of CUDA as people do.
 
     Examples
     --------
-    >>> _version(12080)
+    >>> version_text(12080)
     '12.8'
     """
     return f"{number // 1000}.{number % 1000 // 10}"
@@ -139,7 +139,7 @@ def _driver_fault(cupy: ModuleType) -> str | None:
         return _old_driver(driver)
     if driver < 1000 * built:
         return (
-            f"the driver of the GPU takes CUDA up to {_version(driver)}, and CuPy is built for CUDA {built}: "
+            f"the driver of the GPU takes CUDA up to {version_text(driver)}, and CuPy is built for CUDA {built}: "
             f"pip uninstall cupy-cuda{built}x, and then {_install(series)}; or update the driver to "
             f"{SERIES[_known(built)]} or newer"
         )
@@ -166,7 +166,8 @@ def _device_fault(cupy: ModuleType, device: int | None) -> str | None:
     return None
 
 
-def _compiler_fault(cupy: ModuleType) -> str | None:
+def compiler_fault(cupy: ModuleType) -> str | None:
+    """Say what CuPy lacks to compile kernels, which needs no GPU; None if nothing."""
     built = cupy.cuda.runtime.runtimeGetVersion() // 1000
     try:
         version = cupy.cuda.nvrtc.getVersion()

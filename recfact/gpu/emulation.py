@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from functools import cache
 from importlib import import_module
@@ -20,21 +19,15 @@ from recfact.gpu.launch import Launch
 TESTS = Path(__file__).parents[2] / "tests"
 
 
-def missing_emulator() -> str | None:
-    """Say what the emulator lacks; None if nothing."""
-    if not (TESTS / "gpu" / "emulator" / "__init__.py").exists():
-        return "the emulator is among recfact's tests: run this in a checkout of the source"
-    if shutil.which("g++") is None:
-        return "the emulator runs kernels that g++ builds, and g++ isn't installed"
-    return None
-
-
 def _emulator() -> Any:
-    if (missing := missing_emulator()) is not None:
-        raise MissingExtraError(missing)
+    if not (TESTS / "gpu" / "emulator" / "__init__.py").exists():
+        raise MissingExtraError("the emulator is among recfact's tests: run this in a checkout of the source")
     if str(TESTS) not in sys.path:
         sys.path.append(str(TESTS))
-    return import_module("gpu.emulator")
+    emulator = import_module("gpu.emulator")
+    if emulator.COMPILER is None:
+        raise MissingExtraError("the emulator runs kernels that g++ builds on Linux, and g++ isn't installed")
+    return emulator
 
 
 class Traffic(NamedTuple):

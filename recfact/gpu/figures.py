@@ -7,10 +7,10 @@ blocks of 16 steps, on an H100. No time is among them, because no GPU is needed 
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from recfact.errors import MissingExtraError
 from recfact.gpu.compiler import options_of, source_of
@@ -67,6 +67,20 @@ class Counted:
             return None
         asked = self.figure.asked
         return {"<=": self.number <= asked, ">=": self.number >= asked, "=": self.number == asked}[self.figure.relation]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all of it as plain values."""
+        figure = self.figure
+        return {
+            "figure": figure.name,
+            "of": figure.of,
+            "relation": figure.relation,
+            "asked": figure.asked,
+            "counted": self.number,
+            "holds": self.holds,
+            "by": figure.by,
+            "missing": self.missing,
+        }
 
 
 def count(figure: Figure) -> Counted:
@@ -174,5 +188,7 @@ def digest() -> str:
     launches += [solve_launch(layout, precision=precision) for layout in LAYOUTS for precision in ("full", "paper")]
     launches += [solve_launch(layout, 1024) for layout in LAYOUTS]
     parts = [repr((launch, options_of(launch))) for launch in launches]
-    parts += [re.sub(r"\s*(//.*)?$", "", source_of(kernel), flags=re.MULTILINE) for kernel in KERNELS]
+    for kernel in KERNELS:
+        lines = (line.split("//")[0].strip() for line in source_of(kernel).splitlines())
+        parts += [line for line in lines if line and not line.startswith("#line")]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]

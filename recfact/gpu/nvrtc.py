@@ -52,15 +52,6 @@ def compiler() -> Compiler:
     return Compiler(library, (major.value, minor.value))
 
 
-def supported_targets() -> list[int]:
-    """Return the compute capabilities that the compiler makes machine code for, as 90 for 9.0."""
-    library, count = compiler().library, ctypes.c_int()
-    library.nvrtcGetNumSupportedArchs(ctypes.byref(count))
-    targets = (ctypes.c_int * count.value)()
-    library.nvrtcGetSupportedArchs(targets)
-    return list(targets)
-
-
 def compile_source(source: str, options: tuple[str, ...]) -> tuple[bytes, str]:
     """Compile to machine code.
 

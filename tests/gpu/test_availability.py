@@ -145,7 +145,7 @@ def test_what_is_missing(packages, headers, cupy, says):
     ],
 )
 def test_without_cupy_the_driver_decides_which_one(packages, monkeypatch, driver, says):
-    monkeypatch.setattr(availability, "_driver_version", lambda: driver)
+    monkeypatch.setattr(availability, "driver_version", lambda: driver)
     reason = why_unavailable()
     assert [part for part in says if part not in reason] == []
 
@@ -158,15 +158,15 @@ def test_the_driver_is_asked_itself(monkeypatch):
             return 0
 
     monkeypatch.setattr(availability.ctypes, "CDLL", lambda _: Driver)
-    assert availability._driver_version() == 12080
+    assert availability.driver_version() == 12080
     monkeypatch.setattr(Driver, "cuDriverGetVersion", lambda version: 3)
-    assert availability._driver_version() == 0
+    assert availability.driver_version() == 0
 
     def missing(_):
         raise OSError
 
     monkeypatch.setattr(availability.ctypes, "CDLL", missing)
-    assert availability._driver_version() == 0
+    assert availability.driver_version() == 0
 
 
 def test_a_cupy_that_fails_to_import_says_why(packages):
