@@ -33,7 +33,8 @@ def main(series: int) -> None:
     count = 0
     for capability in TARGETS:
         arch = f"{capability[0]}{capability[1]}"
-        for launch in kinds(Device(capability, H100.multiprocessors)).values():
+        launches = kinds(Device(capability, H100.multiprocessors)).values()
+        for launch in {launch.kernel: launch for launch in launches}.values():
             options = (*core.assemble_cupy_compiler_options((*options_of(launch), *folders)), "-ftz=true")
             inside([option[2:] for option in options if option.startswith("-I")])
             code, _ = compiler.compile_using_nvrtc(source_of(launch.kernel), options, arch)

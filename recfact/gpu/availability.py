@@ -94,16 +94,17 @@ def driver_version() -> int:
     return version.value if driver.cuDriverGetVersion(ctypes.byref(version)) == 0 else 0
 
 
-def _without_driver() -> str:
+def _without_driver(series: int) -> str:
+    known = _known(series)
     return (
         "no driver for an NVIDIA GPU is installed: get it from NVIDIA or your system's packages, "
-        f"{SERIES[13]} or newer for CUDA 13"
+        f"{SERIES[known]} or newer for CUDA {known}"
     )
 
 
 def _without_cupy(driver: int) -> str:
     if driver == 0:
-        return f"{_without_driver()}, and then {_install(13)}"
+        return f"{_without_driver(13)}, and then {_install(13)}"
     series = _series_of(driver)
     if series is None:
         return _old_driver(driver)
@@ -133,7 +134,7 @@ def _driver_fault(cupy: ModuleType) -> str | None:
         return "the GPU engine runs on NVIDIA GPUs, and this CuPy is built for AMD's"
     driver, built = cupy.cuda.runtime.driverGetVersion(), cupy.cuda.runtime.runtimeGetVersion() // 1000
     if driver == 0:
-        return _without_driver()
+        return _without_driver(built)
     series = _series_of(driver)
     if series is None:
         return _old_driver(driver)

@@ -105,6 +105,7 @@ INSTALL_12, INSTALL_13 = 'pip install "recfact[gpu-cuda12]"', 'pip install "recf
     ("headers", "cupy", "says"),
     [
         (CUDA_13, {"driver": 0}, ["no driver for an NVIDIA GPU is installed", "580 or newer for CUDA 13"]),
+        (CUDA_12, {"driver": 0, "built": 12090}, ["525 or newer for CUDA 12"]),
         (CUDA_13, {"driver": 11080}, ["up to 11.8 only", "update it to 525", INSTALL_13]),
         (CUDA_13, {"driver": 12040}, ["up to 12.4", "pip uninstall cupy-cuda13x", INSTALL_12, "580 or newer"]),
         (CUDA_13, {"devices": []}, ["the driver says: cudaErrorNoDevice"]),
