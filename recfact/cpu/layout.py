@@ -120,7 +120,8 @@ def addresses(axes: Sequence[Axis], starts: Sequence[int], most: int = BATCH) ->
     for first in range(0, count, most):
         position = np.arange(first, min(first + most, count), dtype=np.int64)
         piece = np.repeat(np.array(starts, dtype=np.int64)[:, None], len(position), axis=1)
-        for axis in axes:
-            position, index = np.divmod(position, axis.length)
+        for place, axis in enumerate(axes, 1):
+            # Along the last axis what is left is the index; dividing is what takes the time.
+            position, index = np.divmod(position, axis.length) if place < len(axes) else (position, position)
             piece += np.multiply.outer(np.array(axis.strides, dtype=np.int64), index)
         yield piece

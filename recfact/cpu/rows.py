@@ -55,9 +55,12 @@ def tile_of(a: Array, u: Array, x: Array, reverse: bool, window: Window) -> Tile
     """Return the tile for a window on arrays of these layouts, or None if this isn't their path."""
     single = x.size == len(x)
     side_by_side = x.strides[0] == u.strides[0] == x.itemsize and a.strides[0] in (0, x.itemsize)
-    if single or (side_by_side and len(x) >= SHORT):
-        return tile_for(x.dtype, reverse, window)
-    return None
+    if not single and not (side_by_side and len(x) >= SHORT):
+        return None
+    tile = tile_for(x.dtype, reverse, window)
+    if tile is not None and isinstance(window, Full) and not single and len(x) <= tile.sub_tile:
+        return Tile(tile.storage, reverse, sub_tiles=1)  # the same arithmetic, and no half of a tile to fill up
+    return tile
 
 
 def solve_into(
@@ -97,6 +100,7 @@ def solve_into(
         job.run_short(x0 if x0 is None else x0.reshape(()))
         return
     alone = x0 is None and start == 0
+    left_behind = states
     if states is None:
         states = initial_states(x, x0)
     for table, order in tables(job):
@@ -117,7 +121,8 @@ def solve_into(
                 for i, j in pairwise(cuts)
             ]
         )
-        states[order] = mine
+        if left_behind is not None:
+            left_behind[order] = mine
 
 
 def tables(job: Job) -> Iterator[tuple[Array, Array]]:

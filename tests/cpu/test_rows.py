@@ -91,6 +91,23 @@ def test_short_rows_take_another_path_to_the_same_states(steps, rng):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+@pytest.mark.parametrize("spoilt", [False, True])
+def test_rows_of_one_sub_tile_have_the_bits_of_a_row_alone(dtype, spoilt, rng):
+    a, u = problem((7, 64), rng, dtype)
+    x0 = rng.standard_normal(7).astype(np.float32)
+    if spoilt:
+        u[1, 20], u[2, 63], a[3, 30] = np.nan, np.inf, np.inf
+        a[4, 10:13] = np.finfo(dtype).max  # their product overflows, no state does
+        u[4, :10], x0[4] = 0, 0
+        u[4, 10:] = 0
+    for options in ({}, {"reverse": True}, {"x0": x0}):
+        given = {"x0": None, **options}
+        np.testing.assert_array_equal(rf.solve(a, u, **given), alone(a, u, **given))
+    tile = rows.tile_of(a.T, u.T, np.empty_like(u).T, False, Full())
+    assert tile.sub_tiles == 64 // tile.sub_tile  # the sub-tile has 64 steps of float32 and of the halves
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
 @pytest.mark.parametrize("count", [1, 3])
 def test_states_that_are_kept_go_on_at_any_tile(dtype, count, rng):
     tile = Tile(np.dtype(dtype).name, False)
