@@ -14,7 +14,7 @@ from scipy import sparse
 
 from recfact.arrays import Array
 from recfact.factorizations.operator import Operator
-from recfact.factorizations.scalars import conjugate_of, require_sparse
+from recfact.factorizations.scalars import beside, conjugate_of, require_sparse
 
 
 def lag_products(a: Array, lag: int) -> Array:
@@ -100,11 +100,14 @@ class ShiftedDiagonals(Operator):
         return ShiftedDiagonals(self.shape[0], {-lag: f for lag, f in self.diagonals.items()}, self.dtype)
 
     def _apply(self, x: Array) -> Array:
-        y = np.zeros(x.shape, dtype=int).astype(x.dtype)
+        y = np.zeros_like(x)
         for lag, diagonal in self.diagonals.items():
-            f = diagonal.astype(x.dtype, copy=False).reshape(-1, *(1,) * (x.ndim - 1))
+            f = beside(diagonal, x)
             if lag >= 0:
                 y[lag:] += f * x[: len(x) - lag]
             else:
                 y[:lag] += f * x[-lag:]
         return y
+
+    def _runs_on_gpu(self) -> bool:
+        return True

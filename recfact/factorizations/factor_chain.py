@@ -15,7 +15,7 @@ from scipy import sparse
 
 from recfact.arrays import Array, accumulator
 from recfact.factorizations.operator import Operator
-from recfact.factorizations.scalars import common_type, conjugate_of, require_sparse
+from recfact.factorizations.scalars import beside, common_type, conjugate_of, require_sparse
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +103,11 @@ class Factor(Operator):
 
     def _apply(self, x: Array) -> Array:
         y = x.copy()
-        f = self.values.astype(x.dtype, copy=False).reshape(-1, *(1,) * (x.ndim - 1))
-        y[as_slice(self.rows)] += f * x[as_slice(self.columns)]
+        y[as_slice(self.rows)] += beside(self.values, x) * x[as_slice(self.columns)]
         return y
+
+    def _runs_on_gpu(self) -> bool:
+        return True
 
 
 def as_slice(positions: range) -> slice:
@@ -196,6 +198,9 @@ class FactorChain(Operator):
         for factor in self.factors:
             x = factor._apply(x)
         return x
+
+    def _runs_on_gpu(self) -> bool:
+        return True
 
 
 def working_copy(a: Array) -> Array:

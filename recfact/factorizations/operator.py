@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
-from recfact.arrays import Array, accumulator
+from recfact.arrays import Array, accumulator, as_numpy, library_of, to_torch
 from recfact.checks import positive_integer
-from recfact.errors import ShapeError
+from recfact.errors import ArrayTypeError, DTypeError, ShapeError
 from recfact.factorizations.drawing import draw_corner
 from recfact.factorizations.scalars import common_type, conjugate_of, is_scalar, number_type, of_one_type, one_like
 
@@ -40,6 +40,14 @@ class Operator(LinearOperator):
     def _transpose(self) -> Operator:
         """Return the transpose."""
 
+    def _runs_on_gpu(self) -> bool:
+        """Say whether `_apply` takes CuPy arrays, too."""
+        return False
+
+    def _rounds_once(self) -> bool:
+        """Say whether `_apply` rounds only its result, to the dtype of `x`, and computes in an accumulator itself."""
+        return False
+
     def conj(self) -> Operator:
         """Return the elementwise complex conjugate, as an operator."""
         return self if self.dtype.kind in "fV" else Conjugate(self)
@@ -56,25 +64,53 @@ class Operator(LinearOperator):
 
     _matvec = _matmat
 
+    def _multiply_on_gpu(self, x: Any) -> Any:
+        from recfact.gpu.columns import multiply
+
+        if not self._runs_on_gpu():
+            raise ArrayTypeError(
+                f"{self!r} multiplies arrays of the host only, got a {type(x).__name__} on a GPU; copy it to the host, "
+                "or multiply by a TransferOperator"
+            )
+
+        def types(dtype: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:
+            self._check_columns(shape)
+            result = common_type(self.dtype, dtype)
+            if result.kind == "O":
+                raise DTypeError(f"{self!r} holds exact scalars, which are for the host; copy x to the host")
+            return result if self._rounds_once() else accumulator(result), result
+
+        return multiply(self._apply, x, types)
+
     def dot(self, x: Any) -> Any:
         """Return the product with a vector (n,), a matrix (n, m), a scalar or another operator; the same as ``*``.
+
+        A product with an array is one of the same library: NumPy, torch, or CuPy. On a GPU the operator's own numbers
+        are sent there for each product.
 
         Raises
         ------
         ShapeError
             If the first axis of an array isn't as long as the operator has columns, or it has more than two axes.
+        ArrayTypeError
+            If the array is on a GPU, and the operator runs on the host only.
         """
         if is_scalar(x):
             return Scaled(self, x)
         if isinstance(x, LinearOperator):
             return Product(self, as_operator(x))
-        shape = np.shape(x)
+        library = library_of(x)
+        if library == "gpu":
+            return self._multiply_on_gpu(x)
+        self._check_columns(np.shape(x))
+        return to_torch(super().dot(as_numpy(x, "x"))) if library == "torch" else super().dot(x)
+
+    def _check_columns(self, shape: tuple[int, ...]) -> None:
         if len(shape) not in (1, 2) or shape[0] != self.shape[1]:
             raise ShapeError(
                 f"this {self.shape[0]}x{self.shape[1]} operator multiplies arrays of shape ({self.shape[1]},) or "
-                f"({self.shape[1]}, m), got shape {shape}; put the recurrence on the first axis"
+                f"({self.shape[1]}, m), got shape {tuple(shape)}; put the recurrence on the first axis"
             )
-        return super().dot(x)
 
     def __matmul__(self, x: Any) -> Any:
         refuse_scalar(x)
@@ -152,6 +188,9 @@ class Conjugate(Operator):
     def _apply(self, x: Array) -> Array:
         return conjugate_of(self.operator._apply(conjugate_of(x)))
 
+    def _runs_on_gpu(self) -> bool:
+        return self.operator._runs_on_gpu()
+
     def _transpose(self) -> Operator:
         return Conjugate(self.operator._transpose())
 
@@ -184,7 +223,11 @@ class Scaled(Operator):
         self.operator, self.scalar, self.scale = operator, scalar, scale
 
     def _apply(self, x: Array) -> Array:
-        return np.asarray(self.scale(self.operator._apply(x), self.scalar))
+        scaled: Array = self.scale(self.operator._apply(x), self.scalar)
+        return scaled
+
+    def _runs_on_gpu(self) -> bool:
+        return self.operator._runs_on_gpu()
 
     def _transpose(self) -> Operator:
         return Scaled(self.operator._transpose(), self.scalar, self.scale)
@@ -226,6 +269,9 @@ class Sum(Operator):
             y = y + term._apply(x)
         return y
 
+    def _runs_on_gpu(self) -> bool:
+        return all(term._runs_on_gpu() for term in self.terms)
+
     def _transpose(self) -> Operator:
         return Sum(*(term._transpose() for term in self.terms))
 
@@ -265,6 +311,9 @@ class Product(Operator):
             x = factor._apply(x)
         return x
 
+    def _runs_on_gpu(self) -> bool:
+        return all(factor._runs_on_gpu() for factor in self.factors)
+
     def _transpose(self) -> Operator:
         return Product(*(factor._transpose() for factor in reversed(self.factors)))
 
@@ -302,6 +351,9 @@ class Power(Operator):
         for _ in range(self.k):
             x = self.operator._apply(x)
         return x
+
+    def _runs_on_gpu(self) -> bool:
+        return self.operator._runs_on_gpu()
 
     def _transpose(self) -> Operator:
         return Power(self.operator._transpose(), self.k)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.exceptions import DTypePromotionError
 
-from recfact.arrays import COMPUTED, Array, accumulator, native
+from recfact.arrays import COMPUTED, Array, accumulator, check_scalars, native
 from recfact.errors import DTypeError, ShapeError
 
 DType = np.dtype[Any]
@@ -65,12 +65,23 @@ def as_coefficients(a: Any) -> Array:
             f"coefficients must have one axis, shape (n,), got shape {coefficients.shape}; an operator holds one "
             "sequence, recfact.solve takes batches"
         )
-    return coefficients.astype(number_type(coefficients.dtype), copy=False)
+    return check_scalars(coefficients.astype(number_type(coefficients.dtype), copy=False), "coefficients")
 
 
 def conjugate_of(values: Array) -> Array:
     """Return the complex conjugates of `values`; real ones as they are."""
-    return values if values.dtype.kind in "fV" else np.asarray(np.conj(values))
+    conjugate: Array = values if values.dtype.kind in "fV" else values.conj()
+    return conjugate
+
+
+def beside(values: Array, x: Array) -> Any:
+    """Return an operator's numbers in the type of `x` and with as many axes, and on the GPU if `x` is a CuPy array."""
+    aligned = values.astype(x.dtype, copy=False).reshape(values.shape + (1,) * (x.ndim - values.ndim))
+    if isinstance(x, np.ndarray):
+        return aligned
+    from recfact.gpu.columns import constants
+
+    return constants(aligned)
 
 
 def is_scalar(x: Any) -> bool:

@@ -21,12 +21,11 @@ import numpy as np
 
 from recfact.arrays import Array, accumulator
 from recfact.checks import positive_integer
-from recfact.factorizations.blocks import align
 from recfact.factorizations.diagonals import ShiftedDiagonals, lag_products
 from recfact.factorizations.growth import warn_of_growth
 from recfact.factorizations.norms import bidiagonal_norm, transfer_norm, transposed_order
 from recfact.factorizations.operator import Operator
-from recfact.factorizations.scalars import as_coefficients, conjugate_of
+from recfact.factorizations.scalars import as_coefficients, beside, conjugate_of
 from recfact.factorizations.transposable import TransposableOperator, Transpose
 from recfact.factorizations.truncated import BandedOperator, JaggedOperator, TruncatedOperator
 from recfact.recurrence import backward, forward
@@ -90,12 +89,20 @@ class TransferOperator(TransposableOperator):
         warn_of_growth(self.a)
 
     def _apply(self, x: Array) -> Array:
-        a = align(self.a.astype(x.dtype, copy=False), x)
-        return forward(a, x) if x.dtype == object else np.asarray(solve(a, x, axis=0))
+        a = beside(self.a, x)
+        states: Array = forward(a, x) if x.dtype == object else solve(a, x, axis=0)
+        return states
 
     def _apply_transpose(self, x: Array) -> Array:
-        a = align(self.a.astype(x.dtype, copy=False), x)
-        return backward(a, x) if x.dtype == object else np.asarray(solve(a, x, axis=0, reverse=True))
+        a = beside(self.a, x)
+        states: Array = backward(a, x) if x.dtype == object else solve(a, x, axis=0, reverse=True)
+        return states
+
+    def _runs_on_gpu(self) -> bool:
+        return True
+
+    def _rounds_once(self) -> bool:
+        return True
 
     def _transpose(self) -> TransposedTransferOperator:
         return TransposedTransferOperator(self)

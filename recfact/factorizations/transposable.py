@@ -38,6 +38,12 @@ class Transpose(Operator):
     def _apply(self, x: Array) -> Array:
         return self.operator._apply_transpose(x)
 
+    def _runs_on_gpu(self) -> bool:
+        return self.operator._runs_on_gpu()
+
+    def _rounds_once(self) -> bool:
+        return self.operator._rounds_once()
+
     def _transpose(self) -> TransposableOperator:
         return self.operator
 

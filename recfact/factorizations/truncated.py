@@ -10,10 +10,17 @@ import numpy as np
 from scipy import sparse
 
 from recfact.arrays import Array, accumulator
-from recfact.factorizations.blocks import Blocks, align
+from recfact.factorizations.blocks import Blocks
 from recfact.factorizations.diagonals import lag_products
 from recfact.factorizations.operator import Operator
-from recfact.factorizations.scalars import as_coefficients, common_type, conjugate_of, of_one_type, require_sparse
+from recfact.factorizations.scalars import (
+    as_coefficients,
+    beside,
+    common_type,
+    conjugate_of,
+    of_one_type,
+    require_sparse,
+)
 from recfact.factorizations.transposable import TransposableOperator, Transpose, as_columns, as_state
 from recfact.factorizations.truncation_error import ErrorOperator, RelativeErrorOperator
 from recfact.solve import solve
@@ -56,8 +63,14 @@ class TruncatedOperator(TransposableOperator):
         return self._run(x, reverse=True)
 
     def _run(self, x: Array, reverse: bool) -> Array:
-        a = align(self.a.astype(x.dtype, copy=False), x)
-        return np.asarray(solve(a, x, axis=0, window=self.window, reverse=reverse))
+        states: Array = solve(beside(self.a, x), x, axis=0, window=self.window, reverse=reverse)
+        return states
+
+    def _runs_on_gpu(self) -> bool:
+        return True
+
+    def _rounds_once(self) -> bool:
+        return True
 
     def _transpose(self) -> Operator:
         return TruncatedTranspose(self)

@@ -1,8 +1,8 @@
 """Arrays on a GPU, whoever made them: where their numbers lie, and new ones of the caller's kind.
 
 CuPy arrays, torch tensors and whatever has ``__cuda_array_interface__`` are used where they are: the kernels need
-addresses and strides, which all three tell without a copy and without waiting for a stream. CuPy isn't asked to hold
-bfloat16, whose tensors it doesn't take from torch in all versions.
+addresses and strides, which all three tell without a copy and without waiting for a stream. CuPy isn't asked to compute
+with bfloat16, which it does for a short time only.
 """
 
 from __future__ import annotations
@@ -89,26 +89,30 @@ class DeviceArray(NamedTuple):
         return np.asarray(SimpleNamespace(__array_interface__=interface))
 
     def as_cupy(self) -> Any:
-        """Return it as one of CuPy's arrays, of 16-bit integers for bfloat16."""
+        """Return it as one of CuPy's arrays."""
         import cupy
 
         reach = sum((length - 1) * abs(step) for length, step in zip(self.shape, self.strides, strict=True))
         memory = cupy.cuda.UnownedMemory(self.address, reach + self.dtype.itemsize, self.owner, self.device)
-        dtype = np.dtype(np.uint16) if self.dtype == BFLOAT16 else self.dtype
-        return cupy.ndarray(self.shape, dtype, cupy.cuda.MemoryPointer(memory, 0), self.strides)
+        return cupy.ndarray(self.shape, self.dtype, cupy.cuda.MemoryPointer(memory, 0), self.strides)
+
+    def bits(self) -> Any:
+        """Return it as one of CuPy's arrays, of integers for bfloat16, with which CuPy does little."""
+        array = self.as_cupy()
+        return array.view(np.uint16) if self.dtype == BFLOAT16 else array
 
     def converted(self, dtype: DType) -> DeviceArray:
         """Return it in another number type, wider than bfloat16."""
         if self.dtype == dtype:
             return self
-        array = self.as_cupy()
+        array = self.bits()
         if self.dtype == BFLOAT16:  # the upper half of a float32
             array = (array.astype(np.uint32) << 16).view(np.float32)
         return of_cupy(array.astype(dtype, copy=False))
 
     def copied(self) -> DeviceArray:
         """Return a copy with the strides in the same order."""
-        return of_cupy(self.as_cupy().copy(order="K"), self.dtype)
+        return of_cupy(self.bits().copy(order="K").view(self.dtype))
 
 
 def as_device_array(value: Any, name: str) -> DeviceArray:
@@ -135,11 +139,9 @@ def as_device_array(value: Any, name: str) -> DeviceArray:
     return of_cupy(value) if isinstance(value, cupy.ndarray) else _of_interface(value, name)
 
 
-def of_cupy(array: Any, dtype: DType | None = None) -> DeviceArray:
-    """Describe one of CuPy's arrays, whose numbers are of `dtype` if that isn't CuPy's name for it."""
-    return DeviceArray(
-        array, "cupy", dtype or array.dtype, array.shape, array.strides, array.data.ptr, array.data.device_id
-    )
+def of_cupy(array: Any) -> DeviceArray:
+    """Describe one of CuPy's arrays."""
+    return DeviceArray(array, "cupy", array.dtype, array.shape, array.strides, array.data.ptr, array.data.device_id)
 
 
 def _of_torch(tensor: Any, name: str) -> DeviceArray:
@@ -210,7 +212,7 @@ def uploaded(host: Array) -> DeviceArray:
     import cupy
 
     bits = host.view(np.uint16) if host.dtype == BFLOAT16 else host
-    return of_cupy(cupy.asarray(bits), host.dtype)
+    return of_cupy(cupy.asarray(bits).view(host.dtype))
 
 
 def empty_like(shape: tuple[int, ...], dtype: DType, tensors: bool, device: int, like: DeviceArray) -> DeviceArray:

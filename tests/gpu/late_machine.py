@@ -8,6 +8,7 @@ too early. Memory comes from pools, one for each stream, which hand out again at
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -57,7 +58,7 @@ class Machine:
     """GPUs, what is asked of them, and what was done."""
 
     devices: int = 1
-    capability: str = "90"
+    capabilities: dict[int, str] = field(default_factory=lambda: defaultdict(lambda: "90"))
     multiprocessors: int = 132
     free_memory: int = 1 << 30
     compiler_log: str | None = None  # what the compiler says to each kernel

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 import weakref
 from contextlib import contextmanager
 from math import prod
@@ -96,7 +97,7 @@ class Device:
 
     @property
     def compute_capability(self):
-        return machine.capability
+        return machine.capabilities[self.id]
 
     @property
     def attributes(self):
@@ -147,13 +148,20 @@ def alloc_pinned_memory(size):
     return np.full(size, 255, np.uint8).view(PinnedMemoryPointer)
 
 
-class ndarray:  # noqa: N801  # CuPy's name
+class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801  # CuPy's name
     __module__ = "cupy"
 
     def __init__(self, shape, dtype=float, memptr=None, strides=None):
         self.shape, self.dtype = tuple(shape), np.dtype(dtype)
         self.strides = tuple(strides) if strides is not None else np.empty(self.shape, self.dtype).strides
         self.data = memptr or MemoryPointer(Memory(prod(self.shape) * self.dtype.itemsize), 0)
+
+    @property
+    def ndim(self):
+        return len(self.shape)
+
+    def __len__(self):
+        return self.shape[0]
 
     @property
     def place(self):
@@ -194,19 +202,52 @@ class ndarray:  # noqa: N801  # CuPy's name
         return self._computed(self.dtype, order, lambda numbers: numbers)
 
     def astype(self, dtype, copy=True):
-        assert self.dtype != BFLOAT16, "CuPy isn't asked to convert bfloat16"
+        assert self.dtype != BFLOAT16 or dtype == BFLOAT16, "CuPy isn't asked to convert from bfloat16"
         if not copy and self.dtype == dtype:
             return self
         return self._computed(np.dtype(dtype), "K", lambda numbers: numbers.astype(dtype))
 
-    def __lshift__(self, bits):
-        return self._computed(self.dtype, "K", lambda numbers: numbers << bits)
+    def conj(self):
+        return np.conjugate(self)
+
+    def __setitem__(self, key, value):
+        if not (isinstance(value, ndarray) and value.place == self[key].place):  # what += has done already
+            self[key]._write(lambda numbers: numbers, value)
+
+    def __array_ufunc__(self, ufunc, method, *inputs, out=None):
+        if method != "__call__" or any(isinstance(value, np.ndarray) for value in inputs):
+            return NotImplemented
+        samples = [np.empty(value.shape, value.dtype) if isinstance(value, ndarray) else value for value in inputs]
+        with np.errstate(all="ignore"):
+            sample = ufunc(*samples)
+        assert BFLOAT16 not in (sample.dtype, self.dtype), "CuPy isn't asked to compute in bfloat16"
+        result = out[0] if out else ndarray(sample.shape, sample.dtype)
+        result._write(ufunc, *inputs)
+        return result
+
+    def __array_function__(self, function, types, args, kwargs):
+        if function is not np.zeros_like:
+            return NotImplemented
+        return zeros(self.shape, self.dtype)
+
+    def _write(self, function, *inputs):
+        """Put on the current stream what a function of arrays and scalars gives."""
+        places = [value.place if isinstance(value, ndarray) else None for value in inputs]
+
+        def write(target=self.place):
+            known = (
+                value if place is None else numbers_at(*place) for value, place in zip(inputs, places, strict=True)
+            )
+            with np.errstate(all="ignore"):
+                numbers_at(*target)[...] = function(*known)
+
+        inputs = [None if place else value for value, place in zip(inputs, places, strict=True)]
+        machine.put(write)
 
     def _computed(self, dtype, order, function):
         assert self.data.device_id == machine.device
         result = ndarray(self.shape, dtype, None, np.empty_like(self.now, dtype, order=order).strides)
-        source, target = self.place, result.place
-        machine.put(lambda: np.copyto(numbers_at(*target), function(numbers_at(*source))))
+        result._write(function, self)
         return result
 
     def get(self):
@@ -255,6 +296,7 @@ class RawModule:
 
     def get_function(self, name):
         machine.compiled.append(name)
+        time.sleep(0.01)  # others may come meanwhile
         if machine.compiler_log is not None:
             raise CompileException(machine.compiler_log, self.code, name, self.options)
         return Kernel(self.code, name, self.options)
@@ -319,8 +361,8 @@ def modules(folder: Path) -> dict[str, ModuleType]:
         getDevice=lambda: machine.device,
         getDeviceProperties=lambda number: {
             "name": b"stand-in",
-            "major": int(machine.capability[:-1]),
-            "minor": int(machine.capability[-1]),
+            "major": int(machine.capabilities[number][:-1]),
+            "minor": int(machine.capabilities[number][-1]),
         },
         CUDARuntimeError=CUDARuntimeError,
     )

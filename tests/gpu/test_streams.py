@@ -81,11 +81,13 @@ def test_a_solve_runs_on_the_gpu_of_its_arrays(machine):
 
 
 def test_a_gpu_that_is_too_old_is_refused(machine):
-    machine.devices, machine.capability = 2, "70"
-    given = [on_gpu(array) for array in small()]
-    with pytest.raises(DeviceError, match=r"compute capability 7\.0"):
+    machine.devices, machine.capabilities[1] = 2, "70"
+    np.testing.assert_array_equal(rf.solve(*map(on_gpu, small()), axis=0).get(), expected())
+    with stand_in.Device(1):
+        given = [on_gpu(array) for array in small()]
+    with pytest.raises(DeviceError, match=r"GPU 1 .* has compute capability 7\.0"):
         rf.solve(*given, axis=0)
-    assert machine.compiled == []
+    assert machine.compiled == ["sweep"]
 
 
 def test_threads_compile_a_kernel_once(machine):

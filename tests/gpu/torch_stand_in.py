@@ -23,7 +23,8 @@ class dtype:  # noqa: N801  # torch's name
 
 
 KINDS = {
-    name: dtype(name) for name in ("float16", "bfloat16", "float32", "float64", "complex64", "complex128", "int64")
+    name: dtype(name)
+    for name in ("float16", "bfloat16", "float32", "float64", "complex64", "complex128", "int16", "int64")
 }
 
 
@@ -70,6 +71,10 @@ class Tensor:
         view.conjugate = True
         return view
 
+    def view(self, kind):
+        assert self.dtype is KINDS["int16"]
+        return Tensor(self.memory, self.address, self.shape, self.strides, kind, self.device.index)
+
     def permute(self, order):
         shape, strides = (tuple(values[k] for k in order) for values in (self.shape, self.strides))
         return Tensor(self.memory, self.address, shape, strides, self.dtype, self.device.index)
@@ -106,8 +111,16 @@ def tensor(numbers, device=0):
     return made
 
 
+def from_dlpack(array):
+    """Share the memory of a CuPy array; a stream other than torch's would be waited for."""
+    assert machine.stream == STREAM
+    assert array.dtype != BFLOAT16
+    strides = tuple(step // array.dtype.itemsize for step in array.strides)
+    return Tensor(array, array.data.ptr, array.shape, strides, KINDS[array.dtype.name], array.data.device_id)
+
+
 def module():
     torch = ModuleType("torch")
-    vars(torch).update(KINDS, Tensor=Tensor, empty=empty, strided="torch.strided")
+    vars(torch).update(KINDS, Tensor=Tensor, empty=empty, from_dlpack=from_dlpack, strided="torch.strided")
     torch.cuda = SimpleNamespace(current_stream=lambda device: SimpleNamespace(cuda_stream=STREAM))
     return torch

@@ -1,0 +1,60 @@
+"""What operators need to multiply arrays on a GPU: in CuPy's arithmetic, on the caller's stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from recfact.arrays import BFLOAT16, Array
+from recfact.gpu.availability import require
+from recfact.gpu.device_arrays import DType, as_device_array, uploaded
+from recfact.gpu.streams import caller_stream
+
+Types = Callable[[DType, tuple[int, ...]], tuple[DType, DType]]
+
+
+def multiply(apply: Callable[[Any], Any], x: Any, types: Types) -> Any:
+    """Return the product of an operator with an array on a GPU, in the library of the array.
+
+    Parameters
+    ----------
+    apply : callable
+        Takes a CuPy array and returns the product.
+    x : array
+        On a GPU.
+    types : callable
+        Takes number type and shape of `x`, and returns the types to compute in and of the result.
+
+    Returns
+    -------
+    array
+        A torch tensor if `x` is one, a CuPy array otherwise.
+
+    Raises
+    ------
+    DeviceError
+        If something is missing for computations on this GPU.
+    """
+    require()
+    array = as_device_array(x, "x")
+    require(array.device)
+    computed, result = types(array.dtype, array.shape)
+    with caller_stream([array], array.device):
+        y = apply(array.converted(computed).as_cupy()).astype(result, copy=False)
+        return _to_torch(y) if array.library == "torch" else y
+
+
+def _to_torch(array: Any) -> Any:
+    """Return a tensor that shares the memory of a CuPy array."""
+    import torch
+
+    if array.dtype == BFLOAT16:
+        return torch.from_dlpack(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_dlpack(array)
+
+
+def constants(values: Array) -> Any:
+    """Return a copy of an operator's numbers on the current GPU, as a CuPy array."""
+    return uploaded(values).as_cupy()

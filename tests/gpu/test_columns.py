@@ -1,0 +1,115 @@
+"""Operators and arrays on a GPU: products of the library of the array, against those on the host."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from gpu import stand_in, torch_stand_in
+from gpu.stand_in import on_gpu
+
+import recfact as rf
+from recfact.arrays import BFLOAT16
+from recfact.errors import ArrayTypeError, DTypeError, ShapeError
+
+N = 21
+SIGNS = np.array([1, -1, 2, 0.5, -0.5, 0, 1] * 3)  # dyadic numbers: all products and sums are exact
+
+OPERATORS = {
+    "transfer": rf.TransferOperator,
+    "inverse": lambda a: rf.TransferOperator(a).inv(),
+    "band": lambda a: rf.TransferOperator(a).truncate(rf.Uniform(3)),
+    "jagged": lambda a: rf.TransferOperator(a).truncate(rf.Jagged(4)),
+    "Neumann": lambda a: rf.TransferOperator(a).neumann(4),
+    "Kogge-Stone": rf.KoggeStone,
+    "Brent-Kung": rf.BrentKung,
+    "factor": lambda a: rf.KoggeStone(a).factors[1],
+    "scaled": lambda a: rf.TransferOperator(a) * 2,
+    "halved": lambda a: rf.TransferOperator(a) / 2,
+    "sum": lambda a: rf.TransferOperator(a) + rf.KoggeStone(a),
+    "product": lambda a: rf.TransferOperator(a).inv() @ rf.BrentKung(a),
+    "power": lambda a: rf.TransferOperator(a) ** 2,
+}
+TYPES = ["f4", "c8", "f2", BFLOAT16]
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("way", ["as it is", "transposed", "adjoint"])
+def test_products_are_those_of_the_host(machine, rng, name, way):
+    for dtype in TYPES:
+        a = SIGNS.astype(dtype) * (1j if dtype == "c8" else 1)
+        operator = OPERATORS[name](a.astype(dtype))
+        operator = {"as it is": operator, "transposed": operator.T, "adjoint": operator.H}[way]
+        for shape in ((N,), (N, 3)):
+            x = rng.integers(-2, 3, shape).astype(dtype)
+            expected = operator @ x
+            y = operator @ on_gpu(x)
+            assert type(y) is stand_in.ndarray
+            assert (y.dtype, y.shape) == (expected.dtype, shape)
+            np.testing.assert_array_equal(y.get(), expected)
+            t = operator @ torch_stand_in.tensor(x)
+            assert type(t) is torch_stand_in.Tensor
+            np.testing.assert_array_equal(t.numpy(), expected)
+
+
+@pytest.mark.parametrize(
+    ("a_type", "x_type"), [("f8", "f4"), ("f4", "c8"), ("f2", BFLOAT16), (BFLOAT16, "f4"), ("f4", "i4")]
+)
+def test_types_are_those_of_the_host(machine, a_type, x_type):
+    operator, x = rf.TransferOperator(SIGNS.astype(a_type)), np.arange(N).astype(x_type)
+    y, expected = operator @ on_gpu(x), operator @ x
+    assert y.dtype == expected.dtype
+    np.testing.assert_array_equal(y.get(), expected)
+
+
+def test_halves_are_solved_as_halves(machine):
+    rf.TransferOperator(SIGNS.astype("f2")) @ on_gpu(np.ones(N, "f2"))
+    assert dict(machine.launches[-1].launch.macros)["INPUT"] == "half"
+    rf.TransferOperator(SIGNS.astype("f2")) * 2 @ on_gpu(np.ones(N, "f2"))
+    assert dict(machine.launches[-1].launch.macros)["INPUT"] == "float"  # rounded once, at the end
+
+
+REFUSED = {
+    "blocks": (
+        lambda: (rf.Hierarchical(SIGNS, 4), np.ones(N)),
+        ArrayTypeError,
+        "Hierarchical.*of the host only, got a nd",
+    ),
+    "part": (
+        lambda: (rf.TransferOperator(SIGNS) + rf.Hierarchical(SIGNS, 4), np.ones(N)),
+        ArrayTypeError,
+        "Sum.*of the host only",
+    ),
+    "exact": (lambda: (rf.TransferOperator([Fraction(1, 2)] * N), np.ones(N)), DTypeError, "exact scalars"),
+    "length": (
+        lambda: (rf.TransferOperator(SIGNS), np.ones(N + 1)),
+        ShapeError,
+        rf"\({N}, m\), got shape \({N + 1},\)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_for_the_host_only_says_so(machine, name):
+    make, kind, words = REFUSED[name]
+    operator, x = make()
+    with pytest.raises(kind, match=words):
+        operator @ on_gpu(x)
+
+
+def test_a_product_waits_for_nothing(machine):
+    y = (rf.TransferOperator(SIGNS) * 2) @ on_gpu(np.ones(N))
+    assert machine.queue(0).done == 0
+    assert y.shape == (N,)
+
+
+@pytest.mark.torch
+def test_products_with_tensors_of_the_host_are_tensors():
+    import torch
+
+    for dtype in (torch.float64, torch.bfloat16):
+        x = torch.arange(N).to(dtype)
+        y = rf.TransferOperator(SIGNS) @ x
+        assert isinstance(y, torch.Tensor)
+        np.testing.assert_array_equal(y.numpy(), rf.TransferOperator(SIGNS) @ np.arange(N))
