@@ -110,15 +110,12 @@ def _of_machine_code() -> Iterator[Figure]:
     for layout in LAYOUTS:
         flight = partial(_in_flight, layout)
         yield Figure("KiB on their way to a multiprocessor", f"b2p ({layout})", ">=", 32, "machine code", flight)
-    instructions = "instructions of the main loop for each KiB moved"
+    instructions = "main loop's instructions / KiB moved"
     for precision, terms, most in (("paper", "one term", 190), ("full", "two terms", 220)):
         for layout in LAYOUTS:
             launch = solve_launch(layout, precision=precision)
-            of, loop = (
-                f"b2p, L_t in {terms} ({layout})",
-                partial(_instructions, launch, int(dict(launch.macros)["STAGES"])),
-            )
-            yield Figure(instructions, of, "<=", most, "machine code", loop)
+            loop = partial(_instructions, launch, int(dict(launch.macros)["STAGES"]))
+            yield Figure(instructions, f"b2p, {terms} ({layout})", "<=", most, "machine code", loop)
     sweep = kinds()["sweep"]
     loop = partial(_instructions, sweep, int(dict(sweep.macros)["STEPS"]))
     yield Figure(instructions, f"sweep ({HEADS})", "<=", 48, "machine code", loop)
@@ -137,7 +134,7 @@ def _of_traffic() -> Iterator[Figure]:
     numbers = (
         ("bytes read / bytes of u and a", "<=", 1.05, "read"),
         ("bytes written / bytes of x", "=", 1, "written"),
-        ("share of moved sectors that was asked for", ">=", 0.98, "sector_efficiency"),
+        ("bytes asked for / bytes of sectors", ">=", 0.98, "sector_efficiency"),
         ("share of bytes by 16-byte accesses", ">=", 0.95, "share_by_16_bytes"),
         ("wavefronts of shared memory / ideal", "<=", 1.05, "wavefront_excess"),
     )

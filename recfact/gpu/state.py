@@ -8,6 +8,7 @@ from math import prod
 from typing import Any
 
 from recfact import __version__
+from recfact.errors import DeviceError
 from recfact.gpu.availability import driver_version, version_text, why_unavailable
 from recfact.gpu.compiler import header_folders
 from recfact.gpu.examples import H100, TARGETS, kinds
@@ -40,6 +41,8 @@ class Gpu:
         Bytes in a second that memory moves at most: two for each cycle and each 8 lines of its bus.
     clock : float
         Cycles of a multiprocessor in a second, at most.
+    reason : str or None
+        Why solves can't run on it.
     """
 
     number: int
@@ -49,6 +52,7 @@ class Gpu:
     memory: int
     bandwidth: float
     clock: float
+    reason: str | None
 
     @property
     def seconds(self) -> float:
@@ -128,6 +132,7 @@ def _gpus(cupy: Any) -> tuple[Gpu, ...]:
                 device.mem_info[1],
                 2e3 * kilohertz["MemoryClockRate"] * kilohertz["GlobalMemoryBusWidth"] / 8,
                 1e3 * kilohertz["ClockRate"],
+                why_unavailable(number),
             )
         )
     return tuple(found)
@@ -165,16 +170,17 @@ def check_targets(step: Callable[[str], None]) -> dict[str, dict[str, str | None
     return found
 
 
-def check_gpu(gpu: Gpu) -> None:
-    """Compile and load every kernel for a GPU as a solve does.
-
-    Raises
-    ------
-    DeviceError
-        If CUDA's compiler doesn't take one.
-    """
+def check_gpus(gpus: tuple[Gpu, ...]) -> list[str]:
+    """Compile and load every kernel for those GPUs that solves can run on, as a solve does; return what fails."""
     import cupy
 
-    with cupy.cuda.Device(gpu.number):
-        for launch in kinds(Device(gpu.capability, gpu.multiprocessors)).values():
-            function_of(launch, gpu.number)
+    faults = []
+    for gpu in gpus:
+        if gpu.reason is None:
+            try:
+                with cupy.cuda.Device(gpu.number):
+                    for launch in kinds(Device(gpu.capability, gpu.multiprocessors)).values():
+                        function_of(launch, gpu.number)
+            except DeviceError as error:
+                faults.append(f"GPU {gpu.number}: {error}")
+    return faults

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import recfact
 from recfact.cli.app import app
 from recfact.errors import MissingExtraError
-from recfact.gpu import figures, nvrtc, state
+from recfact.gpu import figures, modules, nvrtc, state
 from recfact.gpu.examples import TARGETS, kinds
 from recfact.gpu.figures import Figure
 
@@ -81,7 +81,8 @@ def test_without_anything_it_says_what_to_do(no_gpu, no_compiler):
         "CUDA of the driver": None,
         "CUDA of the compiler": None,
     }
-    assert (told["gpus"], told["compiled"]) == ([], {})
+    assert (told["gpus"], told["compiled"], told["faults"]) == ([], {}, [])
+    assert told["unchecked"] in printed
 
 
 def test_every_kind_is_compiled_for_every_target(no_gpu, compiled):
@@ -123,17 +124,28 @@ def test_a_gpu_and_its_limits(gpu, compiled):
     assert set(gpu.compiled) == {"b2p", "sweep", "chain", "sliding"}
     printed = " ".join(run().stdout.split())
     assert "Solves can run on this machine's GPU." in printed
-    assert "0: stand-in 9.0 2 GiB 3352 GB/s 20.6 µs 283" in printed
+    assert "0: stand-in 9.0 2 GiB 3352 GB/s 20.6 µs 283 yes" in printed
 
 
 def test_a_gpu_whose_compiler_fails(gpu, compiled):
     gpu.compiler_log = "error: no such header"
     assert "error: no such header" in run(code=1).stdout
+    (fault,) = json.loads(run("--json", code=1).stdout)["faults"]
+    assert fault.startswith("GPU 0: ")
 
 
-def test_several_gpus(gpu, compiled):
+def test_a_toolkit_instead_of_packages_is_no_fault(gpu, no_compiler):
+    told = json.loads(run("--json").stdout)
+    assert told["versions"]["CUDA of the compiler"] == "13.0"
+    assert told["compiled"] == {}
+    assert "among the installed packages" in told["unchecked"]
+
+
+def test_a_gpu_that_is_too_old_beside_one_that_is_not(gpu, compiled, monkeypatch):
     gpu.devices = 2
-    assert [shown["number"] for shown in json.loads(run("--json").stdout)["gpus"]] == [0, 1]
+    monkeypatch.setattr(state, "why_unavailable", lambda number=0: "too old" if number == 1 else None)
+    assert [shown["reason"] for shown in json.loads(run("--json").stdout)["gpus"]] == [None, "too old"]
+    assert {device for _, _, device in modules._functions} == {0}
 
 
 def raising():
