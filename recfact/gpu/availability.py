@@ -71,7 +71,16 @@ def require(device: int | None = None) -> None:
 
 
 def _install(series: int) -> str:
-    return f'pip install "recfact[gpu-cuda{_known(series)}]"'
+    """Return the command that installs what recfact's extra of a series does."""
+    known = _known(series)
+    return f'pip install "cupy-cuda{known}x>=14" {install_compiler(known)}'
+
+
+def install_compiler(series: int, *more: str) -> str:
+    """Return what pip is told to install CUDA's compiler and the headers that it needs, and `more` of the toolkit."""
+    headers = (packages[series][0] for packages in HEADERS.values())
+    extras = ",".join(dict.fromkeys(("nvrtc", *headers, *more)))
+    return f'"cuda-toolkit[{extras}]=={series}.*"'
 
 
 def _known(series: int) -> int:

@@ -10,9 +10,12 @@ from functools import cache
 from pathlib import Path
 
 from recfact.errors import MissingExtraError
+from recfact.gpu.availability import install_compiler
 from recfact.gpu.compiler import header_folders
 from recfact.gpu.launch import Launch
 from recfact.gpu.nvrtc import compile_launch, library_path
+
+DISASSEMBLERS = ("nvdisasm", "cuobjdump")
 
 
 @dataclass(frozen=True)
@@ -97,9 +100,9 @@ class MachineCode:
 
 def missing_tools() -> str | None:
     """Say which of compiler and disassemblers isn't among the installed packages; None if all are."""
-    if library_path() is not None and all(_tool(name).exists() for name in ("nvdisasm", "cuobjdump")):
+    if library_path() is not None and all(_tool(name).exists() for name in DISASSEMBLERS):
         return None
-    return "CUDA's compiler and disassemblers aren't installed: pip install \"recfact[gpu-test]\""
+    return f"CUDA's compiler and disassemblers aren't installed: pip install {install_compiler(13, *DISASSEMBLERS)}"
 
 
 def _tool(name: str) -> Path:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from recfact.errors import RecfactError
+from recfact.gpu.availability import install_compiler
 from recfact.gpu.compiler import header_folders, options_of, source_of
 from recfact.gpu.launch import Launch
 
@@ -43,7 +44,7 @@ def compiler() -> Compiler:
     """
     path = library_path()
     if path is None:
-        raise CompileError("CUDA's compiler isn't among the installed packages: pip install \"recfact[gpu-cuda13]\"")
+        raise CompileError(f"CUDA's compiler isn't among the installed packages: pip install {install_compiler(13)}")
     for part in path.parent.glob("libnvrtc-builtins.so.*"):
         ctypes.CDLL(str(part))  # CUDA 13.0's library doesn't look for it in its own folder
     library = ctypes.CDLL(str(path))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from configparser import ConfigParser
 from pathlib import Path
@@ -14,6 +13,7 @@ from recfact.errors import DeviceError
 from recfact.gpu import availability
 from recfact.gpu.availability import require, why_unavailable
 from recfact.gpu.compiler import header_folders
+from recfact.gpu.machine_code import DISASSEMBLERS
 
 CUPY = """
 from types import SimpleNamespace
@@ -98,7 +98,8 @@ def test_a_toolkit_will_do(packages):
     assert why_unavailable() is None
 
 
-INSTALL_12, INSTALL_13 = 'pip install "recfact[gpu-cuda12]"', 'pip install "recfact[gpu-cuda13]"'
+INSTALL_12 = 'pip install "cupy-cuda12x>=14" "cuda-toolkit[nvrtc,cudart,nvcc]==12.*"'
+INSTALL_13 = 'pip install "cupy-cuda13x>=14" "cuda-toolkit[nvrtc,cudart,crt]==13.*"'
 
 
 @pytest.mark.parametrize(
@@ -197,12 +198,13 @@ def test_headers_of_a_series(packages, series, found):
     assert header_folders(series) == tuple(packages / "nvidia" / folder for folder in found)
 
 
-def test_the_extras_bring_what_is_needed():
+def test_the_extras_bring_what_the_messages_say():
     setup = ConfigParser()
     setup.read(Path(__file__).parents[2] / "setup.cfg")
-    for series in availability.SERIES:
-        cupy, toolkit = setup["options.extras_require"][f"gpu-cuda{series}"].strip().splitlines()
-        assert cupy.startswith(f"cupy-cuda{series}x >= ")
-        brought = re.fullmatch(rf"cuda-toolkit\[(.*)\] == {series}\.\*", toolkit)
-        headers = (extra[series][0] for extra in availability.HEADERS.values())
-        assert set(brought[1].split(", ")) == {"nvrtc", *headers}
+    extras = {
+        name: [f'"{requirement.replace(" ", "")}"' for requirement in requirements.strip().splitlines()]
+        for name, requirements in setup["options.extras_require"].items()
+    }
+    assert f"pip install {' '.join(extras['gpu-cuda12'])}" == INSTALL_12
+    assert f"pip install {' '.join(extras['gpu-cuda13'])}" == INSTALL_13
+    assert extras["gpu-test"] == [availability.install_compiler(13, *DISASSEMBLERS)]

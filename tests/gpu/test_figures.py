@@ -37,7 +37,7 @@ def test_what_cannot_be_counted_says_why(monkeypatch):
     monkeypatch.setattr(figures, "traffic", emulation.traffic.__wrapped__)
     counted = [count(one) for one in figures.figures()]
     assert {one.holds for one in counted} == {None}
-    says = {"machine code": "recfact[gpu-test]", "emulator": "in a checkout of the source"}
+    says = {"machine code": "nvdisasm", "emulator": "in a checkout of the source"}
     assert [one for one in counted if says[one.figure.by] not in (one.missing or "")] == []
 
 
