@@ -34,23 +34,29 @@ ONLY_CHUNKS = (
     "STEPS",
     "TIME_CONTIGUOUS",
     "TIME_ACCESS",
+    "COEFFICIENT_STEPS",
     "REVERSE",
 )  # macros that `sliding`, step by step, doesn't have
 
 
 class Lines(NamedTuple):
-    """What a thread owns, and how it moves: `channels` channels, or `access` steps at once of a single one."""
+    """What a thread owns, and how it moves: `channels` channels, or `access` steps at once of a single one.
+
+    Each channel has a coefficient of its `own`, or the coefficients of `coefficient_steps` steps can move at once.
+    """
 
     channels: int
     access: int
     time_contiguous: bool
-    coefficient_vectors: bool
+    own: bool
+    coefficient_steps: int
     reason: str
 
 
 def lines_of(geometry: Geometry, reverse: bool, block: int) -> Lines:
     """Choose what a thread owns: the widest access that the addresses allow."""
     a, u, x = geometry.a, geometry.u, geometry.x
+    along = a.step == a.size and not reverse  # backwards, coefficients stand one place off
     most = ACCESS_BYTES // u.size
     if geometry.time_contiguous:
         width = most
@@ -60,24 +66,24 @@ def lines_of(geometry: Geometry, reverse: bool, block: int) -> Lines:
             or any(view.alignment(step=False, channel=True) % min(width * view.size, ACCESS_BYTES) for view in (u, x))
         ):
             width //= 2
-        vectors = (
-            width > 1
-            and not reverse
-            and a.step == a.size
-            and a.alignment(step=False, channel=True) % min(width * a.size, ACCESS_BYTES) == 0
-        )
-        return Lines(1, width, True, vectors, f"{width} steps in one access, because time is contiguous")
+        aligned = a.alignment(step=False, channel=True) % min(width * a.size, ACCESS_BYTES) == 0
+        reason = f"{width} steps in one access, because time is contiguous"
+        return Lines(1, width, True, False, width if along and aligned else 1, reason)
+    coefficient_steps = a.alignment(step=False, channel=True) // a.size if along else 1
     if not geometry.channels_contiguous or not (geometry.shared or a.channel == a.size):
-        return Lines(1, 1, False, False, "one channel to a thread, because channels aren't contiguous")
-    vectors = not geometry.shared
-    views: tuple[View, ...] = (a, u, x) if vectors else (u, x)
+        return Lines(
+            1, 1, False, False, coefficient_steps, "one channel to a thread, because channels aren't contiguous"
+        )
+    own = not geometry.shared
+    views: tuple[View, ...] = (a, u, x) if own else (u, x)
     width = most
     while width > 1 and (
         geometry.channels % width
         or any(view.alignment(step=True, channel=False) % min(width * view.size, ACCESS_BYTES) for view in views)
     ):
         width //= 2
-    return Lines(width, 1, False, vectors and width > 1, f"{width} channels in one access")
+    own = own and width > 1
+    return Lines(width, 1, False, own, 1 if own else coefficient_steps, f"{width} channels in one access")
 
 
 def warps_of(geometry: Geometry, lines: Lines) -> int:
@@ -124,7 +130,8 @@ def frame_of(geometry: Geometry, lines: Lines, reverse: bool, steps: int) -> Fra
         ("STEPS", str(steps)),
         ("TIME_CONTIGUOUS", str(int(lines.time_contiguous))),
         ("TIME_ACCESS", str(lines.access)),
-        ("COEFFICIENT_VECTORS", str(int(lines.coefficient_vectors))),
+        ("COEFFICIENTS", str(lines.channels if lines.own else 1)),
+        ("COEFFICIENT_STEPS", str(min(lines.coefficient_steps, steps))),
         ("REVERSE", str(int(reverse and lines.time_contiguous))),
         ("STRIDE", stride),
         ("INITIAL", str(int(geometry.x0 is not None))),
@@ -143,7 +150,8 @@ def extents(geometry: Geometry, lines: Lines) -> tuple[Argument, ...]:
 
 def chunk_steps(geometry: Geometry, lines: Lines, block: int) -> int:
     """Return the steps of a chunk: as many as stay in registers, and a whole number of them to a block."""
-    heavy = lines.coefficient_vectors or geometry.a.size == ACCESS_BYTES  # coefficients fill registers, too
+    vectors = lines.own or (lines.time_contiguous and lines.coefficient_steps > 1)
+    heavy = vectors or geometry.a.size == ACCESS_BYTES  # coefficients fill registers, too
     steps = max((16 if lines.access > 1 else 8) // (1 + heavy), lines.access)
     while block % steps:
         steps //= 2
@@ -196,12 +204,9 @@ def sliding(geometry: Geometry, blocks: Blocks, reverse: bool, device: Device) -
     lines = lines_of(geometry, reverse, 1)
     computed = COMPUTED_IN.get(geometry.u.dtype, geometry.u.dtype)
     most = 2 if SIZES[computed] == 4 else 1
-    lines = lines._replace(
-        channels=min(lines.channels, most), access=1, coefficient_vectors=lines.coefficient_vectors and most > 1
-    )
-    if lines.time_contiguous:
-        lines = lines._replace(time_contiguous=False, coefficient_vectors=False)
-    coefficients = lines.channels if lines.coefficient_vectors else 1
+    channels = min(lines.channels, most)
+    lines = lines._replace(channels=channels, access=1, time_contiguous=False, own=lines.own and channels > 1)
+    coefficients = lines.channels if lines.own else 1
     slot_bytes = blocks.terms * (lines.channels + coefficients) * SIZES[computed]
     shared = slot_bytes * 32 <= SLOT_BYTES
     threads = 32 if shared else THREADS
@@ -244,10 +249,9 @@ def sliding(geometry: Geometry, blocks: Blocks, reverse: bool, device: Device) -
 
 def chain(geometry: Geometry, lines: Lines, reverse: bool, why: str) -> Launch:
     """Plan the exact recurrence with time split among thread blocks."""
-    own = lines.coefficient_vectors and not lines.time_contiguous
-    if own:  # 8 channels of halves with their coefficients, widened, are too much for the registers
+    if lines.own:  # 8 channels of halves with their coefficients, widened, are too much for the registers
         lines = lines._replace(channels=min(lines.channels, 4))
-    single = lines.channels == 1 and not own and geometry.u.size < ACCESS_BYTES
+    single = lines.channels == 1 and geometry.u.size < ACCESS_BYTES
     steps = lines.access * 2 if lines.access > 1 else (8 if single else 4)
     frame = frame_of(geometry, lines, reverse, steps)
     all_lines = geometry.batch * geometry.heads * (geometry.channels // lines.channels)
@@ -255,7 +259,7 @@ def chain(geometry: Geometry, lines: Lines, reverse: bool, why: str) -> Launch:
     rows = -(-geometry.steps // (CHAIN_WARPS * steps))
     tiles = columns * rows
     computed = SIZES[COMPUTED_IN.get(geometry.u.dtype, geometry.u.dtype)]
-    coefficients = lines.channels if own else 1
+    coefficients = lines.channels if lines.own else 1
     return Launch(
         "chain",
         (*frame.macros, ("WARPS", str(CHAIN_WARPS))),

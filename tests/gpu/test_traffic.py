@@ -122,6 +122,8 @@ def test_traffic_of_sweep():
     assert report.arrays["x"].written == case.x.nbytes
     assert report.share_by_16_bytes >= 0.95
     assert report.arrays["u"].read_sectors * 32 == report.arrays["u"].read
+    # A sector holds 16 coefficients of a head, and a lane takes eight of them at once.
+    assert report.sector_efficiency >= 0.95
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])

@@ -114,7 +114,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, 1) chain(
 #pragma unroll
         for (int k = 0; k < ACCESSES; ++k) chunk.load_inputs(k, u, u_step);
 #pragma unroll
-        for (int k = 0; k < STEPS / COEFFICIENT_TIMES; ++k) chunk.load_coefficients(k, a, a_step);
+        for (int k = 0; k < STEPS / COEFFICIENT_STEPS; ++k) chunk.load_coefficients(k, a, a_step);
     } else {
 #pragma unroll
         for (int s = 0; s < STEPS; ++s)

@@ -6,8 +6,9 @@
 //   CHANNELS                     channels of a thread; 1 if TIME_CONTIGUOUS
 //   STEPS                        steps of a chunk
 //   TIME_CONTIGUOUS, TIME_ACCESS TIME_ACCESS steps (of INPUT and OUTPUT) move at once in that layout, else CHANNELS channels
-//   COEFFICIENT_VECTORS          coefficients move like the inputs: one for each channel or, if TIME_CONTIGUOUS, TIME_ACCESS
-//                                steps at once; otherwise a step has one coefficient, read alone
+//   COEFFICIENTS                 of one step: CHANNELS, or 1 that the channels share
+//   COEFFICIENT_STEPS            steps whose coefficients move in one access, more than 1 only if COEFFICIENTS is 1 and they
+//                                are next to each other, forwards
 //   REVERSE                      only if TIME_CONTIGUOUS: the sweep runs towards lower addresses. In the other layout
 //                                strides are negative instead. Pointers are at the first step of the sweep.
 //   STRIDE                       type of the strides of time: int wherever they fit, which makes an address one instruction
@@ -20,8 +21,7 @@ using Number = Accumulator<INPUT>::type;
 constexpr int TIMES = TIME_CONTIGUOUS ? TIME_ACCESS : 1;  // steps of one access
 constexpr int WIDTH = TIME_CONTIGUOUS ? TIME_ACCESS : CHANNELS;  // numbers of one access
 constexpr int ACCESSES = STEPS / TIMES;
-constexpr int COEFFICIENTS = TIME_CONTIGUOUS ? 1 : (COEFFICIENT_VECTORS ? CHANNELS : 1);  // of one step
-static_assert(STEPS % TIMES == 0, "a chunk is whole accesses");
+static_assert(STEPS % TIMES == 0 && STEPS % COEFFICIENT_STEPS == 0, "a chunk is whole accesses");
 
 // Where a vector of TIMES steps begins, and where in it a step of the sweep lies.
 constexpr int LOWEST = REVERSE ? 1 - TIMES : 0;
@@ -33,29 +33,20 @@ __device__ __forceinline__ const T* at(const char* pointer, int count, STRIDE st
     return reinterpret_cast<const T*>(pointer + static_cast<long long>(stride) * count);
 }
 
-#if COEFFICIENT_VECTORS
-using Coefficients = Vector<COEFFICIENT, WIDTH>;  // of one access
-#else
-using Coefficients = Vector<COEFFICIENT, 1>;  // of one step
-#endif
-constexpr int COEFFICIENT_TIMES = COEFFICIENT_VECTORS ? TIMES : 1;  // steps of one of them
-
-__device__ __forceinline__ constexpr int coefficient_place(int step, int c) {
-    return COEFFICIENT_VECTORS ? (TIME_CONTIGUOUS ? place(step % TIMES) : c) : 0;
-}
+using Coefficients = Vector<COEFFICIENT, COEFFICIENTS * COEFFICIENT_STEPS>;  // of one access
 
 // STEPS steps of a line in registers.
 struct Chunk {
     Vector<INPUT, WIDTH> inputs[ACCESSES];
-    Coefficients coefficients[STEPS / COEFFICIENT_TIMES];
+    Coefficients coefficients[STEPS / COEFFICIENT_STEPS];
 
     // From the pointer to the first step of a chunk.
     __device__ __forceinline__ void load_inputs(int access, const char* u, STRIDE step) {
         inputs[access] = load_vector<INPUT, WIDTH>(at<INPUT>(u, access * TIMES, step) + LOWEST);
     }
     __device__ __forceinline__ void load_coefficients(int index, const char* a, STRIDE step) {
-        coefficients[index] = load_vector<COEFFICIENT, Coefficients::COUNT>(
-            at<COEFFICIENT>(a, index * COEFFICIENT_TIMES, step) + (COEFFICIENT_VECTORS ? LOWEST : 0));
+        coefficients[index] =
+            load_vector<COEFFICIENT, Coefficients::COUNT>(at<COEFFICIENT>(a, index * COEFFICIENT_STEPS, step));
     }
     // One step by itself; without one (`here` false) x stays as it is, and without `reads` nothing leads into it.
     __device__ __forceinline__ void load_step(int step, const char* a, const char* u, bool here, bool reads) {
@@ -67,9 +58,12 @@ struct Chunk {
         if (here && reads) a_step = load_vector<COEFFICIENT, COEFFICIENTS>(at<COEFFICIENT>(a, 0, 0));
 #if TIME_CONTIGUOUS
         inputs[step / TIMES].items[place(step % TIMES)] = u_step.items[0];
-        coefficients[step / COEFFICIENT_TIMES].items[coefficient_place(step, 0)] = a_step.items[0];
 #else
         inputs[step] = u_step;
+#endif
+#if COEFFICIENT_STEPS > 1
+        coefficients[step / COEFFICIENT_STEPS].items[step % COEFFICIENT_STEPS] = a_step.items[0];
+#else
         coefficients[step] = a_step;
 #endif
     }
@@ -78,13 +72,13 @@ struct Chunk {
 #pragma unroll
         for (int k = 0; k < ACCESSES; ++k) inputs[k].renew();
 #pragma unroll
-        for (int k = 0; k < STEPS / COEFFICIENT_TIMES; ++k) coefficients[k].renew();
+        for (int k = 0; k < STEPS / COEFFICIENT_STEPS; ++k) coefficients[k].renew();
     }
 
     __device__ __forceinline__ Number input(int step, int c) const {
         return inputs[step / TIMES][TIME_CONTIGUOUS ? place(step % TIMES) : c];
     }
     __device__ __forceinline__ auto coefficient(int step, int c) const {
-        return coefficients[step / COEFFICIENT_TIMES][coefficient_place(step, c)];
+        return coefficients[step / COEFFICIENT_STEPS][COEFFICIENTS == 1 ? step % COEFFICIENT_STEPS : c];
     }
 };

@@ -18,14 +18,12 @@
 //   INPUT, COEFFICIENT, OUTPUT   number types stored
 //   CHANNELS                 channels of a thread, which move in one access
 //   STRIDE, INITIAL, THREADS as in `sweep`
-//   COEFFICIENT_VECTORS      1 if each channel has its coefficient
+//   COEFFICIENTS             of one step: CHANNELS, or 1 that the channels share
 //   SLOTS_SHARED             1: slots in shared memory, terms * (CHANNELS + coefficients) * THREADS numbers;
 //                            0: in `slots`, which holds that many for each thread block
 #include "numbers.cuh"
 
 using Number = Accumulator<INPUT>::type;
-
-constexpr int COEFFICIENTS = COEFFICIENT_VECTORS ? CHANNELS : 1;
 
 // The numbers that a block leaves: one for each channel, then one for each coefficient.
 struct Slots {

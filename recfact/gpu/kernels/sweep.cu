@@ -113,9 +113,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 640 / THREADS) sweep(
 #pragma unroll
         for (int k = 0; k < ACCESSES; ++k) chunk.load_inputs(k, u, u_step);
 #pragma unroll
-        for (int k = 0; k < STEPS / COEFFICIENT_TIMES; ++k) chunk.load_coefficients(k, a, a_step);
-        for (; chunks > 0; --chunks, position += STEPS, left -= STEPS) {
-            const bool more = chunks > 1, writes = position >= begin, fresh = left == 0;
+        for (int k = 0; k < STEPS / COEFFICIENT_STEPS; ++k) chunk.load_coefficients(k, a, a_step);
+        position += chunks * STEPS;
+        const long long written = (position - begin) / STEPS;  // chunks that are written: the last ones
+        for (; chunks > 0; --chunks, left -= STEPS) {
+            const bool more = chunks > 1, writes = chunks <= written, fresh = left == 0;
             a += static_cast<long long>(a_step) * STEPS;
             u += static_cast<long long>(u_step) * STEPS;
             if (fresh) {
@@ -131,8 +133,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 640 / THREADS) sweep(
                     outputs.set(TIME_CONTIGUOUS ? place(s % TIMES) : c, states.state[c]);
                 }
                 // What has been used makes room for the same place of the next chunk.
-                if (more && s % COEFFICIENT_TIMES == COEFFICIENT_TIMES - 1)
-                    chunk.load_coefficients(s / COEFFICIENT_TIMES, a, a_step);
+                if (more && s % COEFFICIENT_STEPS == COEFFICIENT_STEPS - 1)
+                    chunk.load_coefficients(s / COEFFICIENT_STEPS, a, a_step);
                 if (s % TIMES == TIMES - 1) {
                     if (more) chunk.load_inputs(s / TIMES, u, u_step);
                     if (writes)
