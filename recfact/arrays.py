@@ -246,7 +246,8 @@ def prepare(
     a, u, dtype = as_operands(a, u)
     shape = broadcast_shape(a, u)
     axis = check_axis(axis, len(shape))
-    check_direction(reverse, x0)
+    if reverse:
+        check_no_state(x0)
     state = None if x0 is None else initial_state(x0, shape[:axis] + shape[axis + 1 :], dtype)
     if out is None:
         return a, u, np.empty(shape, dtype), state, axis
@@ -255,9 +256,9 @@ def prepare(
     return a, u, x, state, axis
 
 
-def check_direction(reverse: bool, x0: Any) -> None:
-    """Raise OptionError for an initial state of a recurrence that runs backwards."""
-    if reverse and x0 is not None:
+def check_no_state(x0: Any) -> None:
+    """Raise OptionError if there is an initial state, for a recurrence that runs backwards."""
+    if x0 is not None:
         raise OptionError(
             "reverse=True takes no x0, because the last step has no coefficient behind it; add a_{n+1} x_{n+1} to the "
             "last input instead"

@@ -14,6 +14,8 @@ from recfact.checks import boolean, choice, positive_integer
 from recfact.errors import OptionError
 from recfact.windows import Full, Window, check_window
 
+NUMPY = frozenset({"numpy"})
+
 
 def solve(
     a: Any,
@@ -98,7 +100,8 @@ def solve(
     if threads is not None:
         threads = positive_integer(threads, "threads")
     reverse = boolean(reverse, "reverse")
-    libraries = {library_of(a), library_of(u)}
+    # A short call spends its time on questions like these.
+    libraries = NUMPY if type(a) is type(u) is np.ndarray else {library_of(a), library_of(u)}
     if device is not None or "gpu" in libraries:
         return _solve_on_gpu(device, algorithm, threads)(
             a, u, x0=x0, axis=axis, reverse=reverse, window=window, out=out

@@ -14,7 +14,7 @@ from recfact.arrays import (
     as_numpy,
     broadcast_shape,
     check_axis,
-    check_direction,
+    check_no_state,
     check_overlap,
     check_place,
     check_state,
@@ -103,7 +103,8 @@ def solve(
     window = check_window(window)
     reverse = boolean(reverse, "reverse")
     choice(precision, "precision", PRECISIONS)
-    check_direction(reverse, x0)
+    if reverse:
+        check_no_state(x0)
     require()
     libraries = [library_of(a), library_of(u)]
     if "gpu" not in libraries:
