@@ -40,6 +40,7 @@ nvrtc = SimpleNamespace(getVersion={compiler})
 cuda = SimpleNamespace(runtime=runtime, nvrtc=nvrtc, get_cuda_path=lambda: {toolkit!r})
 """
 H100 = (b"NVIDIA H100", 9, 0)
+T4 = (b"Tesla T4", 7, 5)
 V100 = (b"Tesla V100", 7, 0)
 THERE = {
     "devices": [H100],
@@ -80,7 +81,7 @@ def install(packages: Path, *headers: str, **cupy: object) -> None:
         (CUDA_13, {}),
         (CUDA_12, {"built": 12090, "compiler": "lambda: (12, 9)"}),
         ((*CUDA_12, *CUDA_13), {"built": 12090, "compiler": "lambda: (12, 9)", "driver": 12020}),
-        (CUDA_13, {"devices": [V100, H100], "current": 1}),
+        (CUDA_13, {"devices": [V100, T4], "current": 1}),
     ],
 )
 def test_nothing_is_missing(packages, headers, cupy):
