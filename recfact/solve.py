@@ -74,6 +74,8 @@ def solve(
         (ValueErrors) If shapes don't fit, or options are out of range or exclude each other.
     DTypeError, ArrayTypeError
         (TypeErrors) If recfact doesn't compute in a number type, or can't take an array.
+    DeviceError
+        (a RuntimeError) If something is missing for a solve on a GPU; `recfact.gpu.why_unavailable` says the same.
 
     Notes
     -----

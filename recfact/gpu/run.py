@@ -84,18 +84,15 @@ def _run_slices(
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A launch, its kernel, and what the kernel is called with: numbers, and arrays by name with an offset."""
+    """A launch, its kernel, and what that is called with: numbers, and arrays by name with an offset.
+
+    `rereads` says whether the result mustn't stand in the place of the inputs.
+    """
 
     launch: Launch
     kernel: Any
     arguments: tuple[tuple[Any, int], ...]
-
-    @property
-    def rereads(self) -> bool:
-        """Whether inputs are read after results may have been written to their place."""
-        segments = next((argument.value for argument in self.launch.arguments if argument.name == "segments"), 1)
-        halo = dict(self.launch.macros).get("WINDOW") == str(NEIGHBOUR) and segments != 1
-        return halo or self.launch.kernel == "sliding"
+    rereads: bool
 
 
 @lru_cache(PLANS_KEPT)
@@ -127,7 +124,14 @@ def _prepared(
     )
     if launch is None:
         return None
-    return Prepared(launch, function_of(launch, device), tuple(map(_value, launch.arguments)))
+    return Prepared(launch, function_of(launch, device), tuple(map(_value, launch.arguments)), _rereads(launch))
+
+
+def _rereads(launch: Launch) -> bool:
+    """Say whether inputs are read after results may have been written to their place."""
+    segments = next((argument.value for argument in launch.arguments if argument.name == "segments"), 1)
+    halo = dict(launch.macros).get("WINDOW") == str(NEIGHBOUR) and segments != 1
+    return halo or launch.kernel == "sliding"
 
 
 def _operand(layout: Layout, shape: tuple[int, ...]) -> Operand:

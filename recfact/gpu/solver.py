@@ -50,7 +50,8 @@ def solve(
     """Solve the recurrence x_i = a_i x_{i-1} + u_i along an axis, on a GPU.
 
     What `recfact.solve` calls for arrays on a GPU. The solve is put on the caller's current stream (torch's for
-    tensors, CuPy's for other arrays), and the host doesn't wait for it.
+    tensors, CuPy's for other arrays), behind the stream that an array names by its ``__cuda_array_interface__``, and
+    the host doesn't wait for it.
 
     Parameters
     ----------

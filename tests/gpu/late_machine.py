@@ -51,6 +51,7 @@ class Recorded:
     launch: Launch
     device: int
     stream: int
+    done: int  # launches that were through by then
 
 
 @dataclass
@@ -70,6 +71,7 @@ class Machine:
     pools: dict[tuple[int, int, int], list[int]] = field(default_factory=dict)
     current: Any = field(default_factory=threading.local)
     streams_made: int = 0
+    launches_done: int = 0
 
     @property
     def device(self) -> int:

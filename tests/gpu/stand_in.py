@@ -332,8 +332,13 @@ class Kernel:
             Argument(name, c_type, value) for value, (c_type, name) in zip(values, self.signature, strict=True)
         )
         launch = Launch(self.name, self.macros, tuple(grid), tuple(block), shared_mem, described, (), ())
-        machine.launches.append(Recorded(launch, machine.device, machine.stream))
-        machine.put(lambda: call_bare(self.name, self.options, signature, values, block[0], grid[0]))
+        machine.launches.append(Recorded(launch, machine.device, machine.stream, machine.launches_done))
+
+        def run():
+            call_bare(self.name, self.options, signature, values, block[0], grid[0])
+            machine.launches_done += 1
+
+        machine.put(run)
 
 
 def modules(folder: Path) -> dict[str, ModuleType]:

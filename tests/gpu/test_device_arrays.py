@@ -1,5 +1,6 @@
 """What is known of an array on a GPU, against NumPy's view of the same memory."""
 
+from importlib.util import find_spec
 from types import SimpleNamespace
 
 import ml_dtypes
@@ -12,6 +13,7 @@ from gpu.stand_in import Interface, asarray
 from recfact.arrays import BFLOAT16
 from recfact.errors import ArrayTypeError, DTypeError
 from recfact.gpu.device_arrays import as_device_array, empty_like, uploaded
+from recfact.gpu.streams import foreign
 
 KEYS = {
     "whole": (),
@@ -197,3 +199,30 @@ def test_torch_itself_tells_what_the_stand_in_tells(name, monkeypatch):
     np.testing.assert_array_equal(seen(described), numbers(np.dtype(name)).transpose(2, 0, 1)[1:, ::2])
     conjugate = as_device_array((tensor.to(torch.complex64) * 1j).conj(), "u")
     np.testing.assert_array_equal(seen(conjugate), -1j * tensor.to(torch.complex64).numpy())
+
+
+@pytest.mark.skipif(find_spec("cupy") is None, reason="CuPy isn't installed")
+@pytest.mark.parametrize("name", ["float32", "bfloat16"])
+def test_cupy_itself_tells_what_the_stand_in_tells(name, monkeypatch):
+    monkeypatch.undo()
+    import cupy
+
+    def over_host(array):  # what needs no GPU until its numbers are asked for
+        memory = cupy.cuda.UnownedMemory(array.ctypes.data, array.nbytes, array, 0)
+        return cupy.ndarray(array.shape, array.dtype, cupy.cuda.MemoryPointer(memory, 0), array.strides)
+
+    host = numbers(np.dtype(name))
+    for key in KEYS.values():
+        described = as_device_array(over_host(host)[key].transpose(), "u")
+        np.testing.assert_array_equal(seen(described), host[key].transpose())
+        again = described.bits()
+        assert (again.shape, again.strides, again.data.ptr) == (described.shape, described.strides, described.address)
+        assert again.dtype == (np.uint16 if name == "bfloat16" else name)
+        assert described.as_cupy().dtype == name
+    stream = foreign(0x1234)
+    assert isinstance(stream, cupy.cuda.Stream)
+    assert stream.ptr == 0x1234
+    del stream  # is left to its owner: pytest would tell of an attempt to end it, which fails without a driver
+    error = cupy.cuda.compiler.CompileException("log", "source", "name", ("-DX",))
+    assert (error.get_message(), error.options) == ("log", ("-DX",))
+    assert cupy.RawModule(code="", options=("-DX",), backend="nvrtc").get_function.__doc__

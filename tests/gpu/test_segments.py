@@ -37,6 +37,8 @@ def test_segments_give_the_whole_within_the_bound_of_their_kernel(machine, rng, 
     solve_segments(a, u, x, x0, 1, reverse, window, "full", size)
     assert len(machine.launches) == launches
     assert len({launch.stream for launch in machine.launches}) == min(launches, segments.SLOTS)
+    # A segment sets out while the one before it is still under way.
+    assert [launch.done for launch in machine.launches] == [max(0, k - 1) for k in range(launches)]
     case = Case(a, u, x, 1, None if x0 is None else x0[:, None])
     exact, most = bound(machine.launches[-1].launch, case, window, reverse)
     assert (abs(np.moveaxis(x, 1, 0).astype(exact.dtype) - exact) <= most).all()
