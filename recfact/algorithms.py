@@ -133,7 +133,7 @@ def carriers(c: Array, v: Array, terms: int | None) -> Array:
     if terms is None:
         return forward(c, v)
     reached = v.copy()
-    for _ in range(1, terms):
+    for _ in range(1, min(terms, len(v))):
         reached[1:] = c[1:] * reached[:-1] + v[1:]
     return reached
 

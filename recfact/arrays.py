@@ -72,6 +72,21 @@ def as_numpy(value: Any, name: str) -> Array:
         raise ArrayTypeError(f"{name} must be an array or nested lists of equal lengths, got {shown(value)}") from error
 
 
+def check_scalars(array: Array, name: str) -> Array:
+    """Return an array, whose elements must multiply and add if they are objects.
+
+    Raises
+    ------
+    DTypeError
+        If one is None, a text or another thing that is no number.
+    """
+    if array.dtype.kind == "O":
+        for value in array.flat:
+            if isinstance(value, str | bytes | list | tuple) or not hasattr(value, "__mul__"):
+                raise DTypeError(f"{name} must be numbers, which multiply and add, got {shown(value)} among them")
+    return array
+
+
 def _from_torch(tensor: Any, name: str) -> Array:
     if tensor.requires_grad:
         raise ArrayTypeError(
@@ -200,6 +215,8 @@ def as_operands(a: Any, u: Any) -> tuple[Array, Array, np.dtype[Any]]:
                 f"a and u must be arrays of numbers that multiply and add, got {shown(a.flat[0])} and "
                 f"{shown(u.flat[0])} in them"
             ) from error
+        check_scalars(a, "a")
+        check_scalars(u, "u")
     return a, u, dtype
 
 

@@ -11,7 +11,7 @@ from recfact.errors import OptionError, OptionTypeError
 def shown(value: Any, most: int = 60) -> str:
     """Return what stands for a value in a message: its repr, cut where it is long."""
     try:
-        text = repr(value)
+        text = repr(value.item() if isinstance(value, np.generic) else value)
     except ValueError:  # Python doesn't write integers of more than 4300 digits
         return f"a value of type {type(value).__name__} that is too long to write"
     return text if len(text) <= most + 3 else f"{text[:most]}..."

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.linalg import eigvalsh_tridiagonal
 
 from recfact.arrays import Array
+from recfact.checks import shown
 from recfact.errors import OptionError
 from recfact.recurrence import backward, forward
 from recfact.solve import solve
@@ -87,9 +88,9 @@ def bidiagonal_norm(a: Array, ord: Any) -> Any:
 def check_order(ord: Any) -> int | float | str:
     """Return `ord` if it is 1, 2, inf or "fro"; raise OptionError otherwise."""
     for order in (1, 2, np.inf, "fro"):
-        if isinstance(ord, str) == isinstance(order, str) and np.isscalar(ord) and ord == order:
+        if isinstance(ord, str if isinstance(order, str) else int | float | np.number) and ord == order:
             return order
-    raise OptionError(f'the order of a norm must be 1, 2, numpy.inf or "fro", got {ord!r}')
+    raise OptionError(f'the order of a norm must be 1, 2, numpy.inf or "fro", got {shown(ord)}')
 
 
 def transposed_order(ord: Any) -> int | float | str:

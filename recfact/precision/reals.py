@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
-from math import log10, modf
+from math import inf, log10, modf, nan
 from numbers import Rational
 from typing import Any
 
 import numpy as np
 
 from recfact.arrays import Array, as_numpy
+from recfact.checks import shown
 from recfact.errors import DTypeError
 
 Number = float | Fraction
+
+MOST_DIGITS = 100_000
+"""A number that a text writes with a larger power of ten isn't read, because that alone would take minutes."""
 
 
 def as_reals(values: Any, name: str) -> Array:
@@ -57,6 +62,8 @@ def as_rational(value: Any) -> Number:
     """
     if isinstance(value, Fraction):
         return value
+    if isinstance(value, type):
+        raise _no_number(value)
     if isinstance(value, Rational):
         return Fraction(int(value.numerator), int(value.denominator))
     if hasattr(value, "_mpf_"):
@@ -69,13 +76,44 @@ def as_rational(value: Any) -> Number:
         try:
             return Fraction(*(int(part) for part in value.as_integer_ratio()))
         except (OverflowError, ValueError):
-            return float(value)
+            return inf * (1 if value > 0 else -1) if _is_infinite(value) else nan
     if isinstance(value, np.generic) and np.can_cast(value.dtype, np.float64):
         return as_rational(float(value))
-    raise DTypeError(
-        f"exact scalars must be int, Fraction, float, Decimal or mpf, got {value!r} of type {type(value).__name__}; "
-        "convert them, complex numbers part by part"
+    raise _no_number(value)
+
+
+def _is_infinite(value: Any) -> bool:
+    """Return whether what has no ratio of integers is infinite; a Decimal that signals isn't compared."""
+    return bool(value.is_infinite() if hasattr(value, "is_infinite") else value in (inf, -inf))
+
+
+def _no_number(value: Any) -> DTypeError:
+    return DTypeError(
+        f"exact scalars must be int, Fraction, float, Decimal or mpf, got {shown(value)} of type "
+        f"{type(value).__name__}; convert them, complex numbers part by part"
     )
+
+
+def read_number(text: str) -> Fraction:
+    """Return the number that a text writes, such as "0.99", "63/64" or "1e-5".
+
+    Raises
+    ------
+    ValueError
+        If it writes none, or one with a power of ten beyond `MOST_DIGITS`.
+
+    Examples
+    --------
+    >>> read_number("63/64")
+    Fraction(63, 64)
+    """
+    power = re.search(r"[eE][-+]?([0-9_]+)", text)
+    if power and (len(power[1]) > 9 or int(power[1]) > MOST_DIGITS):
+        raise ValueError("a power of ten that large isn't computed")
+    try:
+        return Fraction(text)
+    except ZeroDivisionError:
+        raise ValueError("nothing is divided by zero") from None
 
 
 def as_rationals(values: Array) -> Array:

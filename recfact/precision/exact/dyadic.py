@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from recfact.checks import shown
 from recfact.errors import DTypeError, OptionError
 from recfact.precision.reals import as_rational
 
@@ -28,7 +29,7 @@ def shift_left(m: int, shift: int) -> int:
     """
     if shift > MAX_SHIFT and m:
         raise OptionError(
-            f"numbers whose exponents are {shift} apart can't be added exactly, {MAX_SHIFT} are possible; "
+            f"numbers whose exponents are {shown(shift)} apart can't be added exactly, {MAX_SHIFT} are possible; "
             "scale them, or leave out what is negligible"
         )
     return m << shift if m else 0
@@ -77,9 +78,11 @@ class Dyadic:
             return Dyadic(-int(significand) if sign else int(significand), int(exponent))
         number = as_rational(value)
         if isinstance(number, float):
-            raise OptionError(f"exact arithmetic needs finite numbers, got {value}; replace or leave it out")
+            raise OptionError(f"exact arithmetic needs finite numbers, got {shown(value)}; replace or leave it out")
         if number.denominator & (number.denominator - 1):
-            raise DTypeError(f"{value} isn't an integer over a power of two; pass all numbers as Fractions instead")
+            raise DTypeError(
+                f"{shown(value)} isn't an integer over a power of two; pass all numbers as Fractions instead"
+            )
         return Dyadic(number.numerator, 1 - number.denominator.bit_length())
 
     @property

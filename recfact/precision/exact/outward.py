@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from recfact.arrays import Array
+from recfact.checks import shown
 from recfact.errors import OptionError
 from recfact.precision.exact.dyadic import Dyadic
 from recfact.precision.reals import as_rational
@@ -85,7 +86,7 @@ class Upward:
             return Upward(abs(value))
         number = as_rational(value)
         if isinstance(number, float):
-            raise OptionError(f"a bound needs finite numbers, got {value}; replace it first")
+            raise OptionError(f"a bound needs finite numbers, got {shown(value)}; replace it first")
         return Upward._quotient(abs(number.numerator), number.denominator, 0)
 
     @staticmethod

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from recfact.arrays import Array, as_numpy
+from recfact.checks import shown
 from recfact.errors import DTypeError, ShapeError
 from recfact.precision.exact.dyadic import Dyadic, shift_left
 from recfact.precision.exact.dyadic_sequence import integers
@@ -70,12 +71,17 @@ def solve(a: Any, u: Any, window: Window = Full(), x0: Any = None) -> Array:
         raise ShapeError("coefficients and inputs need a time axis, got single numbers; pass sequences")
     if len(inputs) == 0:
         return np.empty(inputs.shape, dtype=object)
-    states = None if x0 is None else np.broadcast_to(np.asarray(x0), inputs.shape[1:])
+    try:
+        states = None if x0 is None else np.broadcast_to(as_numpy(x0, "x0"), inputs.shape[1:])
+    except ValueError:
+        raise ShapeError(
+            f"x0 must broadcast against one step of the result, of shape {inputs.shape[1:]}, got {shown(x0)}"
+        ) from None
     own = [array for array in (coefficients, inputs, states) if array is not None and array.dtype == object]
     if any(not _dyadic(value) for array in own for value in array.flat):
         try:
             x = windowed(coefficients.astype(object), inputs.astype(object), window, states)
-        except TypeError as error:
+        except (TypeError, OverflowError) as error:
             raise DTypeError(f"coefficients and inputs must be numbers that multiply and add: {error}") from None
         return np.asarray(x, dtype=object)
     x = np.empty(inputs.shape, dtype=object)

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from recfact.checks import boolean, integer, shown
 from recfact.errors import DTypeError, OptionError
-from recfact.precision.formats.float_format import FloatFormat
+from recfact.precision.formats.float_format import FloatFormat, check_widths
 
 _ieee = FloatFormat.from_bits
 
@@ -49,12 +50,16 @@ def p3109(bits: int, precision: int, *, signed: bool = True, extended: bool = Tr
     >>> p3109(8, 8, signed=False, extended=False).max
     1.984375
     """
+    bits, precision = integer(bits, "bits"), integer(precision, "precision")
+    signed, extended = boolean(signed, "signed"), boolean(extended, "extended")
     exponent = bits - precision + (not signed)
     if bits < 3 or precision < 1 or exponent < 1:
         most = bits - signed
         raise OptionError(
-            f"P3109 defines formats of at least 3 bits with a precision of 1 to {most} for {bits}, got {precision}"
+            f"P3109 defines formats of at least 3 bits with a precision of 1 to {shown(most)} for {shown(bits)}, got "
+            f"{shown(precision)}"
         )
+    check_widths(exponent, precision - 1)
     return FloatFormat(
         f"p3109_k{bits}p{precision}{'su'[not signed]}{'fe'[extended]}",
         exponent,
@@ -186,7 +191,7 @@ def format(name: Any) -> FloatFormat:
         close = dict.fromkeys(_NAMES[alias] for alias in get_close_matches(plain, _NAMES))
         hint = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(FORMATS)}"
         raise OptionError(
-            f"format must be the name of a floating-point format, got {name!r}; {hint} "
+            f"format must be the name of a floating-point format, got {shown(name)}; {hint} "
             "(FloatFormat.from_bits makes others)"
         ) from None
 
@@ -198,18 +203,17 @@ def _described(names: tuple[str, ...]) -> str:
 
 
 def _of_dtype(kind: Any) -> FloatFormat:
-    name = str(kind)
-    if name.startswith("torch."):
-        name = name.removeprefix("torch.")
+    if type(kind).__module__ == "torch":
+        name = str(kind).removeprefix("torch.")
     else:
         try:
-            name = "" if kind is None else np.dtype(kind).name
+            name = np.dtype(kind).name if isinstance(kind, type | np.dtype | str) else ""
         except TypeError:
             name = ""
     name = {"float16": "binary16", "float32": "binary32", "float64": "binary64"}.get(name, name)
     if name not in FORMATS:
         raise DTypeError(
-            f"format must be a name, a FloatFormat, or a floating-point dtype of at most 64 bits, got {kind!r}; "
+            f"format must be a name, a FloatFormat, or a floating-point dtype of at most 64 bits, got {shown(kind)}; "
             "FloatFormat.from_bits makes other formats"
         )
     return FORMATS[name]

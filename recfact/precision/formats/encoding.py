@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recfact.arrays import Array, as_numpy
+from recfact.checks import shown
 from recfact.errors import DTypeError, OptionError
 from recfact.precision.reals import Number, as_rational, as_reals
 
@@ -106,7 +107,9 @@ def _code(fmt: FloatFormat, number: Number, given: Any) -> int:
 
 
 def _refuse(fmt: FloatFormat, value: Any) -> Any:
-    raise OptionError(f"values to encode must be numbers of {fmt}, got {value}; round them first, with {fmt}.round")
+    raise OptionError(
+        f"values to encode must be numbers of {fmt}, got {shown(value)}; round them first, with {fmt}.round"
+    )
 
 
 def decode(fmt: FloatFormat, codes: Any) -> Any:
@@ -119,7 +122,8 @@ def decode(fmt: FloatFormat, codes: Any) -> Any:
         )
     if array.size and not (array.min() >= 0 and int(array.max()) < 1 << fmt.bits):
         raise OptionError(
-            f"codes of {fmt} go from 0 to 2^{fmt.bits} - 1, got {array.min()} to {array.max()}; mask the bits above"
+            f"codes of {fmt} go from 0 to 2^{fmt.bits} - 1, got {shown(array.min())} to {shown(array.max())}; mask the "
+            "bits above"
         )
     if not fmt.fits_float64:
         numbers = np.empty(array.shape, dtype=object)
@@ -138,6 +142,11 @@ def finite_values(fmt: FloatFormat) -> Array:
             f"formats of up to {LISTED_BITS} bits are listed, {fmt} has {fmt.bits}; decode the codes that you need"
         )
     numbers = decode(fmt, np.arange(1 << fmt.bits))
+    if numbers.dtype == object:
+        finite = [number for number in numbers.tolist() if isinstance(number, Fraction)]
+        exact = np.empty(len(set(finite)), dtype=object)
+        exact[:] = sorted(set(finite))
+        return exact
     return np.unique(numbers[(numbers >= fmt.min) & (numbers <= fmt.max)]) + 0  # both zeros become the positive one
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from recfact.arrays import Array
-from recfact.checks import boolean, choice, integer, positive_integer
+from recfact.checks import boolean, choice, integer, positive_integer, shown
 from recfact.errors import OptionError
 from recfact.precision.formats.encoding import decode, encode, finite_values
 from recfact.precision.formats.limits import FormatLimits
@@ -20,6 +20,7 @@ from recfact.precision.formats.rounding import round_values
 from recfact.precision.reals import in_decimal
 
 MOST_EXPONENT_BITS = 19  # those of binary256: its largest number is an integer of 2^18 bits
+MOST_FRACTION_BITS = 1 << 16
 LARGEST_BIAS = 1 << 20
 NANS = ("ieee", "top", "negative-zero", "none")
 
@@ -81,11 +82,9 @@ class FloatFormat(FormatLimits):
         for name, least in (("exponent_bits", 1), ("fraction_bits", 0), ("nan_codes", 0)):
             object.__setattr__(self, name, positive_integer(getattr(self, name), name, least))
         object.__setattr__(self, "bias", integer(self.bias, "bias"))
-        if self.exponent_bits > MOST_EXPONENT_BITS or abs(self.bias) > LARGEST_BIAS:
-            raise OptionError(
-                f"formats have at most {MOST_EXPONENT_BITS} exponent bits and biases up to {LARGEST_BIAS} in size, "
-                f"got {self.exponent_bits} and {self.bias}"
-            )
+        check_widths(self.exponent_bits, self.fraction_bits)
+        if abs(self.bias) > LARGEST_BIAS:
+            raise OptionError(f"formats have biases up to {LARGEST_BIAS} in size, got {shown(self.bias)}")
         for flag in ("signed", "infinities", "subnormals", "zero", "negative_zero"):
             object.__setattr__(self, flag, boolean(getattr(self, flag), flag))
         if self.subnormals and not self.zero:
@@ -95,7 +94,8 @@ class FloatFormat(FormatLimits):
         if self.max_code < 0 or not self.max:
             raise OptionError(
                 f"a format needs a number above zero, got {self.exponent_bits} exponent and {self.fraction_bits} "
-                f"fraction bits with {self.nan_codes} codes for NaN and {int(self.infinities)} for infinity; widen it"
+                f"fraction bits with {shown(self.nan_codes)} codes for NaN and {int(self.infinities)} for infinity; "
+                "widen it"
             )
 
     @classmethod
@@ -151,6 +151,10 @@ class FloatFormat(FormatLimits):
         """
         exponent = positive_integer(exponent, "exponent")
         fraction = positive_integer(fraction, "fraction", least=0)
+        check_widths(exponent, fraction)
+        signed, subnormals, zero = (
+            boolean(flag, name) for flag, name in ((signed, "signed"), (subnormals, "subnormals"), (zero, "zero"))
+        )
         if nan is None:
             nan = "top" if infinities is False or fraction == 0 else "ieee"
         choice(nan, "nan", NANS)
@@ -316,3 +320,12 @@ class FloatFormat(FormatLimits):
 
     def __str__(self) -> str:
         return self.name
+
+
+def check_widths(exponent: int, fraction: int) -> None:
+    """Raise OptionError if fields are wider than those of any format that computes here."""
+    if exponent > MOST_EXPONENT_BITS or fraction > MOST_FRACTION_BITS:
+        raise OptionError(
+            f"formats have at most {MOST_EXPONENT_BITS} exponent bits and {MOST_FRACTION_BITS} fraction bits, got "
+            f"{shown(exponent)} and {shown(fraction)}"
+        )

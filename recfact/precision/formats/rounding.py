@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recfact.arrays import Array, library_of, to_torch
-from recfact.checks import choice
+from recfact.checks import choice, generator
 from recfact.errors import DTypeError, OptionError
 from recfact.precision.formats.array_rounding import round_array
 from recfact.precision.formats.rational_rounding import round_rational
@@ -34,7 +34,7 @@ def round_values(
         )
     if underflow != "gradual" and not fmt.zero:
         raise OptionError(f"{fmt} has no zero to flush to; underflow must be 'gradual', got {underflow!r}")
-    options = (rounding, underflow, overflow, np.random.default_rng(seed) if rounding == "stochastic" else None)
+    options = (rounding, underflow, overflow, generator(seed) if rounding == "stochastic" else None)
 
     if type(values) is float:
         return float(round_array(fmt, np.array([values]), *options)[0])
@@ -56,10 +56,8 @@ def round_values(
     return rounded[()] if rounded.ndim == 0 else rounded
 
 
-def _round_objects(
-    fmt: FloatFormat, array: Array, rounding: str, underflow: str, overflow: str, generator: Any
-) -> Array:
-    uniform = np.zeros(array.size) if generator is None else generator.random(array.size)
+def _round_objects(fmt: FloatFormat, array: Array, rounding: str, underflow: str, overflow: str, random: Any) -> Array:
+    uniform = np.zeros(array.size) if random is None else random.random(array.size)
     rounded = np.empty(array.shape, dtype=object)
     rounded.reshape(-1)[:] = [
         round_rational(fmt, as_rational(value), rounding, underflow, overflow, draw)

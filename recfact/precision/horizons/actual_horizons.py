@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
-from recfact.checks import choice
+from recfact.checks import choice, shown
 from recfact.errors import OptionError
 from recfact.precision.formats.catalogue import FORMATS
 from recfact.precision.formats.catalogue import format as format_of
@@ -17,7 +17,7 @@ from recfact.precision.formats.rounding import UNDERFLOWS
 from recfact.precision.horizons.doubled_product import doubled_product
 from recfact.precision.horizons.horizon import exact_magnitude
 from recfact.precision.horizons.iterated_product import iterated_product
-from recfact.precision.reals import Number
+from recfact.precision.reals import Number, in_decimal
 from recfact.printed_table import short
 
 ROUNDINGS = ("nearest-even", "nearest-away", "toward-zero", "up", "down")
@@ -174,7 +174,9 @@ def stored_coefficient(fmt: FloatFormat, rho: Any) -> Number:
     number = exact_magnitude(rho, "rho")
     stored = fmt.round(number)
     if not math.isfinite(stored):
-        raise OptionError(f"rho = {float(number):g} is out of the range of {fmt}, whose largest number is {fmt.max}")
+        raise OptionError(
+            f"rho = {shown(rho)} is out of the range of {fmt}, whose largest number is {in_decimal(fmt.max)}"
+        )
     return _exact(stored)
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from recfact.arrays import Array, as_numpy
+from recfact.arrays import BFLOAT16, Array, as_numpy
+from recfact.checks import shown
 from recfact.errors import DTypeError, OptionError, ShapeError
 from recfact.precision.horizons.horizon import threshold
-from recfact.precision.reals import Number
+from recfact.precision.reals import Number, as_rational
 from recfact.printed_table import short
 
 BAR = 40
@@ -58,8 +60,8 @@ class EffectiveHorizon:
         OptionError
             If a share is outside [0, 1], or there are no positions.
         """
-        if not all(0 <= share <= 1 for share in shares):
-            raise OptionError(f"shares must be from 0 to 1, got {shares}; divide percentages by 100")
+        if not all(isinstance(share, Real) and 0 <= share <= 1 for share in shares):
+            raise OptionError(f"shares must be numbers from 0 to 1, got {shown(shares)}; divide percentages by 100")
         if len(self.lags) == 0:
             raise OptionError("a sequence without positions has no quantiles; pass one of at least one step")
         return [int(lag) for lag in np.quantile(self.lags, shares, method="inverted_cdf")]
@@ -174,19 +176,36 @@ def row_growth(a: Array) -> Array:
 
 def _magnitudes(a: Array) -> Scaled:
     """Return |a|, with 0 for the first coefficient: nothing reaches past the first row."""
-    if a.dtype.kind == "c":
-        size = np.abs(a).astype(np.float64)
-    else:
-        try:
-            size = np.abs(a.astype(np.float64))
-        except (TypeError, ValueError):
-            raise DTypeError(f"a must be real or complex numbers, got an array of {a.dtype}; pass floats") from None
+    if a.dtype == object:
+        return _exact_magnitudes(a)
+    if a.dtype.kind not in "biufcV" or (a.dtype.kind == "V" and a.dtype != BFLOAT16):
+        raise DTypeError(f"a must be real or complex numbers, got an array of {a.dtype}; pass floats")
+    with np.errstate(over="ignore"):
+        size = np.abs(a if a.dtype.kind == "c" else a.astype(np.float64)).astype(np.float64)
     size[:1] = 0.0
     if not np.isfinite(size).all():
         place = int(np.argmin(np.isfinite(size)))
-        raise OptionError(f"coefficients must be finite, got {a[place]} at position {place}; replace it first")
+        raise _not_finite(a[place], place)
     fractions, exponents = np.frexp(size)
     return fractions, exponents.astype(np.int64)
+
+
+def _exact_magnitudes(a: Array) -> Scaled:
+    """Return the magnitudes of exact scalars of any size, rounded to 53 bits."""
+    fractions, exponents = np.zeros(len(a)), np.zeros(len(a), dtype=np.int64)
+    for place, value in enumerate(a[1:], 1):
+        number = as_rational(value)
+        if isinstance(number, float):
+            raise _not_finite(value, place)
+        if number:
+            power = number.numerator.bit_length() - number.denominator.bit_length()
+            fractions[place], shift = math.frexp(float(abs(number) / Fraction(2) ** power))
+            exponents[place] = power + shift
+    return fractions, exponents
+
+
+def _not_finite(value: Any, place: int) -> OptionError:
+    return OptionError(f"coefficients must be finite, got {shown(value)} at position {place}; replace it first")
 
 
 def _growth(magnitudes: Scaled) -> Scaled:

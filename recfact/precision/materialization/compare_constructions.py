@@ -77,7 +77,7 @@ def materialization_table(
         }
     else:
         named = coefficients
-    blocks = positive_integer(blocks, "blocks")
+    blocks, seed = positive_integer(blocks, "blocks"), positive_integer(seed, "seed", least=0)
     lengths = [positive_integer(length, "block") for length in _several(block)]
     methods = [choice(each, "method", METHODS) for each in _several(method)]
     cases = dict.fromkeys(
@@ -108,12 +108,13 @@ def _several(value: Any) -> Sequence[Any]:
 def _draw(source: Any, name: str, shape: tuple[int, int], seed: int) -> Array:
     """Return blocks of coefficients: drawn, or cut from those given."""
     if callable(source):
-        return np.asarray(source(np.random.default_rng([seed, shape[1], *name.encode()]), shape))
+        own = [seed, shape[1], *str(name).encode()]
+        return as_numpy(source(np.random.default_rng(own), shape), f"coefficients {name!r}")
     given, length = as_numpy(source, f"coefficients {name!r}"), shape[1]
-    if given.ndim == 0 or given.shape[-1] < length:
+    if given.ndim == 0 or given.shape[-1] < length or given.size == 0:
         raise ShapeError(
-            f"coefficients {name!r} must have at least the {length} steps of a block along their last axis, got shape "
-            f"{given.shape}; pass a shorter block"
+            f"coefficients {name!r} must have at least the {length} steps of a block along their last axis, and none of "
+            f"length 0, got shape {given.shape}; pass a shorter block"
         )
     whole = given.shape[-1] // length * length
     return given[..., :whole].reshape(*given.shape[:-1], -1, length)

@@ -83,7 +83,7 @@ class MaterializationErrors:
 
     def by_lag(self, share: float = 1.0) -> Array:
         """Return for the lags 1 .. l-1 the relative error that a share of the entries doesn't pass; NaN without any."""
-        rows = self.relative.reshape(-1, self.block, self.block)
+        rows = self.relative.reshape(self.blocks, self.block, self.block)
         result = np.full(max(self.block - 1, 0), np.nan)
         for lag in range(1, self.block):
             errors = np.diagonal(rows, -lag, 1, 2)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from recfact.arrays import Array, as_numpy
-from recfact.checks import choice
+from recfact.checks import choice, shown
 from recfact.errors import DTypeError, OptionError, ShapeError
 from recfact.factorizations.materialize import CONSTRUCTIONS
 from recfact.factorizations.scalars import number_type
@@ -102,11 +102,7 @@ def formats_of(format: Any, accumulate: Any) -> tuple[FloatFormat, FloatFormat]:
                 f"the blocks of L hold zeros and their logarithms are negative; {each.name} doesn't have both, pick a "
                 "format that does"
             )
-    if (
-        wide.fraction_bits < storage.fraction_bits
-        or wide.max < storage.max
-        or wide.smallest_subnormal > storage.smallest_subnormal
-    ):
+    if not wide.holds(storage):
         raise OptionError(f"accumulate must hold every number of {storage.name}, and {wide.name} doesn't; widen it")
     return storage, wide
 
@@ -115,7 +111,9 @@ def coefficients_of(a: Any, storage: FloatFormat) -> Array:
     """Return `a` rounded to the format, as float64."""
     given = as_numpy(a, "a")
     if given.ndim == 0:
-        raise ShapeError(f"a must have at least one axis (the steps of a block), got the scalar {a!r}; pass a sequence")
+        raise ShapeError(
+            f"a must have at least one axis (the steps of a block), got the scalar {shown(a)}; pass a sequence"
+        )
     if number_type(given.dtype).kind == "c":
         raise DTypeError("the constructions are rounded for real coefficients, got complex ones; pass their magnitudes")
     # NumPy's conversion of other scalars to float64 would be a rounding of its own.

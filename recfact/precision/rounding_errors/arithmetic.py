@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from recfact.arrays import Array
+from recfact.checks import generator
 from recfact.precision.formats.array_rounding import round_array
 from recfact.precision.formats.catalogue import FORMATS
 from recfact.precision.formats.catalogue import format as format_of
@@ -71,7 +72,7 @@ class Arithmetic:
         fmt.round(np.empty(0), rounding, underflow=underflow, overflow=overflow)
         self.rounding, self.underflow = rounding, underflow
         self.overflow = fmt.overflow if overflow is None else overflow
-        self._generator = np.random.default_rng(seed) if rounding == "stochastic" else None
+        self._generator = generator(seed) if rounding == "stochastic" else None
         self.dtype = np.dtype(np.float64 if fmt.fits_float64 else object)
         p, lowest = fmt.fraction_bits, fmt.emin - fmt.fraction_bits
         self._products_fit = p <= 25 and 2 * lowest >= -1074 and 2 * fmt.emax + 2 <= 1023

@@ -17,8 +17,8 @@ import numpy as np
 from recfact.arrays import Array
 from recfact.precision.exact.outward import round_up
 from recfact.precision.formats.float_format import FloatFormat
-from recfact.precision.rounding_errors.rounded_algorithms import formats_of, holds, operands_of, run_in
-from recfact.windows import Full, Window
+from recfact.precision.rounding_errors.rounded_algorithms import formats_of, operands_of, run_in
+from recfact.windows import Full, Window, check_window
 
 MOST_CHANNELS = 16
 """Fewer sequences than these are bounded faster one by one, in a loop over Python's floats, than all together."""
@@ -62,13 +62,14 @@ def forward_bound(
     array([ True,  True,  True])
     """
     storage, inner = formats_of(format, accumulate)
+    check_window(window)
     dtype = np.dtype(np.float64 if storage.fits_float64 else object)
     coefficients, inputs, state = operands_of(a, u, x0, dtype)
     weights, sizes = sizes_of(coefficients), sizes_of(inputs)
     start = None if state is None else sizes_of(state)
     bounds = BoundArithmetic(inner, rounding, underflow)
     with np.errstate(all="ignore"):
-        contained = holds(inner, storage)
+        contained = inner.holds(storage)
         if not contained:  # then they are rounded first
             weights, sizes = (
                 bounds.cast(pairs, values, inner) for pairs, values in ((weights, coefficients), (sizes, inputs))
@@ -101,7 +102,7 @@ class BoundArithmetic:
         gradual = format.subnormals and underflow == "gradual"
         smallest = Fraction(format.smallest_subnormal if gradual else format.smallest_normal)
         # What becomes of a result below the normal numbers; sums are exact there if there are subnormals.
-        self.quantum = max(float(smallest / 2 if gradual and to_nearest else smallest), TINY)
+        self.quantum = max(round_up(smallest / 2 if gradual and to_nearest else smallest), TINY)
         self.sum_quantum = 0.0 if gradual else self.quantum
 
     def multiply(self, x: Array, y: Array) -> Array:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -165,8 +164,7 @@ def mixed_precision_bound(
 def _formats(format: Any, accumulate: Any, casts: Sequence[str]) -> tuple[FloatFormat, FloatFormat]:
     storage, wide = format_of(format), format_of(accumulate)
     check_casts(casts)
-    finer = wide.fraction_bits >= storage.fraction_bits and wide.emax >= storage.emax
-    if not (finer and Fraction(wide.smallest_subnormal) <= Fraction(storage.smallest_subnormal)):
+    if not wide.holds(storage):
         raise OptionError(
             f"accumulate must be a format that holds the numbers of {storage}, got {wide}; pass a wider one"
         )

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from fractions import Fraction
 from functools import partial
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-from recfact.arrays import Array, broadcast_shape
-from recfact.checks import boolean, choice
+from recfact.arrays import Array, as_numpy, broadcast_shape
+from recfact.checks import boolean, choice, shown
 from recfact.errors import OptionError, ShapeError
 from recfact.precision.formats.catalogue import FORMATS
 from recfact.precision.formats.catalogue import format as format_of
@@ -93,7 +92,7 @@ def rounded_solve(
     check_window(window)
     boolean(fma, "fma")
     native = NATIVE.get(inner) if storage.fits_float64 else None
-    if native is None and algorithm == "sequential" and isinstance(window, Full) and len(np.shape(u)) <= 1:
+    if native is None and algorithm == "sequential" and isinstance(window, Full) and as_numpy(u, "u").ndim <= 1:
         native = NATIVE_SCALARS.get(inner) if storage.fits_float64 else None
     if native is None or fma or (rounding, underflow, inner.overflow) != ("nearest-even", "gradual", "infinity"):
         make = partial(Arithmetic, rounding=rounding, underflow=underflow, seed=seed)
@@ -180,7 +179,7 @@ def _solve(
 ) -> Array:
     """Run an algorithm in the arithmetic that `make` makes of a format."""
     arithmetic = make(inner)
-    if holds(inner, storage):
+    if inner.holds(storage):
         coefficients, inputs, state = operands_of(a, u, x0, arithmetic.dtype)
     else:
         coefficients, inputs, state = operands_of(a, u, x0, np.float64 if storage.fits_float64 else object)
@@ -207,12 +206,6 @@ def formats_of(format: Any, accumulate: Any) -> tuple[FloatFormat, FloatFormat]:
     return storage, inner
 
 
-def holds(format: FloatFormat, other: FloatFormat) -> bool:
-    """Return whether every number of the other format is one of this format."""
-    finer = format.fraction_bits >= other.fraction_bits and format.max >= other.max
-    return finer and Fraction(format.smallest_subnormal) <= Fraction(other.smallest_subnormal)
-
-
 def operands_of(a: Any, u: Any, x0: Any, dtype: Any) -> tuple[Array, Array, Array | None]:
     """Return coefficients, inputs and initial state of one shape."""
     coefficients, inputs = _numbers(a, "a", dtype), _numbers(u, "u", dtype)
@@ -225,7 +218,7 @@ def operands_of(a: Any, u: Any, x0: Any, dtype: Any) -> tuple[Array, Array, Arra
         return coefficients, inputs, np.broadcast_to(_numbers(x0, "x0", dtype), shape[1:]).copy()
     except ValueError:
         raise ShapeError(
-            f"x0 must broadcast against one step of the result, of shape {shape[1:]}, got {x0!r}"
+            f"x0 must broadcast against one step of the result, of shape {shape[1:]}, got {shown(x0)}"
         ) from None
 
 

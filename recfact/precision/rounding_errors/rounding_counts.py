@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from recfact.arrays import Array
-from recfact.checks import boolean, choice, positive_integer
+from recfact.checks import boolean, choice, positive_integer, shown
 from recfact.errors import OptionError
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.rounding_errors import studied
@@ -23,6 +23,8 @@ from recfact.windows import Full, Uniform, Window, check_window
 
 ABSENT = -1
 """What stands for a term that isn't in a state."""
+
+MOST_STEPS = 1 << 16
 
 _ENGINE = {"binary32": 7, "bfloat16": 7, "binary16": 7, "binary64": 6}
 """The most that the engine rounds a term more often than it is multiplied, by the format; tests/cpu/test_tiles.py runs
@@ -76,7 +78,7 @@ def factor_counts(
     >>> factor_counts("kogge-stone", 4, fma=True)[3]
     array([3, 3, 2, 2])
     """
-    n = positive_integer(n, "n", least=0)
+    n = _steps(n)
     check_window(window)
     choice(algorithm, "algorithm", (*ALGORITHMS, "engine"))
     boolean(fma, "fma")
@@ -108,7 +110,7 @@ def cast_counts(n: int, *, window: Window, casts: Sequence[str] = CASTS) -> Arra
     >>> cast_counts(6, window=Jagged(3))[5]
     array([4, 3, 3, 2, 1, 1])
     """
-    n = positive_integer(n, "n", least=0)
+    n = _steps(n)
     check_casts(casts)
     counts = _run("materialized", n, check_window(window), False, per_operation=0, per_cast=1, casts=casts)
     return np.where(counts == ABSENT, ABSENT, counts + 1)
@@ -116,8 +118,15 @@ def cast_counts(n: int, *, window: Window, casts: Sequence[str] = CASTS) -> Arra
 
 def check_casts(casts: Sequence[str]) -> None:
     """Raise OptionError if a name isn't one of `CASTS`."""
-    if isinstance(casts, str) or not set(casts) <= set(CASTS):
-        raise OptionError(f"casts must be a sequence of names among {', '.join(map(repr, CASTS))}, got {casts!r}")
+    if not isinstance(casts, list | tuple | set | frozenset) or not all(name in CASTS for name in casts):
+        raise OptionError(f"casts must be a sequence of names among {', '.join(map(repr, CASTS))}, got {shown(casts)}")
+
+
+def _steps(n: Any) -> int:
+    steps = positive_integer(n, "n", least=0)
+    if steps > MOST_STEPS:
+        raise OptionError(f"n must be at most {MOST_STEPS}, for which counts take 34 GB, got {shown(n)}")
+    return steps
 
 
 def _run(
@@ -164,7 +173,7 @@ def _engine_counts(n: int, window: Window, name: str) -> Array:
         raise OptionError(f"the engine computes in {', '.join(_ENGINE)}, got {name}; pass one of them as format")
     extra = _ENGINE[name] if isinstance(window, Full) else _ENGINE_WINDOWS
     if isinstance(window, Uniform):
-        extra += -(-window.lags // _SUB_TILE)
+        extra += -(-min(window.lags, n) // _SUB_TILE)
     steps = np.arange(n)
     lags = steps[:, None] - steps
     first = np.array([first_kept(i, window) for i in range(n)], dtype=np.int64).reshape(n, 1)

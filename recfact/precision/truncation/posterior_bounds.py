@@ -59,9 +59,9 @@ def posterior_truncation_bound(a: Any, kept: Any, window: Window, *, rounding: A
             "one channel at a time"
         )
     try:
-        errors = np.broadcast_to(np.asarray(rounding), states.shape)
+        errors = np.broadcast_to(given := as_numpy(rounding, "rounding"), states.shape)
     except ValueError:
-        raise ShapeError(f"rounding must broadcast to shape {states.shape}, got {np.shape(rounding)}") from None
+        raise ShapeError(f"rounding must broadcast to shape {states.shape}, got {given.shape}") from None
     bounds = np.zeros(len(states))
     operator = upward_operator(coefficients, window)
     if operator is None:

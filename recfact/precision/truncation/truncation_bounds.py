@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from recfact.arrays import Array
-from recfact.checks import choice, positive_integer
+from recfact.checks import choice, positive_integer, shown
 from recfact.errors import OptionError
 from recfact.factorizations.norms import check_order
 from recfact.precision.exact.outward import Upward
-from recfact.precision.reals import as_rational
+from recfact.precision.reals import as_rational, read_number
 from recfact.precision.truncation.constant_coefficient import Cut, error_norm, largest_error, relative_norm
 from recfact.windows import Window
 
@@ -157,9 +157,9 @@ def magnitude(value: Any, name: str) -> Fraction:
         If it is negative, infinite, NaN or a string that writes no number.
     """
     try:
-        number = Fraction(value) if isinstance(value, str) else as_rational(value)
+        number = read_number(value) if isinstance(value, str) else as_rational(value)
     except ValueError:
         number = float("nan")
     if isinstance(number, float) or number < 0:
-        raise OptionError(f"{name} bounds magnitudes: it must be a finite number of at least 0, got {value!r}")
+        raise OptionError(f"{name} bounds magnitudes: it must be a finite number of at least 0, got {shown(value)}")
     return number

@@ -14,7 +14,7 @@ from recfact.factorizations.norms import check_order
 from recfact.factorizations.scalars import as_coefficients
 from recfact.factorizations.transfer import truncate
 from recfact.factorizations.truncated import TruncatedOperator
-from recfact.factorizations.truncation_error import ErrorOperator, RelativeErrorOperator
+from recfact.factorizations.truncation_error import RelativeErrorOperator
 from recfact.precision.exact.outward import Upward
 from recfact.recurrence import forward
 from recfact.windows import Window, check_window
@@ -88,7 +88,7 @@ def spectral_norm(operator: TruncatedOperator, a: Any) -> Upward:
         return Upward(0)
     bundles = state_bundles(operator)
     with np.errstate(all="ignore"):
-        guess = truncate(np.asarray(a).astype(np.float64), operator.window).error_norm(2)  # type: ignore[union-attr]
+        guess = truncate(as_floats(a), operator.window).error_norm(2)  # type: ignore[union-attr]
     slack = 2.0**-51
     while slack < 1 and 0 < guess < inf:
         sigma = Upward.of(guess) * Upward.of(1 + slack)
@@ -156,33 +156,45 @@ def truncation_witness(a: Any, window: Window, ord: Any = np.inf, *, relative_to
     array([ 0. ,  0. ,  0. ,  1. , -0.5,  0. ,  0. ,  0. ,  0. ,  0. ,  0. ,  0. ])
     """
     order = check_order(ord)
+    check_window(window)
     if order == "fro":
         raise OptionError("the Frobenius norm isn't reached by single inputs; ask for the order 1, 2 or numpy.inf")
     choice(relative_to, "relative_to", ("input", "state"))
     coefficients = as_coefficients(a)
-    operator = truncate(coefficients, window)
     inputs = np.zeros(len(coefficients), dtype=int).astype(coefficients.dtype)
-    if not isinstance(operator, TruncatedOperator) or not np.any(operator.relative_error_operator().weights):
+    magnitudes = _magnitudes(coefficients, window)
+    if magnitudes is None or not np.any(magnitudes.relative_error_operator().weights != 0):
         return inputs
-    magnitudes = truncate(np.abs(coefficients), window)
-    assert isinstance(magnitudes, TruncatedOperator)
     error, relative = magnitudes.error_operator(), magnitudes.relative_error_operator()
     if relative_to == "state":
         j = _heaviest_state(relative, order)
         inputs[j], inputs[j + 1] = 1, -coefficients[j + 1]
         return inputs
-    ones = np.ones(len(coefficients), dtype=int).astype(coefficients.dtype)
+    ones = np.ones(len(coefficients), dtype=int).astype(magnitudes.a.dtype)
     if order == 1:
         inputs[int(np.argmax(error.T @ ones))] = 1
         return inputs
     # E(a) = D E(|a|) D with the signs of the products of coefficients in D.
     signs = np.multiply.accumulate(np.where(coefficients < 0, -1, 1))
     if order == 2:
-        return signs * _singular_vector(error)
+        return signs * _singular_vector(coefficients, window)
     row = int(np.argmax(error @ ones))
     lost = relative.sources[row - (len(ones) - len(relative.weights))]
     inputs[: lost + 1] = (signs[: lost + 1] * signs[row]).astype(coefficients.dtype)
     return inputs
+
+
+def _magnitudes(coefficients: Array, window: Window) -> TruncatedOperator | None:
+    """Return the operator of the magnitudes: in floats, if all that is lost is in their range, or else rounded up."""
+    upward = upward_operator(coefficients, window)  # refuses what isn't real and finite
+    if upward is None or coefficients.dtype == object:
+        return upward
+    floats = truncate(np.abs(coefficients), window)
+    assert isinstance(floats, TruncatedOperator)
+    with np.errstate(all="ignore"):
+        weights = floats.relative_error_operator().weights
+        sums = floats.error_operator() @ np.ones(len(coefficients))
+    return floats if np.all(weights != 0) and np.all(np.isfinite(weights)) and np.all(np.isfinite(sums)) else upward
 
 
 def _heaviest_state(relative: RelativeErrorOperator, order: Any) -> int:
@@ -194,12 +206,44 @@ def _heaviest_state(relative: RelativeErrorOperator, order: Any) -> int:
     return int(relative.sources[np.argmax(relative.weights)])
 
 
-def _singular_vector(error: ErrorOperator) -> Array:
-    """Return the right singular vector of the largest singular value of a non-negative E, in float64."""
-    n = error.shape[0]
+def _singular_vector(coefficients: Array, window: Window) -> Array:
+    """Return the right singular vector of the largest singular value of E for the magnitudes, in float64.
+
+    Raises
+    ------
+    OptionError
+        If products of the coefficients are out of the range of float64.
+    """
+    from scipy.sparse.linalg import ArpackError, svds
+
+    n = len(coefficients)
     if n == 1:
         return np.ones(1)
-    from scipy.sparse.linalg import svds
+    with np.errstate(all="ignore"):
+        error = truncate(np.abs(as_floats(coefficients)), window).error_operator()  # type: ignore[union-attr]
+        sums = np.concatenate([error @ np.ones(n), error.T @ np.ones(n)])
+        if 1e-150 < sums.max() < 1e150:  # beyond, squares leave the range
+            try:
+                _, _, vectors = svds(error, k=1, v0=np.ones(n))
+                return np.asarray(np.abs(np.asarray(vectors)[0]))
+            except ArpackError:
+                pass
+    raise OptionError(
+        "the witness of the 2-norm is computed in float64, whose range products of these coefficients leave; ask for "
+        "the order 1 or numpy.inf"
+    )
 
-    _, _, vectors = svds(error, k=1, v0=np.ones(n))
-    return np.asarray(np.abs(np.asarray(vectors)[0]))
+
+def as_floats(a: Any) -> Array:
+    """Return real numbers as float64, infinite where they are beyond its range."""
+
+    def nearest(value: Any) -> float:
+        try:
+            return float(value)
+        except OverflowError:
+            return inf
+
+    coefficients = as_coefficients(a)
+    if coefficients.dtype != object:
+        return coefficients.astype(np.float64)
+    return np.array([nearest(value) for value in coefficients])

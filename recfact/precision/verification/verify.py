@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from recfact.arrays import Array, broadcast_shape
+from recfact.arrays import Array, as_numpy, broadcast_shape
+from recfact.checks import callback, shown
 from recfact.errors import OptionError, ShapeError
 from recfact.precision.exact.measured import Measured, UndecidedError, measure, truncation_error
 from recfact.precision.formats.catalogue import format as format_of
@@ -149,7 +150,7 @@ class _Share:
     """What `progress` is told."""
 
     def __init__(self, progress: Callable[[float], object] | None, work: int) -> None:
-        self.progress, self.work, self.done = progress, work, 0
+        self.progress, self.work, self.done = callback(progress, "progress"), work, 0
 
     def add(self, steps: int) -> None:
         self.done += steps
@@ -197,7 +198,7 @@ def sum_of_bounds(truncation: Array, rounding: Array) -> Array:
 
 
 def _default_format(a: Any, u: Any) -> FloatFormat:
-    kinds = {str(getattr(values, "dtype", np.asarray(values).dtype)) for values in (a, u)}
+    kinds = {str(getattr(values, "dtype", as_numpy(values, name).dtype)) for values, name in ((a, "a"), (u, "u"))}
     dtypes = [kind for kind in kinds if "float" in kind]
     if len(kinds) == 1 and dtypes:
         return format_of(dtypes[0].removeprefix("torch."))
@@ -223,7 +224,7 @@ def _in_format(values: Array, fmt: FloatFormat, name: str) -> Array:
     if not good.all():
         raise OptionError(
             f"{name} must hold finite numbers in the range of {fmt}, up to {in_decimal(fmt.max)}, got "
-            f"{values[~good].flat[0]}; scale or replace it"
+            f"{shown(values[~good].flat[0])}; scale or replace it"
         )
     return rounded.astype(np.float64) if fmt.fits_float64 else rounded
 
