@@ -113,8 +113,8 @@ def _draw(source: Any, name: str, shape: tuple[int, int], seed: int) -> Array:
     given, length = as_numpy(source, f"coefficients {name!r}"), shape[1]
     if given.ndim == 0 or given.shape[-1] < length or given.size == 0:
         raise ShapeError(
-            f"coefficients {name!r} must have at least the {length} steps of a block along their last axis, and none of "
-            f"length 0, got shape {given.shape}; pass a shorter block"
+            f"coefficients {name!r} must have at least the {length} steps of a block along their last axis, and not be "
+            f"empty, got shape {given.shape}; pass a shorter block"
         )
     whole = given.shape[-1] // length * length
     return given[..., :whole].reshape(*given.shape[:-1], -1, length)
