@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from gpu.bare_run import need_compiler
-from gpu.cases import H100, LAYOUTS, described
+from gpu.cases import H100, LAYOUTS, described, need_tools
 
 from recfact.cli.gpu import figures_markdown
 from recfact.errors import MissingExtraError
-from recfact.gpu import emulation, figures, machine_code
+from recfact.gpu import emulation, figures, machine_code, nvrtc
 from recfact.gpu.examples import HEADS
 from recfact.gpu.figures import Counted, Figure, count
 from recfact.gpu.launch import Device
 from recfact.gpu.machine_code import MachineCode
 from recfact.gpu.occupancy import resident_warps
 from recfact.windows import Full, Jagged
+
+PAGE = Path(__file__).parents[2] / "docs" / "gpu" / "figures.txt"
 
 
 def figure(relation: str, asked: float, number: float) -> Figure:
@@ -95,6 +98,33 @@ def test_the_digest_is_of_code_and_plans_and_not_of_comments(monkeypatch):
     monkeypatch.undo()
     monkeypatch.setattr(figures, "SOLVE", (64, 8192, 16))
     assert figures.digest() != before
+
+
+def shown() -> list[list[str]]:
+    """Return the rows of the page's table."""
+    return [row.strip("| ").split(" | ") for row in PAGE.read_text(encoding="utf-8").splitlines() if row[:1] == "|"]
+
+
+def test_the_page_was_counted_from_these_sources():
+    counted_from = re.search(r"from sources `(\w+)`", PAGE.read_text(encoding="utf-8"))
+    assert counted_from[1] == figures.digest(), (
+        f"the kernels or their plans have changed: recfact gpu --check --markdown >{PAGE}"
+    )
+    asked = [[one.name, one.of, f"{one.relation} {one.asked:g}", one.by] for one in figures.figures()]
+    assert [[*row[:3], row[5]] for row in shown()[2:]] == asked
+    assert {row[4] for row in shown()[2:]} <= {"yes", "NO"}
+
+
+def test_the_page_shows_the_machine_code():
+    need_tools()
+    compiled_by = re.search(r"compiler of CUDA ([\d.]+)", PAGE.read_text(encoding="utf-8"))[1]
+    if compiled_by != "{}.{}".format(*nvrtc.compiler().version):
+        pytest.skip(f"the page shows the machine code of CUDA {compiled_by}")
+    counted = [count(one) for one in figures.figures() if one.by == "machine code"]
+    rows = [row for row in figures_markdown(counted).splitlines() if row[:1] == "|"]
+    assert [row.strip("| ").split(" | ") for row in rows[2:]] == [
+        row for row in shown()[2:] if row[5] == "machine code"
+    ]
 
 
 def test_a_number_that_is_not_there_is_no_zero():

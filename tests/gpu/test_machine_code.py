@@ -7,10 +7,10 @@ from gpu.cases import H100, described, need_tools
 
 from recfact import Full, Jagged, Uniform
 from recfact.gpu.examples import HEADS, ROWS, TARGETS, kinds
+from recfact.gpu.figures import WORK
 from recfact.gpu.launch import Device, Launch
 from recfact.gpu.machine_code import Instruction, MachineCode, machine_code
 
-WORK = ("HMMA", "LDG", "LDGSTS", "STG")  # what the main loop of a kernel never leaves out
 MOST_REGISTERS = 96
 TABLE = (HEADS, 128, 8192, 16)  # batch 1, n = 8192, 128 heads, d = 16
 NO_TENSOR_CORES = Device((7, 0), 132)
