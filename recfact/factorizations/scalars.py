@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.exceptions import DTypePromotionError
 
-from recfact.arrays import COMPUTED, Array, accumulator, check_scalars, native
-from recfact.errors import DTypeError, ShapeError
+from recfact.arrays import COMPUTED, Array, accumulator, check_scalars, library_of, native
+from recfact.errors import ArrayTypeError, DTypeError, ShapeError
 
 DType = np.dtype[Any]
 
@@ -51,11 +51,18 @@ def as_coefficients(a: Any) -> Array:
 
     Raises
     ------
+    ArrayTypeError
+        If it is on a GPU, masked or sparse.
     ShapeError
         If `a` doesn't have exactly one axis.
     DTypeError
         If its elements aren't numbers.
     """
+    if library_of(a) == "gpu":
+        raise ArrayTypeError(
+            f"an operator keeps its coefficients on the host, got a {type(a).__name__} on a GPU; copy them with "
+            "cupy.asnumpy or .cpu(), or pass all arrays to recfact.solve"
+        )
     try:
         coefficients = np.asarray(a)
     except ValueError as error:

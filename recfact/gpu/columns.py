@@ -41,9 +41,10 @@ def multiply(apply: Callable[[Any], Any], x: Any, types: Types) -> Any:
     array = as_device_array(x, "x")
     require(array.device)
     computed, result = types(array.dtype, array.shape)
-    with caller_stream([array], array.device):
+    tensors = array.library == "torch"
+    with caller_stream([array], array.device, tensors):
         y = apply(array.converted(computed).as_cupy()).astype(result, copy=False)
-        return _to_torch(y) if array.library == "torch" else y
+        return _to_torch(y) if tensors else y
 
 
 def _to_torch(array: Any) -> Any:

@@ -229,10 +229,9 @@ def empty_like(shape: tuple[int, ...], dtype: DType, tensors: bool, device: int,
     like : DeviceArray
         Whose order of axes is taken, if its shape is the same.
     """
-    order = list(range(len(shape)))
-    if like.shape == shape:
-        order.sort(key=lambda k: -abs(like.strides[k]))
-    stored, back = [shape[k] for k in order], np.argsort(order).tolist()
+    axes = range(len(shape))
+    order = sorted(axes, key=lambda k: -abs(like.strides[k])) if like.shape == shape else axes
+    stored, back = [shape[k] for k in order], sorted(axes, key=order.__getitem__)
     if tensors:
         import torch
 

@@ -114,8 +114,9 @@ def solve(
     arrays = {name: as_device_array(value, name) for name, value in given.items() if library_of(value) == "gpu"}
     device = _common_device(given, arrays)
     require(device)
-    with caller_stream(arrays.values(), device):
-        a, u, x, state, axis = _prepare(given, arrays, axis, device)
+    tensors = any(name in arrays and arrays[name].library == "torch" for name in "au")
+    with caller_stream(arrays.values(), device, tensors):
+        a, u, x, state, axis = _prepare(given, arrays, axis, device, tensors)
         run(a, u, x, state, axis, window=window, reverse=reverse, precision=precision)
     return x.owner if out is None else out
 
@@ -142,7 +143,7 @@ def _common_device(given: dict[str, Any], arrays: dict[str, DeviceArray]) -> int
 
 
 def _prepare(
-    given: dict[str, Any], arrays: dict[str, DeviceArray], axis: Any, device: int
+    given: dict[str, Any], arrays: dict[str, DeviceArray], axis: Any, device: int, tensors: bool
 ) -> tuple[DeviceArray, DeviceArray, DeviceArray, DeviceArray | None, int]:
     """Check the arrays of a solve, and bring them into number types that kernels take together.
 
@@ -168,7 +169,6 @@ def _prepare(
     inputs = values["u"].dtype if values["u"].dtype in HALVES and dtype == FLOAT32 else dtype
     a, u = _on_gpu(values["a"], dtype), _on_gpu(values["u"], inputs)
     x0 = _on_gpu(values["x0"], accumulator(dtype)) if "x0" in values else None
-    tensors = any(name in arrays and arrays[name].library == "torch" for name in "au")
     if "out" not in given:
         return a, u, empty_like(shape, dtype, tensors, device, u), x0, axis
     x = arrays["out"]

@@ -10,12 +10,11 @@ from recfact.gpu.device_arrays import DeviceArray
 
 
 @contextmanager
-def caller_stream(arrays: Iterable[DeviceArray], device: int) -> Iterator[None]:
+def caller_stream(arrays: Iterable[DeviceArray], device: int, tensors: bool) -> Iterator[None]:
     """Make the caller's GPU and stream CuPy's current ones.
 
-    That is torch's current stream if an array is a tensor, and CuPy's current stream otherwise. If arrays come on other
-    streams (CuPy's, beside tensors; one named by ``__cuda_array_interface__``), it waits for what these hold already,
-    and they wait for the solve.
+    That is the current stream of the library of the result. If arrays come on other streams (that of the other library;
+    one named by ``__cuda_array_interface__``), it waits for what these hold already, and they wait for the solve.
 
     Parameters
     ----------
@@ -23,24 +22,23 @@ def caller_stream(arrays: Iterable[DeviceArray], device: int) -> Iterator[None]:
         All that the solve reads and writes.
     device : int
         The GPU on which they are.
+    tensors : bool
+        Whether the result is a torch tensor, and not a CuPy array.
     """
     import cupy
 
     with ExitStack() as stack:
         stack.enter_context(cupy.cuda.Device(device))
         current = cupy.cuda.get_current_stream()
-        libraries = {array.library for array in arrays}
-        stream = current
-        if "torch" in libraries:
+        handles = {"cupy": current.ptr}
+        if any(array.library == "torch" for array in arrays):
             import torch
 
-            stream = foreign(torch.cuda.current_stream(device).cuda_stream)
-        if stream.ptr != current.ptr:
-            stack.enter_context(stream)
-        others = {array.stream for array in arrays if array.stream is not None}
-        if "cupy" in libraries:
-            others.add(current.ptr)
-        joined = [foreign(handle) for handle in others - {stream.ptr}]
+            handles["torch"] = torch.cuda.current_stream(device).cuda_stream
+        mine = handles["torch" if tensors else "cupy"]
+        stream = current if mine == current.ptr else stack.enter_context(foreign(mine))
+        others = {handles.get(array.library, array.stream) for array in arrays}
+        joined = [foreign(handle) for handle in others if handle is not None and handle != mine]
         for other in joined:
             follow(stream, other)
         yield

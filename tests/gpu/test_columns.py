@@ -113,3 +113,8 @@ def test_products_with_tensors_of_the_host_are_tensors():
         y = rf.TransferOperator(SIGNS) @ x
         assert isinstance(y, torch.Tensor)
         np.testing.assert_array_equal(y.numpy(), rf.TransferOperator(SIGNS) @ np.arange(N))
+
+
+def test_coefficients_stay_on_the_host(machine):
+    with pytest.raises(ArrayTypeError, match="keeps its coefficients on the host, got a ndarray on a GPU; copy them"):
+        rf.TransferOperator(on_gpu(SIGNS))

@@ -50,6 +50,15 @@ def test_tensors_and_cupy_arrays_wait_for_each_other(machine):
     np.testing.assert_array_equal(out.numpy(), expected())
 
 
+def test_a_result_of_cupy_runs_on_the_stream_of_cupy_whatever_the_state_is(machine):
+    a, u = small()
+    x = rf.solve(on_gpu(a), on_gpu(u), axis=0, x0=torch_stand_in.tensor(np.full(2, 4.0, "f4")))
+    assert type(x) is stand_in.ndarray
+    assert machine.launches[-1].stream == NULL
+    assert machine.waits == [(NULL, STREAM), (STREAM, NULL)]
+    np.testing.assert_array_equal(x.get(), rf.solve(a, u, axis=0, x0=4.0))
+
+
 def test_a_solve_waits_for_the_stream_that_an_interface_names_and_is_waited_for(machine):
     a, u = small()
     with stand_in.Stream() as other:
