@@ -35,19 +35,25 @@ def integer(value: Any, name: str) -> int:
         ) from None
 
 
-def positive_integer(value: Any, name: str, least: int = 1) -> int:
-    """Return `value` as a Python int of at least `least`.
+LONGEST = 1 << 40
+"""More steps, or sequences, than any memory holds."""
+
+
+def positive_integer(value: Any, name: str, least: int = 1, most: int | None = None) -> int:
+    """Return `value` as a Python int of at least `least`, and at most `most` if that is given.
 
     Raises
     ------
     OptionTypeError
         If `value` isn't an integer (floats, NaN and booleans are not).
     OptionError
-        If it is smaller than `least`.
+        If it is smaller than `least` or larger than `most`.
     """
     number = integer(value, name)
     if number < least:
         raise OptionError(f"{name} must be at least {least}, got {shown(number)}; pass a larger integer")
+    if most is not None and number > most:
+        raise OptionError(f"{name} must be at most {most}, got {shown(number)}; pass a smaller integer")
     return number
 
 

@@ -7,6 +7,7 @@ import html
 import io
 import json
 import math
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -252,9 +253,12 @@ def short(number: float | Fraction) -> Any:
     >>> short(0.75), str(short(1 - 2.0**-24)), str(short(51 * 2.0**-24)), short(Fraction(99, 100))
     (0.75, '1 - 2^-24', '51 * 2^-24', 0.99)
     """
-    if math.isinf(number):
-        return float(number)
+    if isinstance(number, float) and math.isinf(number):
+        return number
     exact = Fraction(number)
+    if exact > sys.float_info.max:
+        digits, exponent = math.modf(math.log10(exact.numerator) - math.log10(exact.denominator))
+        return f"{10**digits:.4f}e+{exponent:.0f}"
     power = _power(exact, 1)
     if power and not power.below_one and power.exponent < -3:
         return power

@@ -186,8 +186,8 @@ def format(name: Any) -> FloatFormat:
         bits, precision, sign, domain = (part for part in match.groups() if part is not None)
         return p3109(int(bits), int(precision), signed=sign != "u", extended=domain != "f")
     try:
-        return _of_dtype(np.dtype(name))
-    except (TypeError, ValueError, SyntaxError):
+        return _of_dtype(np.dtype(name) if name.lstrip("<>=|")[:1] in "defg" else name)
+    except (TypeError, ValueError, SyntaxError, DTypeError):
         close = dict.fromkeys(_NAMES[alias] for alias in get_close_matches(plain, _NAMES))
         hint = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(FORMATS)}"
         raise OptionError(
@@ -207,7 +207,7 @@ def _of_dtype(kind: Any) -> FloatFormat:
         name = str(kind).removeprefix("torch.")
     else:
         try:
-            name = np.dtype(kind).name if isinstance(kind, type | np.dtype | str) else ""
+            name = np.dtype(kind).name if isinstance(kind, type | np.dtype) else ""
         except TypeError:
             name = ""
     name = {"float16": "binary16", "float32": "binary32", "float64": "binary64"}.get(name, name)

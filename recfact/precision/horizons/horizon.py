@@ -16,11 +16,11 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from recfact.checks import choice
+from recfact.checks import choice, shown
 from recfact.errors import DTypeError, OptionError
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.formats.float_format import FloatFormat
-from recfact.precision.reals import as_rational
+from recfact.precision.reals import as_rational, read_number
 
 if TYPE_CHECKING:
     from recfact.precision.reals import Number
@@ -146,15 +146,17 @@ def exact_magnitude(value: Any, name: str) -> Number:
     """
     if isinstance(value, str):
         try:
-            return exact_magnitude(Fraction(value), name)
-        except (ValueError, ZeroDivisionError):
+            return exact_magnitude(read_number(value), name)
+        except ValueError:
             raise OptionError(f"{name} must be a number such as '0.99' or '63/64', got {value!r}") from None
     if isinstance(value, bool):
         raise DTypeError(f"{name} must be a number, got the boolean {value}; pass a float or a string")
     number = as_rational(value)
     if not number >= 0:
         what = "NaN" if number != number else "a negative number"
-        raise OptionError(f"{name} bounds magnitudes and must be at least 0, got {what}, {value}; pass abs({name})")
+        raise OptionError(
+            f"{name} bounds magnitudes and must be at least 0, got {what}, {shown(value)}; pass abs({name})"
+        )
     return number
 
 
@@ -169,13 +171,14 @@ def threshold(format_or_eps: Any, underflow: str) -> Number:
     """
     if isinstance(format_or_eps, str):
         try:
-            Fraction(format_or_eps)
-        except (ValueError, ZeroDivisionError):
+            read_number(format_or_eps)
+        except ValueError:
             format_or_eps = format_of(format_or_eps)
     if not isinstance(format_or_eps, FloatFormat) and _is_number(format_or_eps):
         if underflow == "subnormal":
             raise OptionError(
-                f"underflow='subnormal' needs a format, got eps = {format_or_eps}; pass the smaller number as eps"
+                f"underflow='subnormal' needs a format, got eps = {shown(format_or_eps)}; pass the smaller number as "
+                "eps"
             )
         return exact_magnitude(format_or_eps, "eps")
     fmt = format_of(format_or_eps)

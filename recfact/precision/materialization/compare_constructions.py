@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from recfact.arrays import Array, as_numpy
-from recfact.checks import choice, positive_integer
+from recfact.checks import LONGEST, choice, positive_integer
 from recfact.errors import OptionError, ShapeError
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.materialization.coefficient_families import COEFFICIENT_FAMILIES
@@ -77,8 +77,8 @@ def materialization_table(
         }
     else:
         named = coefficients
-    blocks, seed = positive_integer(blocks, "blocks"), positive_integer(seed, "seed", least=0)
-    lengths = [positive_integer(length, "block") for length in _several(block)]
+    blocks, seed = positive_integer(blocks, "blocks", most=LONGEST), positive_integer(seed, "seed", least=0)
+    lengths = [positive_integer(length, "block", most=LONGEST) for length in _several(block)]
     methods = [choice(each, "method", METHODS) for each in _several(method)]
     cases = dict.fromkeys(
         (storage, storage if inside is None else format_of(inside))

@@ -127,6 +127,10 @@ def backward_error_bound(
     fmt = format_of(format)
     Arithmetic(fmt, rounding, underflow=underflow)  # checks the options
     limits = BoundArithmetic(fmt, rounding, underflow)
+    if np.isinf(limits.quantum):
+        raise OptionError(
+            f"the bounds are floats, and float64 doesn't reach the smallest numbers of {fmt}; pass another"
+        )
     unit = Fraction(limits.unit)
     relative = unit if boolean(fma, "fma") else unit * (2 + unit)
     coefficients, inputs, states, before = _exact_arrays(a, u, x, x0)

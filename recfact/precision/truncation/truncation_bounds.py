@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from recfact.arrays import Array
-from recfact.checks import choice, positive_integer, shown
+from recfact.checks import LONGEST, choice, positive_integer, shown
 from recfact.errors import OptionError
 from recfact.factorizations.norms import check_order
 from recfact.precision.exact.outward import Upward
@@ -126,7 +126,7 @@ def pointwise_truncation_bound(window: Window, rho: Any, n: int, *, nu: Any = 1,
     largest, given, state = (
         Upward.of(magnitude(value, name)) for value, name in ((rho, "rho"), (nu, "nu"), (x0, "x0"))
     )
-    steps = positive_integer(n, "n", least=0)
+    steps = positive_integer(n, "n", least=0, most=LONGEST)
     bounds = np.zeros(steps)
     cut = Cut.of(window, steps)
     if cut is None:

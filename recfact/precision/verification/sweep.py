@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from recfact.checks import boolean, callback, choice, positive_integer
+from recfact.checks import LONGEST, boolean, callback, choice, positive_integer
 from recfact.errors import OptionError, RecfactError
 from recfact.precision.formats.catalogue import FORMATS
 from recfact.precision.formats.catalogue import format as format_of
@@ -107,7 +107,7 @@ def verify_many(
         for name in _several(tuple(FAMILIES) if families is None else families)
     ]
     kinds = [format_of(name) for name in _several(_up_to_16_bits() if formats is None else formats)]
-    steps = [positive_integer(n, "lengths") for n in _several(lengths)]
+    steps = [positive_integer(n, "lengths", most=LONGEST) for n in _several(lengths)]
     if not (kinds and chosen and steps):
         raise OptionError("formats, families and lengths must name one each at least, got none; leave them out for all")
     for fmt in kinds:
@@ -115,7 +115,7 @@ def verify_many(
             raise OptionError(f"cases are drawn in float64, which doesn't hold the numbers of {fmt}; verify takes them")
     variants = _variants(kinds, algorithms, windows, accumulate, fma, rounding, underflow)
     seed = positive_integer(seed, "seed", least=0)
-    batches = _batches(variants, tuple(chosen), positive_integer(cases, "cases"), steps, seed)
+    batches = _batches(variants, tuple(chosen), positive_integer(cases, "cases", most=LONGEST), steps, seed)
     callback(progress, "progress")
     workers = _processors() if processes is None else positive_integer(processes, "processes")
     tallies: list[list[Tally]] = [[] for _ in batches]
