@@ -34,7 +34,7 @@ class DataFileError(RecfactError, ValueError):
 
 
 class MissingExtraError(RecfactError, ImportError):
-    """An optional package isn't installed; the message says which of recfact's extras brings it."""
+    """An optional package isn't installed; the message says how to install it."""
 
 
 class DeviceError(RecfactError, RuntimeError):

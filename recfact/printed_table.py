@@ -83,21 +83,25 @@ class Tabular(ABC):
         """Return the values as one dict a row, all with the same keys: ``pandas.DataFrame`` takes them as they are."""
         return [dict(row) for row in self.table().rows]
 
-    def to_text(self) -> str:
-        """Return the table as text in columns; a table that has a title and no rows is its title."""
+    def to_text(self, width: int | None = None) -> str:
+        """Return the table as text in columns; a table that has a title and no rows is its title.
+
+        Columns that don't fit into `width` characters follow below, with the first column once more.
+        """
         table = self.table()
         if table.title and not table.rows:
             return table.title
         lines = [[column.heading for column in table.columns], *table.cells("{}2^{}", "inf", "-")]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        aligned = (
-            (
-                cell.ljust(width) if column.words else cell.rjust(width)
-                for cell, width, column in zip(line, widths, table.columns, strict=True)
-            )
-            for line in lines
+        first, *others = (
+            _aligned(cells, column.words) for cells, column in zip(zip(*lines, strict=True), table.columns, strict=True)
         )
-        return "\n".join([*filter(None, [table.title]), *("  ".join(line).rstrip() for line in aligned), *table.notes])
+        panels = [[first]]
+        for cells in others:
+            if width is not None and sum(len(each[0]) + 2 for each in (*panels[-1], cells)) - 2 > width:
+                panels.append([first])
+            panels[-1].append(cells)
+        rows = ["\n".join("  ".join(line).rstrip() for line in zip(*panel, strict=True)) for panel in panels]
+        return "\n".join([*filter(None, [table.title]), "\n\n".join(rows), *table.notes])
 
     def to_markdown(self) -> str:
         """Return the table in Markdown."""
@@ -243,6 +247,12 @@ class PrintedTable(Tabular):
             return str(value)
 
         return [[written(column.cell(row)) for column in self.columns] for row in self.rows]
+
+
+def _aligned(cells: Sequence[str], left: bool) -> list[str]:
+    """Return the cells of a column in the width of its widest one."""
+    width = max(map(len, cells))
+    return [cell.ljust(width) if left else cell.rjust(width) for cell in cells]
 
 
 def short(number: float | Fraction) -> Any:

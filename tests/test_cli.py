@@ -18,7 +18,7 @@ from recfact.errors import DeviceError
 from recfact.report.gallery import PICTURES
 from recfact.windows import Jagged, Uniform
 
-COMMANDS = ["report", "solve", "plot", "horizon", "verify", "materialize", "bench"]
+COMMANDS = ["report", "solve", "plot", "horizon", "verify", "window", "materialize", "bench", "gpu"]
 
 
 @pytest.fixture(autouse=True)
@@ -120,6 +120,11 @@ def test_report_on_a_record_with_dates():
         ["--block", "x"],
         ["--a", "a.npy", "--u", "u.npy", "--pick", "7"],
         ["--nonsense"],
+        ["--a", "a.npy", "--a", "a.npy", "--u", "u.npy"],
+        ["--block", "8", "--block", "16"],
+        ["--out", "report.pdf"],
+        ["--out", "report"],
+        ["--u", "r.csv", "--dt", "day", "--tau", "30d"],
     ],
 )
 def test_wrong_usage_is_exit_code_2(arrays, arguments):
@@ -141,13 +146,40 @@ def test_bad_data_is_exit_code_1_and_one_line(arrays, command):
     assert {path.suffix for path in Path().iterdir()} == {".npy", ".csv"}
 
 
+def test_several_formats_are_looked_at(arrays):
+    typed = ["--a", "a.npy", "--u", "u.npy", "--format", "bf16", "--format", "half"]
+    made = json.loads(run("report", *typed, "--json").stdout)
+    assert [found["format"] for found in made["formats"]] == ["bfloat16", "binary16"]
+    run("plot", "bounds", *typed, "--out", "b.svg")
+    text = Path("b.svg").read_text(encoding="utf-8")
+    assert "in bfloat16" in text
+    assert "in binary16" in text
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_other_separators_than_commas_are_named(separator):
+    Path("s.csv").write_text(f"a{separator}u\n0,5{separator}1,0\n", encoding="utf-8")
+    said = run("report", "--a", "s.csv", "--u", "s.csv", code=1).stderr
+    assert "save it with commas between cells" in said
+
+
+def test_what_takes_longer_than_a_second_is_said():
+    code = (
+        "import time; from recfact.cli.app import progress\n"
+        "with progress(4, quiet=False) as step: step('reading'); step('solving'); time.sleep(1.5)"
+    )
+    assert run_python(code).stderr.decode().splitlines() == ["solving, 25 % ..."]
+    assert run_python(code.replace("False", "True")).stderr == b""
+    assert run_python(code.replace("1.5", "0")).stderr == b""
+
+
 def test_an_unwritable_page_is_exit_code_1():
     assert "there is no directory no" in run("report", "--out", "no/page.html", code=1).stderr
 
 
 def test_a_missing_extra_is_exit_code_1(monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    assert "pip install 'recfact[report]'" in run("report", code=1).stderr
+    assert "pip install jinja2 matplotlib" in run("report", code=1).stderr
     json.loads(run("report", "--json").stdout)  # which draws nothing
 
 

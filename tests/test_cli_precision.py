@@ -3,12 +3,16 @@
 import csv
 import io
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import recfact
 from recfact import precision as pr
 from recfact.cli.app import app
 from recfact.cli.precision import _percents
@@ -25,6 +29,11 @@ def run(*arguments, code=0):
     result = CliRunner().invoke(app, list(map(str, arguments)))
     assert result.exit_code == code, result.output
     return result
+
+
+def unboxed(text):
+    """Return the words of an error in its box."""
+    return " ".join(text.replace("│", " ").split())
 
 
 def test_horizon_prints_the_table_of_the_paper():
@@ -52,8 +61,38 @@ def test_horizon_prints_in_every_style(style, start):
     assert run("horizon", "half", "--actual", "--style", style).stdout.lstrip().startswith(start)
 
 
+def test_horizon_takes_formats_as_other_commands_do():
+    expected = run("horizon", "bf16", "half").stdout
+    assert run("horizon", "--format", "bf16", "--format", "half").stdout == expected
+    assert run("horizon", "bf16", "--format", "half").stdout == expected
+
+
+@pytest.mark.parametrize("style", ["text", "markdown", "latex", "csv", "html"])
+def test_tables_end_with_one_line_end(style):
+    printed = run("horizon", "half", "--style", style).stdout
+    assert printed.endswith("\n")
+    assert not printed.endswith("\n\n")
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a pseudo-terminal")
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_tables_are_no_wider_than_the_terminal(width):
+    watching, terminal = os.openpty()
+    environment = {**os.environ, "PYTHONPATH": str(Path(recfact.__file__).parents[1]), "COLUMNS": str(width)}
+    command = [sys.executable, "-c", "from recfact.cli import main; main()", "horizon", "half", "binary128"]
+    subprocess.run(command, stdout=terminal, stderr=subprocess.DEVNULL, env=environment, timeout=120, check=True)
+    os.close(terminal)
+    seen = os.read(watching, 100_000).decode().splitlines()
+    os.close(watching)
+    assert max(map(len, seen)) <= width
+    table = pr.horizon_table(["half", "binary128"])
+    assert "\n".join(line.rstrip() for line in seen) == table.to_text(width)
+    for heading in str(table).splitlines()[0].split("  "):
+        assert heading.strip() in "\n".join(seen)
+
+
 def test_horizon_draws():
-    run("horizon", "fp32", "bf16", "--plot", "h.svg")
+    assert run("horizon", "fp32", "bf16", "--plot", "h.svg").stderr == "wrote h.svg\n"
     picture = Path("h.svg").read_text(encoding="utf-8")
     assert "bfloat16" in picture
     assert "all weights further back together" in picture
@@ -69,10 +108,12 @@ def test_horizon_draws():
         (["half", "--json", "--style", "csv"], "exclude"),
         (["half", "--plot", "h.pdf"], ".svg"),
         (["half", "--style", "rst"], "rst"),
+        (["half", "--rho", "-0.9"], "at least 0"),
+        (["--format", "markdown"], "--style markdown"),
     ],
 )
 def test_horizon_says_what_is_wrong(arguments, says):
-    assert says in run("horizon", *arguments, code=2).output
+    assert says in unboxed(run("horizon", *arguments, code=2).output)
     assert not list(Path().iterdir())
 
 
@@ -128,7 +169,8 @@ def test_verify_takes_an_arithmetic(arrays):
 
 @pytest.mark.parametrize("window", ["full", "uniform:4", "jagged:4"])
 def test_verify_draws_errors_and_bounds(arrays, window):
-    run("verify", "--a", "a.npy", "--u", "u.npy", "--format", "half", "--window", window, "--plot", "v.svg")
+    typed = ["--a", "a.npy", "--u", "u.npy", "--format", "half", "--window", window]
+    assert run("verify", *typed, "--plot", "v.svg").stderr.endswith("wrote v.svg\n")
     picture = Path("v.svg").read_text(encoding="utf-8")
     kind = "Uniform" if window.startswith("u") else "Jagged"
     assert all(text in picture for text in (f"{kind}(k) in binary16, 60 steps", "proved bound", "measured exactly"))
@@ -138,7 +180,8 @@ def test_verify_ends_with_1_where_states_overflow():
     np.save("a.npy", np.full(40, 2.0))
     np.save("u.npy", np.ones(40))
     options = ["verify", "--a", "a.npy", "--u", "u.npy", "--format", "half"]
-    assert "25 states overflowed" in run(*options, code=1).stdout  # 2^(i + 1) - 1 rounds to 2^16 from i = 15 on
+    # 2^(i + 1) - 1 rounds to 2^16 from i = 15 on.
+    assert "FAILS: 25 of 40 states overflowed" in run(*options, code=1).stdout
     made = json.loads(run(*options, "--json", code=1).stdout)
     assert (made["nonfinite"], made["first_nonfinite"], made["holds"]) == (25, [15], False)
     run(*options, "--plot", "v.png", code=1)
@@ -162,10 +205,12 @@ def test_verify_refuses_complex_numbers():
         (["--format", "half", "--window", "nosuch"], "--window"),
         (["--format", "half", "--plot", "v.pdf"], ".svg"),
         (["--tau", "0"], "--tau"),
+        (["--format", "half", "--format", "bf16"], "takes one value"),
+        (["--format", "half", "--algorithm", "b2p"], "--window jagged:16"),
     ],
 )
 def test_verify_says_what_is_wrong(arguments, says):
-    assert says in run("verify", *arguments, code=2).output
+    assert says in unboxed(run("verify", *arguments, code=2).output)
     assert not list(Path().iterdir())
 
 

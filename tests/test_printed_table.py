@@ -56,6 +56,19 @@ def test_every_table_writes_itself_in_the_same_ways(make):
     json.loads(table.to_json())
 
 
+def test_text_is_wrapped_by_columns():
+    table = pr.horizon_table(["half", "binary128"])
+    wide = str(table)
+    for width in (50, 80, 120, 500):
+        text = table.to_text(width)
+        assert max(map(len, text.splitlines())) <= max(width, 60)  # the first column and one of 39 digits
+        panels = [panel.splitlines() for panel in text.split("\n\n")]
+        assert all(panel[1].startswith("binary16") for panel in panels)
+        joined = [[word for panel in panels for word in panel[k].split()[k > 0 :]] for k in (1, 2)]
+        assert joined == [line.split()[1:] for line in wide.splitlines()[1:]]
+    assert table.to_text(500) == wide
+
+
 def test_what_json_says_beside_the_rows():
     costs = json.loads(rf.cost_table(64, block=8).to_json())
     assert (costs["n"], costs["block"], costs["channels"]) == (64, 8, 1)

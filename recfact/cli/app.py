@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
+from pathlib import Path
+from shutil import get_terminal_size
 from threading import Event, Thread
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Protocol, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
@@ -60,8 +64,14 @@ class StrictTyper(typer.Typer):
     """An application of strict commands."""
 
     def command(self, *args: Any, **kwargs: Any) -> Callable[[F], F]:
-        """Add a command as `typer.Typer` does."""
-        return super().command(*args, **{"cls": StrictCommand, **kwargs})
+        """Add a command as `typer.Typer` does; the paragraphs of its help are as wide as the terminal."""
+
+        def add(function: F) -> F:
+            text = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.cleandoc(function.__doc__ or ""))
+            add_command = super(StrictTyper, self).command(*args, **{"cls": StrictCommand, "help": text, **kwargs})
+            return add_command(function)
+
+        return add
 
 
 app = StrictTyper(
@@ -107,6 +117,23 @@ def show(text: Any) -> None:
 
     console = Console()
     console.print(text) if console.is_terminal else Console(width=120).print(text)
+
+
+class Wrapped(Protocol):
+    """What prints itself in so many characters."""
+
+    def to_text(self, width: int | None = None) -> str:
+        """Return the text."""
+
+
+def show_table(table: Wrapped) -> None:
+    """Print a table as text, no wider than the terminal where there is one."""
+    typer.echo(table.to_text(get_terminal_size().columns if sys.stdout.isatty() else None))
+
+
+def say_written(path: Path, what: str = "") -> None:
+    """Say on standard error that a picture was written, which leaves standard output to the table."""
+    typer.echo(f"wrote {path}{what}", err=True)
 
 
 @contextmanager

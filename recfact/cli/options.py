@@ -26,8 +26,10 @@ Dt = Annotated[
     ),
 ]
 Tau = Annotated[
-    float | None,
-    typer.Option("--tau", metavar="SECONDS", help="Time constant of the average; 30 days for the bundled data."),
+    str | None,
+    typer.Option(
+        "--tau", metavar="SECONDS", help="Time constant of the average in seconds; 30 days for the bundled data."
+    ),
 ]
 Pick = Annotated[
     str | None, typer.Option("--pick", metavar="INDEX", help="Which sequence of arrays with several axes, as in 0,:,3.")
@@ -43,25 +45,33 @@ Kept = Annotated[str, typer.Option("--window", help="full, uniform:LAGS, or jagg
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on standard output.")]
 
 
-def read_problem(a: str | None, u: str | None, dt: str | None, tau: float | None, pick: str | None) -> Problem:
+def read_problem(a: str | None, u: str | None, dt: str | None, tau: str | None, pick: str | None) -> Problem:
     """Return the recurrence that the options of a command name; usage errors for options that don't go together."""
     from recfact.report.problem import bundled_problem, problem_from_files, problem_from_record
 
-    if tau is not None and not 0 < tau < float("inf"):
-        raise typer.BadParameter(f"--tau must be positive and finite, got {tau}")
+    seconds = None if tau is None else _seconds(tau)
     if dt is not None:
-        if u is None or tau is None or a is not None or pick is not None:
+        if u is None or seconds is None or a is not None or pick is not None:
             raise typer.BadParameter("--dt goes with --u and --tau, and without --a and --pick")
-        return problem_from_record(u, dt, tau)
+        return problem_from_record(u, dt, seconds)
     if a is None and u is None:
         if pick is not None:
             raise typer.BadParameter("--pick goes with --a and --u")
-        return bundled_problem() if tau is None else bundled_problem(tau)
+        return bundled_problem() if seconds is None else bundled_problem(seconds)
     if a is None or u is None:
         raise typer.BadParameter("--a and --u go together; or --u with --dt and --tau")
-    if tau is not None:
+    if seconds is not None:
         raise typer.BadParameter("--tau goes with --dt, or with the bundled data")
     return problem_from_files(a, u, pick)
+
+
+def _seconds(tau: str) -> float:
+    from recfact.report.csvfile import parse_number
+
+    seconds = parse_number(tau)
+    if seconds is None or not 0 < seconds < float("inf"):
+        raise typer.BadParameter(f"--tau must be a positive number of seconds, as 2592000 for 30 days, got {tau!r}")
+    return seconds
 
 
 def read_state(x0: str | None) -> Any:

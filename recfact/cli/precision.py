@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recfact.cli.app import app, progress
+from recfact.cli.app import app, progress, say_written, show_table
 from recfact.cli.options import A, Dt, Json, Kept, Pick, Tau, U, parse_window, read_problem
 
 if TYPE_CHECKING:
@@ -29,7 +29,11 @@ class Style(StrEnum):
 @app.command(epilog="Example: recfact horizon bfloat16 fp16 'fp8 e4m3fn' --rho 0.99 --style markdown")
 def horizon(
     formats: Annotated[
-        list[str] | None, typer.Argument(metavar="[FORMAT]...", help="Number formats; all of them if left out.")
+        list[str] | None, typer.Argument(metavar="FORMAT", help="Number formats; all of them if left out.")
+    ] = None,
+    more: Annotated[
+        list[str] | None,
+        typer.Option("--format", metavar="FORMAT", help="The same, as other commands take formats; several times."),
     ] = None,
     rho: Annotated[
         list[str] | None,
@@ -46,9 +50,9 @@ def horizon(
 ) -> None:
     """Say how far back a recurrence looks in number formats, with coefficients up to rho.
 
-    Without --rho, rho is the largest number below 1 of each format. The first horizons are those of single weights, the
-    tail ones of all weights further back together; normal and subnormal say which smallest number they are compared
-    with.
+    Without --rho, rho is the largest number below 1 of each format. k is the horizon of single weights, tail that of
+    all weights further back together: how many steps until they are below eps, the smallest normal number of the
+    format, or below eps 2^-p, the smallest one with subnormals.
     """
     from recfact.precision import actual_horizon_table, horizon_table
     from recfact.precision.horizons.horizon_tables import several_formats
@@ -59,16 +63,24 @@ def horizon(
         raise typer.BadParameter("--json and --style exclude each other")
     if picture:
         check_destination(picture, PICTURE_SUFFIXES)
-    chosen = several_formats(formats or None)
+    names = [*(formats or ()), *(more or ())]
+    for name in names:
+        if name in tuple(Style):
+            raise typer.BadParameter(f"{name} is no number format but a style; pass --style {name}")
+    chosen = several_formats(names or None)
     table = (actual_horizon_table if actual else horizon_table)(chosen, rho or None)
     if as_json:
         typer.echo(table.to_json())
+    elif style == Style.TEXT:
+        show_table(table)
     else:
-        typer.echo(getattr(table, f"to_{style.value}")())
+        typer.echo(getattr(table, f"to_{style.value}")().rstrip("\n"))
     if picture:
         from recfact.report.horizon_plot import COLOURS, horizon_figure
 
-        save(horizon_figure(chosen[: len(COLOURS)]), picture)
+        drawn = chosen[: len(COLOURS)]
+        save(horizon_figure(drawn), picture)
+        say_written(picture, f", of the first {len(drawn)} formats" if len(drawn) < len(chosen) else "")
 
 
 @app.command(epilog="Example: recfact verify --window jagged:16 --format bfloat16 --algorithm hierarchical")
@@ -130,6 +142,8 @@ def verify(
             sweep = sweep_windows(problem.a, problem.u, found.format, kind, algorithm, step, **arithmetic)
             save(bound_figure([sweep]), picture)
     typer.echo(to_json({"source": problem.source, **found.as_dict()}) if as_json else f"{problem.title}\n{found}")
+    if picture:
+        say_written(picture)
     if found.holds is False:
         raise typer.Exit(1)
 
@@ -206,6 +220,10 @@ def materialize(
                 seed=seed,
             )
     table = MaterializationTable(tuple(rows))
-    typer.echo(table.to_json() if as_json else str(table))
+    if as_json:
+        typer.echo(table.to_json())
+    else:
+        show_table(table)
     if picture:
         save(materialization_figure(table), picture)
+        say_written(picture)

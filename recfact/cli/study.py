@@ -11,6 +11,8 @@ import typer
 from recfact.cli.app import app, progress, show
 from recfact.cli.options import A, Block, Dt, Formats, Json, Kept, Pick, Tau, U, parse_window, read_problem, read_state
 
+PAGE_SUFFIXES = (".html", ".htm")
+
 
 @app.command(epilog="Example: recfact report --a gates.npy --u inputs.npy --out page.html")
 def report(
@@ -22,7 +24,8 @@ def report(
     formats: Formats = None,
     pick: Pick = None,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="The page; report.html if left out, none with --json.")
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="The HTML page; report.html if left out, none with --json."),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -38,6 +41,10 @@ def report(
     problem = read_problem(a, u, dt, tau, pick)
     path = out if out is not None or as_json else Path("report.html")
     if path:
+        if path.suffix.lower() not in PAGE_SUFFIXES:
+            raise typer.BadParameter(
+                f"--out {path} must end in .html or .htm, for what is written is a page; a browser prints it as PDF"
+            )
         check_destination(path)
     steps = report_steps(problem, block, formats or ()) + (len(PAGE) if path else 0)
     with progress(steps, as_json) as step:

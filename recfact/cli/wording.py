@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 _WINDOW = re.compile(r"Jagged\((?:block=)?(\d+)(?:, (?:terms=)?(\d+))?\)|Uniform\((?:lags=)?(\d+)\)|Full\(\)")
-_OPTIONS = "window|format|algorithm|accumulate|rounding|underflow|block|rho|tol|relative_to"
+_OPTIONS = "window|format|algorithm|accumulate|rounding|underflow|method|block|rho|tol|relative_to"
+_SUBJECT = re.compile(rf"^({_OPTIONS})(?= must\b| bounds\b)")
 _ARGUMENT = re.compile(rf"\b({_OPTIONS})=(?:'([^']*)'|\"([^\"]*)\"|(?=\S))")
 
 
@@ -18,8 +19,11 @@ def in_options(message: str) -> str:
     "'b2p' makes Jagged windows, got full; pass --window jagged:16, or another"
     >>> in_options('pass one, as format="float32"')
     'pass one, as --format float32'
+    >>> in_options("relative_to must be one of 'state', 'input', got 'x'")
+    "--relative-to must be one of 'state', 'input', got 'x'"
     """
-    return _ARGUMENT.sub(_option, _WINDOW.sub(_typed, message))
+    written = _ARGUMENT.sub(_option, _WINDOW.sub(_typed, message))
+    return _SUBJECT.sub(lambda subject: _named(subject[1]), written)
 
 
 def _typed(window: re.Match[str]) -> str:
@@ -33,4 +37,8 @@ def _typed(window: re.Match[str]) -> str:
 
 def _option(argument: re.Match[str]) -> str:
     name, *values = argument.groups()
-    return f"--{name.replace('_', '-')} {''.join(filter(None, values))}"
+    return f"{_named(name)} {''.join(filter(None, values))}"
+
+
+def _named(argument: str) -> str:
+    return f"--{argument.replace('_', '-')}"

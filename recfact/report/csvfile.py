@@ -6,7 +6,7 @@ import csv
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -91,6 +91,17 @@ class CsvTable:
         return f"{self.path}, line {self.lines[row]}, column {column!r}"
 
 
+def _refuse_other_separators(path: Path, text: TextIO) -> None:
+    """Refuse a file whose first two lines are both separated by semicolons or tabs, and go back to its start."""
+    first, second = text.readline(), text.readline()
+    for name, sign in (("semicolons", ";"), ("tabs", "\t")):
+        if sign in first and sign in second and "," not in first:
+            raise DataFileError(
+                f"{path} is separated by {name}; save it with commas between cells and points in numbers"
+            )
+    text.seek(0)
+
+
 def parse_number(cell: str) -> float | None:
     """Return the number in `cell`, or None if it isn't one. Python's digit separator, as in 1_000, is not accepted."""
     if "_" in cell:
@@ -115,6 +126,7 @@ def read_csv(path: Path) -> CsvTable:
     lines: list[int] = []
     try:
         with path.open(encoding="utf-8-sig", newline="") as text:
+            _refuse_other_separators(path, text)
             reader = csv.reader(text, strict=True)
             for row in reader:
                 if not row:

@@ -50,7 +50,7 @@ def page(report: Report, step: Callable[[str], None] = lambda _: None) -> str:
         from jinja2 import Environment, PackageLoader, StrictUndefined
         from markupsafe import Markup, escape
     except ImportError:
-        raise MissingExtraError("the page needs jinja2; install it with: pip install 'recfact[report]'") from None
+        raise MissingExtraError("the page needs jinja2; install it with: pip install jinja2 matplotlib") from None
     environment = Environment(
         loader=PackageLoader("recfact.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,

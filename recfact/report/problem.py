@@ -93,6 +93,12 @@ def problem_from_files(a: str, u: str, pick: str | None = None) -> Problem:
     )
 
 
+def sequence_from_file(source: str, name: str, pick: str | None = None) -> Array:
+    """Return one sequence of the array in a file, as `problem_from_files` takes it; `name` is "a" or "u"."""
+    values = read_array(source, name)
+    return np.ascontiguousarray(values[_pick(pick, values.shape, source)])
+
+
 def problem_from_record(record: str, dt: str, tau: float) -> Problem:
     """Return the exponential average over `tau` seconds of a value column of a .csv file, FILE or FILE:COLUMN.
 
@@ -153,7 +159,7 @@ def _pick(pick: str | None, shape: tuple[int, ...], place: str) -> tuple[int | s
         if len(shape) == 1:
             return (slice(None),)
         raise DataFileError(
-            f"a report is about one sequence and {place} have shape {shape}; choose it with --pick, one index or ':' "
+            f"one sequence is wanted and the shape of {place} is {shape}; choose it with --pick, one index or ':' "
             "for each axis"
         )
     parts = [part.strip() for part in pick.split(",")]

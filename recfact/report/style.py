@@ -68,7 +68,7 @@ def style() -> Iterator[None]:
     try:
         import matplotlib.style
     except ImportError:
-        raise MissingExtraError("drawing needs matplotlib; install it with: pip install 'recfact[report]'") from None
+        raise MissingExtraError("drawing needs matplotlib; install it with: pip install matplotlib") from None
     in_style = matplotlib.style.context(["default", _STYLE])
     with in_style, np.errstate(over="ignore", invalid="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", GrowthWarning)

@@ -146,7 +146,7 @@ def exact_magnitude(value: Any, name: str) -> Number:
     """
     if isinstance(value, str):
         try:
-            return exact_magnitude(read_number(value), name)
+            value = read_number(value)
         except ValueError:
             raise OptionError(f"{name} must be a number such as '0.99' or '63/64', got {value!r}") from None
     if isinstance(value, bool):
@@ -155,7 +155,7 @@ def exact_magnitude(value: Any, name: str) -> Number:
     if not number >= 0:
         what = "NaN" if number != number else "a negative number"
         raise OptionError(
-            f"{name} bounds magnitudes and must be at least 0, got {what}, {shown(value)}; pass abs({name})"
+            f"{name} bounds magnitudes and must be at least 0, got {what}, {shown(value)}; pass its magnitude"
         )
     return number
 

@@ -44,9 +44,9 @@ def horizon_table(formats: Any = None, rho: Any = None) -> PrintedTable:
     Examples
     --------
     >>> print(horizon_table(["fp32", "bf16"]))
-    format     p  e bits  bias        rho     eps  eps 2^-p    k normal  k subnormal  tail normal  tail subnormal
-    binary32  23       8   127  1 - 2^-24  2^-126    2^-149  1465264032   1732732863   1744361943      2011830774
-    bfloat16   7       8   127   1 - 2^-8  2^-126    2^-133       22314        23554        23731           24970
+    format     p  e bits  bias        rho     eps  eps 2^-p   k for eps  k for eps 2^-p  tail for eps  tail for eps 2^-p
+    binary32  23       8   127  1 - 2^-24  2^-126    2^-149  1465264032      1732732863    1744361943         2011830774
+    bfloat16   7       8   127   1 - 2^-8  2^-126    2^-133       22314           23554         23731              24970
     >>> [row["normal"] for row in horizon_table("half", rho=["0.9", "0.99"])]
     [92, 965]
     """
@@ -164,10 +164,10 @@ _COLUMNS = (
     Column("rho", r"$\rho$", lambda row: short(row["rho"])),
     Column("eps", r"$\epsilon$", lambda row: Power(row["emin"])),
     Column("eps 2^-p", r"$\epsilon \cdot 2^{-p}$", _smallest),
-    Column("k normal", "$k$ (normal)", lambda row: row["normal"]),
-    Column("k subnormal", "$k$ (with subnormals)", lambda row: row["subnormal"]),
-    Column("tail normal", "tail $k$ (normal)", lambda row: row["tail_normal"]),
-    Column("tail subnormal", "tail $k$ (with subnormals)", lambda row: row["tail_subnormal"]),
+    Column("k for eps", "$k$ (normal)", lambda row: row["normal"]),
+    Column("k for eps 2^-p", "$k$ (with subnormals)", lambda row: row["subnormal"]),
+    Column("tail for eps", "tail $k$ (normal)", lambda row: row["tail_normal"]),
+    Column("tail for eps 2^-p", "tail $k$ (with subnormals)", lambda row: row["tail_subnormal"]),
 )
 _NAMES = (
     "format", "fraction_bits", "exponent_bits", "bias", "rho", "emin",

@@ -1,0 +1,113 @@
+"""The window to choose for coefficients or a bound of them, and how far back their states look."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from recfact.arrays import Array
+from recfact.errors import DataFileError
+from recfact.precision import EffectiveHorizon, WindowChoice, choose_window, effective_horizon, horizon
+from recfact.precision.formats.float_format import FloatFormat
+from recfact.precision.truncation.truncation_bounds import magnitude
+from recfact.windows import Jagged, Uniform
+
+
+@dataclass(frozen=True, eq=False)
+class WindowAdvice:
+    """A window that is proved good enough, and the horizon down to the same limit.
+
+    Parameters
+    ----------
+    format : FloatFormat, optional
+        The format whose unit roundoff is the limit, where one is.
+    choice : WindowChoice
+        The window.
+    horizon : EffectiveHorizon, int, or math.inf
+        How far back states look until weights are below the limit: position by position, or for a bound of all
+        coefficients.
+    """
+
+    format: FloatFormat | None
+    choice: WindowChoice
+    horizon: EffectiveHorizon | float
+
+    @property
+    def typed(self) -> str | None:
+        """The window as the option --window takes it, or None."""
+        match self.choice.window:
+            case Uniform(lags):
+                return f"uniform:{lags}"
+            case Jagged(block, terms):
+                return f"jagged:{block}" if terms == 1 else f"jagged:{block}:{terms}"
+        return None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        reach = self.horizon
+        both = (reach.largest, reach.quantile(0.5)[0]) if isinstance(reach, EffectiveHorizon) else (reach, reach)
+        return {
+            "format": self.format and self.format.name,
+            "tol": float(self.choice.tol),
+            "relative_to": self.choice.relative_to,
+            "window": self.typed,
+            "error": self.choice.error,
+            "reason": self.choice.reason,
+            "candidates": self.choice.to_rows(),
+            "horizon": both[0],
+            "median_horizon": both[1],
+        }
+
+    def to_text(self, width: int | None = None) -> str:
+        """Return both as text for a terminal of so many characters."""
+        lines = [self.choice.to_text(width)]
+        if self.typed:
+            lines.append(f"(to type: --window {self.typed})")
+        if isinstance(self.horizon, EffectiveHorizon):
+            lines.append(str(self.horizon))
+        else:
+            after = "never" if self.horizon == inf else f"after {self.horizon} steps"
+            lines.append(f"horizon: weights are below that {after}")
+        return "\n".join(lines)
+
+
+def window_advice(
+    a: Array | str, fmt: FloatFormat | None, tol: Any, relative_to: str, block: int | None
+) -> WindowAdvice:
+    """Return the window to choose and the horizon.
+
+    Parameters
+    ----------
+    a : ndarray, shape (n,), or str
+        Coefficients, which are rounded to the format if there is one; or a bound of them, as a number.
+    fmt, tol : FloatFormat and str, one of them None
+        What may be lost: the unit roundoff of a format, or a number.
+    relative_to, block
+        As for `choose_window`.
+
+    Raises
+    ------
+    DataFileError
+        If the format can't hold the coefficients.
+
+    Examples
+    --------
+    >>> found = window_advice("0.9", None, "0.01", "state", None)
+    >>> found.typed, found.horizon
+    ('jagged:43', 43)
+    """
+    if isinstance(a, str):
+        rho = magnitude(a, "rho")
+        choice = choose_window(rho, tol, format=fmt, relative_to=relative_to, block=block)
+        return WindowAdvice(fmt, choice, horizon(rho, choice.tol))
+    kept = a
+    if fmt is not None and a.dtype.kind != "c":
+        kept = np.asarray(fmt.round(a))
+        lost = int(np.count_nonzero(~np.isfinite(kept.astype(np.float64))))
+        if lost:
+            raise DataFileError(f"{fmt.name} can't hold {lost} of the coefficients; choose a format of more range")
+    choice = choose_window(kept, tol, format=fmt, relative_to=relative_to, block=block)
+    return WindowAdvice(fmt, choice, effective_horizon(kept, choice.tol))

@@ -1,0 +1,108 @@
+"""The command that chooses a window: what it says, against the functions that it calls."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from recfact import precision as pr
+from recfact.cli.app import app
+from recfact.cli.options import parse_window
+from recfact.data import load_co2
+
+
+@pytest.fixture(autouse=True)
+def in_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def a(rng):
+    a = rng.uniform(0.3, 0.95, 300)
+    np.save("a.npy", a)
+    return a
+
+
+def run(*arguments, code=0):
+    result = CliRunner().invoke(app, ["window", *map(str, arguments)])
+    assert result.exit_code == code, result.output
+    return result
+
+
+def choices(*arguments):
+    return json.loads(run(*arguments, "--json").stdout)["choices"]
+
+
+def test_window_of_the_bundled_record_in_its_own_format():
+    coefficients = load_co2().recurrence()[0]
+    expected = pr.choose_window(coefficients, format="binary64")
+    assert str(expected) in run().stdout
+    (found,) = choices()
+    assert (found["format"], parse_window(found["window"])) == ("binary64", expected.window)
+
+
+@pytest.mark.parametrize("relative_to", ["state", "input"])
+def test_windows_of_coefficients_as_formats_round_them(a, relative_to):
+    found = choices("--a", "a.npy", "--format", "bf16", "--format", "half", "--relative-to", relative_to)
+    assert [each["format"] for each in found] == ["bfloat16", "binary16"]
+    for each in found:
+        kept = np.asarray(pr.format(each["format"]).round(a))
+        expected = pr.choose_window(kept, format=each["format"], relative_to=relative_to)
+        reach = pr.effective_horizon(kept, expected.tol)
+        assert parse_window(each["window"]) == expected.window
+        assert each["candidates"] == expected.to_rows()
+        assert (each["error"], each["horizon"]) == (expected.error, reach.largest)
+        assert each["median_horizon"] == reach.quantile(0.5)[0]
+
+
+def test_windows_of_a_bound(a):
+    (found,) = choices("--rho", "0.9", "--tol", "1/100", "--block", 16)
+    assert parse_window(found["window"]) == pr.choose_window("0.9", "1/100", block=16).window
+    assert found["horizon"] == pr.horizon("0.9", "1/100")
+    text = run("--rho", "0.9", "--tol", "0.01").stdout
+    assert "(to type: --window jagged:43)" in text
+    assert "after 43 steps" in text
+    none = run("--rho", "1", "--tol", "0.01").stdout
+    assert "No window" in none
+    assert "never" in none
+    assert "to type" not in none
+    assert choices("--rho", "1", "--tol", "0.01")[0]["horizon"] is None
+
+
+def test_one_of_several_sequences(a):
+    np.save("two.npy", np.stack([a, a / 2]))
+    (found,) = choices("--a", "two.npy", "--pick", "1,:", "--tol", "0.01")
+    assert parse_window(found["window"]) == pr.choose_window(a / 2, 0.01).window
+    assert "--pick" in run("--a", "two.npy", "--tol", "0.01", code=1).stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["--a", "a.npy", "--rho", "0.5"], 2, "exclude each other"),
+        (["--tol", "0.1", "--format", "half"], 2, "exclude each other"),
+        (["--rho", "0.5"], 2, "--rho needs --format or --tol"),
+        (["--pick", "0"], 2, "--pick goes with --a"),
+        (["--rho", "-1", "--tol", "0.1"], 2, "--rho"),
+        (["--tol", "x"], 2, "--tol"),
+        (["--relative-to", "x"], 2, "--relative-to must be one of"),
+        (["--format", "fp8 e4m3"], 2, "float8_e4m3fn"),
+        (["--tol", "0.1", "--tol", "0.2"], 2, "takes one value, and is given 2 times"),
+        (["--a", "missing.npy"], 1, "missing.npy"),
+        (["--a", "huge.npy", "--format", "half"], 1, "binary16 can't hold 2 of the coefficients"),
+        (["--a", "complex.npy", "--tol", "0.1"], 1, "real coefficients"),
+    ],
+)
+def test_what_is_wrong(a, arguments, code, says):
+    np.save("huge.npy", np.array([0.5, 1e6, 1e7]))
+    np.save("complex.npy", np.array([0.5, 0.5j]))
+    result = run(*arguments, code=code)
+    assert result.stdout == ""
+    assert says in " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_no_file_is_written(a):
+    run("--a", "a.npy")
+    assert [path.name for path in Path().iterdir()] == ["a.npy"]
