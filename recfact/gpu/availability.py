@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SERIES = {13: 580, 12: 525}  # of CUDA that there are extras for, and the first driver for Linux that takes each
 LEAST_CAPABILITY = (7, 5)
 # The headers that the kernels include, and which of cuda-toolkit's extras brings them in which package. Those of CUDA's
-# C++ library (<nv/target>) aren't among them: the compiler knows what it needs of it since CUDA 12.2, and CuPy has it.
+# C++ library (<nv/target>) aren't among them: compiled at run time, these include none of it, from CUDA 12.0 to 13.5.
 HEADERS = {
     "cuda_fp16.h": {13: ("cudart", "nvidia-cuda-runtime"), 12: ("cudart", "nvidia-cuda-runtime-cu12")},
     "mma.h": {13: ("cudart", "nvidia-cuda-runtime"), 12: ("cudart", "nvidia-cuda-runtime-cu12")},
@@ -43,8 +43,7 @@ def why_unavailable(device: int | None = None) -> str | None:
 
     Examples
     --------
-    >>> reason = why_unavailable()
-    >>> reason is None or "GPU" in reason
+    >>> isinstance(why_unavailable(), str | None)
     True
     """
     try:
