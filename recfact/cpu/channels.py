@@ -205,7 +205,8 @@ def tasks(
     if threads > 1:
         room = min(room, max(LEAST, -(-x.size // n // (threads * WIDEST)) * WIDEST))
     number = accumulator(x.dtype)
-    for part in arrange(axes, tuple(starts), abs(times[0]) if n > 1 else sys.maxsize, room):
+    between = abs(times[0]) if n > 1 else 0  # 0 too where all steps write to one place
+    for part in arrange(axes, tuple(starts), between or sys.maxsize, room):
         lanes, groups = part.lanes, part.groups
         width = 1
         if lanes.strides[:2] == (x.itemsize,) * 2 and lanes.strides[2] in (0, x.itemsize):

@@ -1,7 +1,7 @@
 """The CPU engine: one entry, two paths.
 
 Sequences whose steps follow each other in memory take the rows path; everything else takes the channels path, which is
-right for any layout and fast where channels lie next to each other.
+right for any layout and fast where channels lie next to each other. Windows of a few lags make channels of the steps.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from recfact.arrays import Array
-from recfact.cpu import channels, rows
+from recfact.cpu import channels, few_lags, rows
 from recfact.windows import Jagged, Uniform, Window
 
 # No machine gains from more, and a slip of the caller mustn't start them.
@@ -40,10 +40,12 @@ def solve_into(
     threads = thread_count(threads, x.size)
     window = plainest(window)
     tile = rows.tile_of(a, u, x, reverse, window)
-    if tile is None:
-        channels.solve_into(a, u, x, x0, reverse=reverse, window=window, threads=threads)
-    else:
+    if tile is not None:
         rows.solve_into(tile, a, u, x, x0, window=window, threads=threads)
+    elif isinstance(window, Uniform) and few_lags.fits(a, u, x, window.lags):
+        few_lags.solve_into(a, u, x, x0, reverse=reverse, lags=window.lags, threads=threads)
+    else:
+        channels.solve_into(a, u, x, x0, reverse=reverse, window=window, threads=threads)
 
 
 def thread_count(threads: int | None, numbers: int) -> int:
