@@ -35,4 +35,7 @@ def main(path: Path) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2 or not Path(sys.argv[1]).is_file():
+        sys.exit("usage: python benchmarks/publish.py benchmarks/results/RECORD.json\n\nRECORD.json holds what "
+                 "`recfact bench --json` printed.")  # fmt: skip
     main(Path(sys.argv[1]))

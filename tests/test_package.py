@@ -77,6 +77,12 @@ def test_every_example_stands_in_a_python_block(page):
 
 
 @pages
+def test_links_have_a_text(page):
+    # Sphinx would fill in the title of the page, GitHub shows nothing.
+    assert "[](" not in page.read_text()
+
+
+@pages
 def test_numbered_formulas_have_one_line(page):
     # Sphinx wraps a formula with line breaks in a split environment, where MathJax refuses a tag; no build would tell.
     formulas = page.read_text().split("$$")[1::2]

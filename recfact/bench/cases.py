@@ -27,8 +27,8 @@ class Case:
     ----------
     name : str
         What is solved.
-    at_most : float
-        What the ratio of the two times is held to.
+    at_most : float or None
+        What the ratio of the two times is held to, if to anything.
     against : str
         The other call.
     make : callable
@@ -38,7 +38,7 @@ class Case:
     """
 
     name: str
-    at_most: float
+    at_most: float | None
     against: str
     make: Callable[[int], tuple[Call, Call]]
     cores: int = 1
@@ -57,6 +57,7 @@ def all_cases() -> Iterator[Case]:
     for name, option in options.items():
         for dtype in ("float32", "float64"):
             yield Case(f"one sequence, {name}, {dtype}", 1.25, MULTIPLY, partial(one_sequence, dtype, **option))
+    yield Case("one sequence, without out=, float32", None, "solve(a, u, out=x)", new_states)
     for channels in (16, 64, 256):
         name = f"a shared by {channels} channels, time first, float32"
         yield Case(name, 1.15, "np.copyto(x, u)", partial(shared, channels))
@@ -79,10 +80,16 @@ def inputs(shape: tuple[int, ...], dtype: str = "float32") -> tuple[Array, Array
     return a, u, np.zeros(shape, dtype)
 
 
-def one_sequence(dtype: str, numbers: int, **options: Any) -> tuple[Call, Call]:
+def one_sequence(dtype: str, numbers: int, **options: Any) -> tuple[partial[Any], partial[Any]]:
     """Solve one contiguous sequence on one thread."""
     a, u, x = inputs((numbers,), dtype)
     return partial(solve, a, u, out=x, threads=1, **options), partial(np.multiply, a, u, out=x)
+
+
+def new_states(numbers: int) -> tuple[Call, Call]:
+    """Solve one sequence into memory that the system first has to find."""
+    with_out, _ = one_sequence("float32", numbers)
+    return partial(solve, *with_out.args, threads=1), with_out
 
 
 def own(shape: tuple[int, int], axis: int, numbers: int) -> tuple[Call, Call]:

@@ -1,6 +1,9 @@
 """The speed table of the README comes from a recorded run."""
 
 import json
+import os
+import subprocess
+import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
@@ -22,6 +25,15 @@ def publish(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "README", tmp_path / "README.md")
     monkeypatch.setattr(module, "HERE", tmp_path)
     return module
+
+
+@pytest.mark.parametrize("typed", [[], ["missing.json"], ["a", "b"]])
+def test_wrong_usage_says_what_is_right(typed):
+    command = [sys.executable, ROOT / "benchmarks" / "publish.py", *typed]
+    here = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=here)
+    assert done.returncode == 1
+    assert done.stderr.startswith("usage: python benchmarks/publish.py")
 
 
 def test_publishing_twice_is_publishing_once(publish, tmp_path):
