@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from recfact import __version__
 from recfact.cli.app import WITHOUT_GPU, app, progress, show
 from recfact.cli.options import Json
 
@@ -60,11 +61,13 @@ def _tell(as_json: bool) -> None:
         faults = check_gpus(found.gpus) if found.gpus else []
     for target, kinds in compiled.items():
         faults += [f"{target}: {said}" for said in kinds.values() if said is not None]
+    versions = {"recfact": __version__, **found.versions}
     if as_json:
-        typer.echo(to_json({**found.as_dict(), "compiled": compiled, "unchecked": unchecked, "faults": faults}))
+        checked = {"compiled": compiled, "unchecked": unchecked, "faults": faults}
+        typer.echo(to_json({**found.as_dict(), "versions": versions, **checked}))
     else:
         show(Text("Solves can run on this machine's GPU." if found.reason is None else f"No GPU: {found.reason}."))
-        show(Text("; ".join(f"{name} {version or 'not there'}" for name, version in found.versions.items())))
+        show(Text("; ".join(f"{name} {version or 'not there'}" for name, version in versions.items())))
         if found.gpus:
             show(rows_table([_gpu_row(device) for device in found.gpus]))
         if unchecked is None:

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from math import prod
 from typing import Any
 
-from recfact import __version__
 from recfact.errors import DeviceError
 from recfact.gpu.availability import driver_version, version_text, why_unavailable
 from recfact.gpu.compiler import header_folders
@@ -95,7 +94,6 @@ def state() -> State:
     return State(
         reason,
         {
-            "recfact": __version__,
             "CuPy": None if cupy is None else cupy.__version__,
             "CUDA of the driver": version_text(driver) if driver else None,
             "CUDA of the compiler": None if version is None else f"{version[0]}.{version[1]}",
