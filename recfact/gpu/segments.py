@@ -72,9 +72,9 @@ def solve_segments(
         reverse = False
     dtype = accumulator(x.dtype) if carries else x.dtype  # what is carried on isn't rounded
     halo = 0 if blocks.terms is None else blocks.length * blocks.terms
-    period = FULL_PERIOD if carries else blocks.length
+    period, least = (FULL_PERIOD, 1) if carries else (blocks.length, blocks.length)
     step_bytes = x.size // n * dtype.itemsize + sum(_steps(v, axis, 0, 1).nbytes for v in (a, u) if v.shape[axis] == n)
-    length = _segment_length(n, step_bytes, halo, period, segment_bytes)
+    length = _segment_length(n, step_bytes, halo, period, least, segment_bytes)
     if halo > length and np.may_share_memory(x, u):
         u = u.copy()  # results stand in u when a later segment sends its steps again
 
@@ -133,8 +133,11 @@ def _segments(n: int, length: int, halo: int, reverse: bool) -> Iterator[Segment
         yield Segment(first if reverse else max(0, first - halo), first, last, min(n, last + halo) if reverse else last)
 
 
-def _segment_length(n: int, step_bytes: int, halo: int, period: int, segment_bytes: int | None) -> int:
-    """Return the steps of a segment without what is sent again: a multiple of the period, unless all steps fit."""
+def _segment_length(n: int, step_bytes: int, halo: int, period: int, least: int, segment_bytes: int | None) -> int:
+    """Return the steps of a segment without what is sent again: all, or whole periods, or as many as there is room for.
+
+    There are at least so many as the window's blocks have, whatever room they take.
+    """
     import cupy
 
     if segment_bytes is None:
@@ -142,7 +145,9 @@ def _segment_length(n: int, step_bytes: int, halo: int, period: int, segment_byt
         wanted = max(SEGMENT_BYTES, (1 + HALO_SHARE) * halo * step_bytes)
         segment_bytes = min(int(MEMORY_SHARE * free) // SLOTS, wanted)
     most = segment_bytes // step_bytes - halo
-    return n if most >= n - halo else max(period, most - most % period)
+    if most >= n - halo:
+        return n
+    return most - most % period if most >= period else max(least, most)
 
 
 def _steps(array: Array, axis: int, start: int, stop: int) -> Array:

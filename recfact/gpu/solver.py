@@ -29,6 +29,7 @@ from recfact.errors import ArrayTypeError, DTypeError
 from recfact.gpu.availability import require
 from recfact.gpu.device_arrays import DeviceArray, DType, as_device_array, empty_like, uploaded
 from recfact.gpu.run import run
+from recfact.gpu.segments import solve_segments
 from recfact.gpu.streams import caller_stream
 from recfact.windows import Full, Window, check_window
 
@@ -207,8 +208,6 @@ def _solve_host(
     a: Any, u: Any, x0: Any, axis: Any, reverse: bool, window: Window, out: Any, precision: str, tensors: bool
 ) -> Any:
     """Solve arrays of the host, in pieces."""
-    from recfact.gpu.segments import solve_segments
-
     a, u, x, state, axis = prepare(a, u, x0, axis, reverse, out, tensors)
     _check_computed(x.dtype)
     solve_segments(a, u, x, state, axis, reverse, window, precision)

@@ -70,7 +70,8 @@ def test_arrays_that_are_broadcast_are_sent_as_they_are(machine, rng, a_shape, u
     a, u = (random_numbers(rng, shape, "float64", 0.95) for shape in (a_shape, u_shape))
     shape = np.broadcast_shapes(a_shape, u_shape)
     x = np.empty(shape)
-    solve_segments(a, u, x, None, axis, reverse, Full(), "full", 256 * x.nbytes // 600)
+    size = 256 * sum(v.nbytes for v in (a, u, x) if 600 in v.shape) // 600
+    solve_segments(a, u, x, None, axis, reverse, Full(), "full", size)
     assert len(machine.launches) == 3
     case = Case(*(v.reshape((1,) * (x.ndim - v.ndim) + v.shape) for v in (a, u)), x, axis)
     exact, most = bound(machine.launches[-1].launch, case, Full(), reverse)
@@ -110,6 +111,14 @@ def test_what_a_segment_takes_follows_from_the_memory_that_is_free(machine, monk
         machine.free_memory = free
         np.testing.assert_array_equal(rf.solve(a, u, axis=0, device="gpu"), u)
         assert len(machine.launches) == launches
+
+
+@pytest.mark.parametrize(("window", "launches"), [(Full(), 16), (Jagged(16), 3)])
+def test_segments_are_short_where_steps_are_large(machine, window, launches):
+    a, u, x = np.full((48, 1000), 0.5), np.ones((48, 1000)), np.empty((48, 1000))
+    solve_segments(a, u, x, None, 0, False, window, "full", 3 * 24_000)
+    np.testing.assert_array_equal(x, rf.solve(a, u, axis=0, window=window))
+    assert len(machine.launches) == launches
 
 
 def test_streams_are_used_again_and_memory_is_given_back(machine):
