@@ -1,0 +1,143 @@
+"""Every kernel on a real GPU against the plain loop: run by ``pytest -m gpu``, and skipped where there is no GPU.
+
+The plans are those for a GPU of a given size, so that each kernel has its turn on any card.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+from gpu.bounds import bound
+from gpu.cases import H100, LAYOUTS, Case
+from gpu.test_kernels import FEW, NO_TENSOR_CORES, make_case
+
+import recfact as rf
+from recfact.arrays import BFLOAT16
+from recfact.gpu import run
+from recfact.gpu.launch import Device, Launch
+from recfact.windows import Full, Jagged, Uniform, Window
+
+HEADS, TURNED, ROWS = LAYOUTS
+FLUSHED = 2.0**-126  # CuPy has float32 numbers below this flushed to zero
+
+# Kernel, layout, number type, window, the GPU planned for, options of the solve, options of the arrays.
+SOLVES: dict[str, tuple[str, str, Window, Device, dict[str, Any], dict[str, Any]]] = {
+    "b2p": (HEADS, "bfloat16", Jagged(16), H100, {}, {"initial": True}),
+    "b2p float16 backwards": (HEADS, "float16", Jagged(16), H100, {"reverse": True}, {}),
+    "b2p heads in a row": (TURNED, "bfloat16", Jagged(48), H100, {}, {"a_dtype": "float32", "out": "float32"}),
+    "b2p along time": (ROWS, "bfloat16", Jagged(16), H100, {}, {"initial": True}),
+    "b2p along time backwards": (ROWS, "float16", Jagged(32), H100, {"reverse": True}, {}),
+    "b2p blocks alone": (HEADS, "bfloat16", Jagged(16, 0), FEW, {}, {}),
+    "b2p full": (HEADS, "bfloat16", Full(), FEW, {}, {"heads": 8}),
+    "b2p in one term": (HEADS, "bfloat16", Jagged(16), H100, {"precision": "paper"}, {}),
+    "sweep": (HEADS, "bfloat16", Jagged(16), NO_TENSOR_CORES, {}, {"initial": True}),
+    "sweep float32": (HEADS, "float32", Jagged(16), H100, {}, {"shared": False}),
+    "sweep backwards": (TURNED, "float64", Jagged(16), H100, {"reverse": True}, {}),
+    "sweep along time": (ROWS, "float32", Jagged(16), H100, {}, {"initial": True}),
+    "sweep complex": (HEADS, "complex64", Jagged(16), H100, {}, {"shared": False}),
+    "sliding": (HEADS, "float32", Uniform(17), H100, {}, {"initial": True}),
+    "sliding in global memory": (HEADS, "complex128", Uniform(200), H100, {"reverse": True}, {}),
+    "sliding bfloat16": (TURNED, "bfloat16", Jagged(5, 3), H100, {}, {}),
+    "chain": (HEADS, "float32", Full(), H100, {}, {"initial": True}),
+    "chain per channel": (HEADS, "float16", Full(), NO_TENSOR_CORES, {"reverse": True}, {"shared": False}),
+    "chain along time": (ROWS, "bfloat16", Full(), NO_TENSOR_CORES, {}, {}),
+    "chain complex": (TURNED, "complex128", Full(), H100, {"reverse": True}, {}),
+}
+
+
+@contextmanager
+def planned_for(device: Device) -> Iterator[None]:
+    """Plan for another GPU than the one that runs the plans."""
+    run._prepared.cache_clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "_device", lambda number: device)
+        yield
+    run._prepared.cache_clear()
+
+
+def to_gpu(array: np.ndarray | None):
+    """Copy an array to the GPU; CuPy takes bfloat16 from the host as integers."""
+    import cupy
+
+    if array is None or array.dtype != BFLOAT16:
+        return array if array is None else cupy.asarray(array)
+    return cupy.asarray(array.view(np.uint16)).view(BFLOAT16)
+
+
+def from_gpu(array) -> np.ndarray:
+    return array.view(np.uint16).get().view(BFLOAT16) if array.dtype == BFLOAT16 else array.get()
+
+
+def solve(name: str, n: int = 600) -> tuple[Launch, Case, np.ndarray]:
+    """Solve on the GPU, into an array full of NaN."""
+    layout, dtype, window, device, options, arrays = SOLVES[name]
+    arrays = dict(arrays)
+    case = make_case(layout, arrays.pop("heads", 2), n, 16, dtype, **arrays)
+    x0 = None if case.x0 is None else to_gpu(case.x0.squeeze(case.axis))
+    out = to_gpu(case.x)
+    with planned_for(device):
+        result = rf.gpu.solve(to_gpu(case.a), to_gpu(case.u), x0=x0, axis=case.axis, window=window, out=out, **options)
+    assert result is out
+    launch = case.plan(window, device=device, **options)
+    assert launch.kernel == name.split()[0]
+    return launch, case, from_gpu(out)
+
+
+def agree(name: str) -> None:
+    """Hold a solve to the plain loop within the bound of the kernel's own order of operations."""
+    _, _, window, _, options, _ = SOLVES[name]
+    launch, case, x = solve(name)
+    right, most = bound(launch, case, window, options.get("reverse", False))
+    # No coefficient is above 1, so what was flushed in any of a step's few operations doesn't grow.
+    most = most + 8 * x.shape[case.axis] * FLUSHED
+    assert (np.abs(np.moveaxis(x, case.axis, 0).astype(right.dtype) - right) <= most).all()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", SOLVES)
+def test_every_kernel(name):
+    agree(name)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["chain", "b2p", "sliding"])
+def test_the_same_bits_twice(name):
+    (*_, first), (*_, second) = solve(name, 4096), solve(name, 4096)
+    assert first.tobytes() == second.tobytes()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("window", [Full(), Jagged(16), Uniform(33)])
+def test_long_sequences_of_many_heads(window):
+    # On the plans for the GPU at hand, against the CPU engine, whose own error the bound of the loop has room for.
+    case = make_case(HEADS, 64, 4096, 16, "float32")
+    x = from_gpu(rf.solve(to_gpu(case.a), to_gpu(case.u), axis=1, window=window))
+    steps = 4096 if window == Full() else 64
+    sizes = rf.solve(np.abs(case.a.astype(float)), np.abs(case.u.astype(float)), axis=1, window=window)
+    right = rf.solve(case.a.astype(float), case.u.astype(float), axis=1, window=window)
+    roundings = (2 * steps + 64) * 2.0**-24
+    assert (np.abs(x - right) <= sizes * roundings / (1 - roundings) + 8 * steps * FLUSHED).all()
+
+
+@pytest.mark.gpu
+def test_an_array_of_the_host_is_carried_over_and_back():
+    case = make_case(HEADS, 2, 5000, 16, "float32")
+    x = rf.solve(case.a, case.u, axis=1, device="gpu")
+    on_gpu = from_gpu(rf.solve(to_gpu(case.a), to_gpu(case.u), axis=1))
+    sizes = rf.solve(np.abs(case.a), np.abs(case.u), axis=1)
+    assert (np.abs(x - on_gpu) <= sizes * 5064 * 2.0**-22).all()
+
+
+@pytest.mark.parametrize("name", ["b2p", "sweep along time", "sliding bfloat16", "chain per channel"])
+def test_the_checks_themselves_without_a_gpu(machine, name):
+    agree(name)
+
+
+def test_a_wrong_result_is_seen(machine, monkeypatch):
+    monkeypatch.setattr(rf.gpu, "solve", lambda a, u, *, out, **options: out)
+    with pytest.raises(AssertionError):
+        agree("b2p")
