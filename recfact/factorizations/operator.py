@@ -155,7 +155,8 @@ class Operator(LinearOperator):
 
     def __pow__(self, k: Any) -> Operator:  # type: ignore[override]
         inverse = getattr(self, "inv", None)
-        return Power(inverse(), -k) if inverse is not None and is_scalar(k) and k < 0 else Power(self, k)
+        negative = isinstance(k, int | np.integer) and k < 0
+        return Power(inverse(), -k) if inverse is not None and negative else Power(self, k)
 
     def to_dense(self) -> Array:
         """Return the matrix as a dense array of the operator's dtype; entries of exact scalars are of one type."""

@@ -321,6 +321,7 @@ def test_bad_operands(make):
         (lambda L, x: L @ TransferOperator(np.ones(3)), ShapeError, "must fit, columns to rows, got <4x4 .* and <3x3"),
         (lambda L, x: KoggeStone(L.a) ** -1, OptionError, "exponent must be at least 0, got -1"),
         (lambda L, x: L**0.5, TypeError, "exponent must be an integer"),
+        (lambda L, x: L**x, TypeError, "exponent must be an integer, got x"),
         (lambda L, x: Dense(np.ones((2, 3))) ** 2, ShapeError, "only a square operator has powers"),
     ],
 )
