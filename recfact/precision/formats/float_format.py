@@ -9,6 +9,7 @@ says are NaN, the one below them is infinity if there is one, and the next is th
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 from recfact.arrays import Array
@@ -283,6 +284,35 @@ class FloatFormat(FormatLimits):
         array([   0.,    1., -448.,   nan])
         """
         return decode(self, codes)
+
+    def holds(self, other: FloatFormat) -> bool:
+        """Return whether every finite number of another format is one of this format.
+
+        Parameters
+        ----------
+        other : FloatFormat
+            The format whose numbers are looked for.
+
+        Returns
+        -------
+        bool
+
+        Examples
+        --------
+        >>> from recfact import precision as pr
+        >>> half = pr.format("binary16")
+        >>> pr.format("tf32").holds(half), pr.format("bfloat16").holds(half), half.holds(pr.format("float8_e4m3fn"))
+        (True, False, True)
+        """
+        # Four numbers speak for all: of the largest two, one has the longest significand; of the smallest two, one has
+        # the lowest bit.
+        first = 1 if other.subnormals else 1 << other.fraction_bits if other.zero else 0
+        codes = first, min(first + 1, other.max_code), max(other.max_code - 1, first), other.max_code
+        return (
+            (self.zero or not other.zero)
+            and (self.signed or not other.signed)
+            and all(self.round(Fraction(number)) == number for number in map(other.magnitude, codes))
+        )
 
     def values(self) -> Array:
         """Return every finite number of the format, ascending, zero once; for formats of up to 16 bits.

@@ -102,6 +102,35 @@ def test_what_float64_holds():
     assert FloatFormat.from_bits(5, 2, bias=1073).fits_float64
 
 
+SETS = [
+    *(fmt for fmt in REPRESENTED if fmt.bits <= 8),
+    *(pr.format(name) for name in ("binary16", "bfloat16")),
+    # The largest number above that of float8_e4m3fn at the same exponent; the smallest alone further up.
+    FloatFormat.from_bits(4, 3, nan="none", name="m480"),
+    FloatFormat.from_bits(3, 3, bias=-1, infinities=False, name="from one quarter"),
+    # Numbers below one's subnormals that aren't multiples of the lowest.
+    FloatFormat.from_bits(1, 2, bias=0, zero=False, nan="none", name="one to 3.5"),
+    FloatFormat.from_bits(3, 2, bias=-1, nan="none", name="multiples of 1"),
+    FloatFormat.from_bits(3, 3, bias=0, nan="none", name="multiples of 1/4"),
+    FloatFormat("one number", 1, 2, 0, nan_codes=3, infinities=False, subnormals=False),
+]
+
+
+@pytest.mark.parametrize("fmt", SETS, ids=str)
+def test_a_format_holds_those_whose_numbers_are_its_own(fmt):
+    own = fmt.values()
+    for other in SETS:
+        assert fmt.holds(other) == np.isin(other.values(), own).all(), other
+
+
+def test_wide_formats_hold_each_other_by_their_fields():
+    names = ["binary16", "tf32", "binary32", "binary64", "binary128"]
+    for place, name in enumerate(names):
+        assert [pr.format(name).holds(pr.format(other)) for other in names] == [at <= place for at in range(5)]
+    assert not FloatFormat.from_bits(8, 30).holds(pr.format("binary64"))
+    assert not FloatFormat.from_bits(18, 51).holds(pr.format("binary64"))
+
+
 def test_where_one_is_out_of_reach():
     assert FloatFormat.from_bits(3, 2, bias=40).largest_below_one == FloatFormat.from_bits(3, 2, bias=40).max
     assert FloatFormat.from_bits(3, 2, bias=-2).largest_below_one == 0

@@ -8,6 +8,7 @@ import pytest
 from recfact.errors import OptionError
 from recfact.precision import exact
 from recfact.precision.formats.catalogue import FORMATS
+from recfact.precision.formats.float_format import FloatFormat
 from recfact.precision.rounding_errors.mixed_precision import mixed_precision_bound, mixed_precision_solve
 from recfact.precision.rounding_errors.rounded_algorithms import rounded_solve
 from recfact.precision.rounding_errors.rounding_counts import cast_counts, factor_counts
@@ -151,6 +152,10 @@ def test_what_it_refuses():
             call([1], [1], "float16", casts=("x",))
         with pytest.raises(OptionError, match="accumulate must be a format that holds"):
             call([1], [1], "float16", accumulate="bfloat16")
+        for accumulate in (FloatFormat.from_bits(11, 52, signed=False), FORMATS["float8_e4m3fn"]):
+            # Sums of 480 and of its negative are NaN in these.
+            with pytest.raises(OptionError, match="accumulate must be a format that holds"):
+                call([1], [1], FloatFormat.from_bits(4, 3, nan="none"), accumulate=accumulate)
         with pytest.raises(OptionError, match="blocks make Full"):
             call([1], [1], "float16", window=Uniform(2))
         with pytest.raises(OptionError, match="rounding must be"):
