@@ -31,7 +31,7 @@ SOLVES: dict[str, tuple[str, str, Window, Device, dict[str, Any], dict[str, Any]
     "b2p heads in a row": (TURNED, "bfloat16", Jagged(48), H100, {}, {"a_dtype": "float32", "out": "float32"}),
     "b2p along time": (ROWS, "bfloat16", Jagged(16), H100, {}, {"initial": True}),
     "b2p along time backwards": (ROWS, "float16", Jagged(32), H100, {"reverse": True}, {}),
-    "b2p blocks alone": (HEADS, "bfloat16", Jagged(16, 0), FEW, {}, {}),
+    "b2p blocks alone": (HEADS, "bfloat16", Jagged(16, 0), H100, {}, {}),
     "b2p full": (HEADS, "bfloat16", Full(), FEW, {}, {"heads": 8}),
     "b2p in one term": (HEADS, "bfloat16", Jagged(16), H100, {"precision": "paper"}, {}),
     "sweep": (HEADS, "bfloat16", Jagged(16), NO_TENSOR_CORES, {}, {"initial": True}),
