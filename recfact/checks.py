@@ -53,7 +53,7 @@ def positive_integer(value: Any, name: str, least: int = 1, most: int | None = N
     if number < least:
         raise OptionError(f"{name} must be at least {least}, got {shown(number)}; pass a larger integer")
     if most is not None and number > most:
-        raise OptionError(f"{name} must be at most {most}, got {shown(number)}; pass a smaller integer")
+        raise OptionError(f"{name} must be at most {shown(most)}, got {shown(number)}; pass a smaller integer")
     return number
 
 

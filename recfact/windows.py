@@ -10,6 +10,8 @@ from typing import Any
 from recfact.checks import positive_integer, shown
 from recfact.errors import OptionTypeError
 
+LARGEST = 1 << 4096  # an integer that Python still writes, and more than any sequence has steps
+
 
 @dataclass(frozen=True, slots=True)
 class Full:
@@ -34,7 +36,7 @@ class Uniform:
     lags: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "lags", positive_integer(self.lags, "lags"))
+        object.__setattr__(self, "lags", positive_integer(self.lags, "lags", most=LARGEST))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +60,8 @@ class Jagged:
     terms: int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "block", positive_integer(self.block, "block"))
-        object.__setattr__(self, "terms", positive_integer(self.terms, "terms", least=0))
+        object.__setattr__(self, "block", positive_integer(self.block, "block", most=LARGEST))
+        object.__setattr__(self, "terms", positive_integer(self.terms, "terms", least=0, most=LARGEST))
 
 
 Window = Full | Uniform | Jagged

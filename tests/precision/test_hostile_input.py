@@ -132,6 +132,12 @@ CALLS = {
         lambda **options: repr(pr.materialization_errors(**options)), {"a": HALF, "format": "float16"}, FORMED
     ),
     "materialization_bound": (pr.materialization_bound, {"a": HALF, "format": "float16"}, FORMED),
+    "condition": (pr.condition, {"a": HALF, "u": ONES}, {**PAIR, "x0": NUMBERS[:-3] + ARRAYS[:8]}),
+    "choose_window": (
+        lambda **options: repr(pr.choose_window(**options)),
+        {"a": HALF, "tol": 0.1},
+        {"a": ARRAYS + NUMBERS, "tol": NUMBERS, "block": [*COUNTS, 10**400], "relative_to": WORDS},
+    ),
     "exact.solve": (
         pr.exact.solve, {"a": HALF, "u": ONES}, {**PAIR, "window": WINDOWS, "x0": NUMBERS + ARRAYS[:8]}
     ),

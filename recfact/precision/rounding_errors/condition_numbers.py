@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from recfact.arrays import Array, as_operands, broadcast_shape
-from recfact.errors import DTypeError, ShapeError
+from recfact.arrays import Array, as_operands, broadcast_shape, initial_state
+from recfact.errors import DTypeError
 from recfact.factorizations.norms import bidiagonal_norm, largest, transfer_norm
 from recfact.recurrence import forward
 from recfact.solve import solve
@@ -80,12 +80,7 @@ def condition(a: Any, u: Any, x0: Any = None) -> Condition:
         raise DTypeError("condition numbers here are those of real recurrences, got complex numbers")
     kind = np.dtype(object) if coefficients.dtype == object else np.dtype(np.float64)
     coefficients, inputs = (np.broadcast_to(values, shape).astype(kind) for values in (coefficients, inputs))
-    try:
-        state = None if x0 is None else np.broadcast_to(np.asarray(x0), shape[1:]).astype(kind)
-    except ValueError:
-        raise ShapeError(
-            f"x0 must broadcast against one step of the result, of shape {shape[1:]}, got {x0!r}"
-        ) from None
+    state = None if x0 is None else np.broadcast_to(initial_state(x0, shape[1:], kind), shape[1:])
 
     with np.errstate(all="ignore"):
         x = _solve(coefficients, inputs, state)
@@ -117,4 +112,10 @@ def _solve(a: Array, u: Array, x0: Any) -> Array:
 
 def _quotient(change: Any, size: Any) -> Any:
     """Return how large a change is next to what changes: 0 / 0 is no change."""
-    return change / size if size else (np.inf if change else change)
+    if not size:
+        return np.inf if change else change
+    try:
+        with np.errstate(all="ignore"):
+            return change / size
+    except ZeroDivisionError:  # a fraction that is 0 as the float that it becomes beside one
+        return np.inf

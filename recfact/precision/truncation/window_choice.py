@@ -12,10 +12,10 @@ from math import inf
 from operator import itemgetter
 from typing import Any
 
-import numpy as np
-
-from recfact.checks import choice, positive_integer
+from recfact.arrays import as_numpy
+from recfact.checks import LONGEST, choice, positive_integer
 from recfact.errors import OptionError
+from recfact.precision.exact.outward import round_up
 from recfact.precision.formats.catalogue import format as find_format
 from recfact.precision.truncation.truncation_bounds import magnitude
 from recfact.precision.truncation.window_search import BoundSearch, DataSearch
@@ -89,7 +89,7 @@ class WindowChoice(Tabular):
     def table(self) -> PrintedTable:
         """Return what is printed."""
         what = "the largest exact state" if self.relative_to == "state" else "the largest input"
-        limit = f"{float(self.tol):.6g}{self.goal} times {what}"
+        limit = f"{round_up(self.tol):.6g}{self.goal} times {what}"
         rows = tuple(
             {"window": str(each.window), "error": each.error, "operations": each.operations, "entries": each.entries}
             for each in self.candidates
@@ -130,11 +130,11 @@ def operations_per_step(window: Uniform | Jagged) -> float:
     """
     match window:
         case Uniform(lags):
-            return 2 * (lags - 1) if lags < 3 else 8 - 13 / lags
+            return 2 * (lags - 1) if lags < 3 else 8 - 13 / min(lags, LONGEST)
         case Jagged(block, 0):
-            return 2 - 2 / block
+            return 2 - 2 / min(block, LONGEST)
         case Jagged(block, terms):
-            return 5 + (operations_per_step(Uniform(terms)) - 3) / block
+            return 5 + (operations_per_step(Uniform(terms)) - 3) / min(block, LONGEST)
 
 
 def entries_per_step(window: Uniform | Jagged) -> float:
@@ -145,7 +145,9 @@ def entries_per_step(window: Uniform | Jagged) -> float:
     >>> entries_per_step(Uniform(17)), entries_per_step(Jagged(16))
     (17, 24.5)
     """
-    return window.lags if isinstance(window, Uniform) else window.terms * window.block + (window.block + 1) / 2
+    if isinstance(window, Uniform):
+        return window.lags
+    return round_up(window.terms * window.block + Fraction(window.block + 1, 2))
 
 
 def choose_window(
@@ -205,7 +207,7 @@ def choose_window(
     limit, goal = _limit(tol, format)
     if block is not None:
         block = positive_integer(block, "block")
-    search = (BoundSearch if np.ndim(a) == 0 else DataSearch)(a, limit, relative_to)
+    search = (BoundSearch if as_numpy(a, "a").ndim == 0 else DataSearch)(a, limit, relative_to)
     uniform = search.uniform()
     if uniform is None:  # without growth no jagged window does then: its last step loses as much
         return WindowChoice((), limit, relative_to, goal, search.reason())

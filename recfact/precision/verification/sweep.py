@@ -114,7 +114,7 @@ def verify_many(
         if not fmt.fits_float64:
             raise OptionError(f"cases are drawn in float64, which doesn't hold the numbers of {fmt}; verify takes them")
     variants = _variants(kinds, algorithms, windows, accumulate, fma, rounding, underflow)
-    seed = positive_integer(seed, "seed", least=0)
+    seed = positive_integer(seed, "seed", least=0, most=(1 << 128) - 1)
     batches = _batches(variants, tuple(chosen), positive_integer(cases, "cases", most=LONGEST), steps, seed)
     callback(progress, "progress")
     workers = _processors() if processes is None else positive_integer(processes, "processes")
