@@ -1,0 +1,153 @@
+"""Time solves on a GPU against copies of as many bytes, over the lengths of the paper's figure.
+
+Every call is timed by the GPU's own clock, several times in a row behind copies that keep the GPU busy while the host
+hands them over, so that the time of Python isn't in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from recfact.arrays import BFLOAT16
+from recfact.gpu.availability import require
+from recfact.gpu.solver import solve
+from recfact.windows import Full, Jagged
+
+Call = Callable[[], Any]
+
+HEADS, CHANNELS = 128, 16
+PAPER = {
+    1 << 10: 0.0432e-3,
+    1 << 11: 0.0740e-3,
+    1 << 12: 0.115e-3,
+    1 << 13: 0.201e-3,
+    1 << 14: 0.362e-3,
+    1 << 15: 0.682e-3,
+    1 << 16: 1.31e-3,
+    1 << 17: 2.568e-3,
+    1 << 18: 5.055e-3,
+    1 << 19: 10.033e-3,
+}
+"""Seconds of the paper's B2P by length, on an H100: its figure of the time of a mixer's forward pass."""
+
+COPY = "copy"
+ONE, HALF = 0x3F80, 0x3F00  # bfloat16
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What is timed: `lengths`, each in `rounds` of `calls` in a row, behind copies of `busy` bytes."""
+
+    lengths: tuple[int, ...]
+    rounds: int
+    calls: int
+    busy: int
+
+
+FULL = Effort(tuple(PAPER), rounds=11, calls=10, busy=1 << 32)
+SMOKE = Effort((1 << 10,), rounds=1, calls=1, busy=1 << 10)
+
+
+@dataclass(frozen=True)
+class Row:
+    """Median times in seconds for one length, by the name of what was called; all but `missing` move `bytes`."""
+
+    steps: int
+    bytes: int
+    seconds: dict[str, float]
+    missing: dict[str, str]
+
+    def of_copy(self, name: str) -> float:
+        """Return the time of a copy of as many bytes, relative to that of a call: 1 is the speed of memory."""
+        return self.seconds[COPY] / self.seconds[name]
+
+
+def measure(effort: Effort, step: Callable[[str], None]) -> Iterator[Row]:
+    """Time all calls for each length.
+
+    Parameters
+    ----------
+    effort : Effort
+        `FULL`, which takes a minute and 13 GiB of the GPU's memory, or `SMOKE`, which shows that all runs.
+    step : callable
+        Is told what comes next.
+
+    Raises
+    ------
+    DeviceError
+        If solves can't run on this machine's GPU.
+    """
+    require()
+    for steps in effort.lengths:
+        step(f"{steps} steps")
+        size = 2 * HEADS * steps * (2 * CHANNELS + 1)
+        calls, missing = calls_of(steps, size // 2)
+        yield Row(steps, size, time_calls(calls, effort), missing)
+
+
+def calls_of(steps: int, half: int) -> tuple[dict[str, Call], dict[str, str]]:
+    """Return what is timed, by name, and why others aren't; copies and sums read `half` bytes and write as many."""
+    import cupy
+
+    u, x = (bfloat16s(ONE, (HEADS, steps, CHANNELS)) for _ in range(2))
+    a = bfloat16s(HALF, (HEADS, steps, 1))
+    source, target = (cupy.empty(half // 4, np.float32) for _ in range(2))
+    source.fill(1)
+    calls: dict[str, Call] = {
+        COPY: partial(target.data.copy_from_device_async, source.data, half),
+        "multiply": partial(cupy.multiply, *(array.view(np.float16) for array in (a, u)), out=x.view(np.float16)),
+        "Jagged(16)": partial(solve, a, u, axis=1, window=Jagged(16), out=x),
+        "Full()": partial(solve, a, u, axis=1, window=Full(), out=x),
+        "cupy.cumsum": partial(cupy.cumsum, source, out=target),
+    }
+    missing = {}
+    if find_spec("torch") is None:
+        missing["torch.cumsum"] = "torch isn't installed"
+    else:
+        import torch
+
+        if torch.cuda.is_available():
+            one, other = map(torch.from_dlpack, (source, target))
+            calls["torch.cumsum"] = partial(torch.cumsum, one, 0, out=other)
+        else:
+            missing["torch.cumsum"] = "torch has no CUDA"
+    return calls, missing
+
+
+def bfloat16s(bits: int, shape: tuple[int, ...]) -> Any:
+    """Return an array full of one bfloat16: CuPy fills it as integers."""
+    import cupy
+
+    array = cupy.empty(shape, np.uint16)
+    array.fill(bits)
+    return array.view(BFLOAT16)
+
+
+def time_calls(calls: dict[str, Call], effort: Effort) -> dict[str, float]:
+    """Return the median seconds of each call; they take turns, round after round."""
+    import cupy
+
+    ballast = [cupy.empty(min(effort.busy, 1 << 28), np.uint8) for _ in range(2)]
+    busy = partial(ballast[0].data.copy_from_device_async, ballast[1].data, ballast[0].nbytes)
+    found: dict[str, list[float]] = {name: [] for name in calls}
+    for call in calls.values():
+        call()  # compiles, and touches its memory
+    for _ in range(effort.rounds):
+        for name, call in calls.items():
+            start, end = cupy.cuda.Event(), cupy.cuda.Event()
+            for _ in range(max(effort.busy // ballast[0].nbytes, 1)):
+                busy()
+            start.record()
+            for _ in range(effort.calls):
+                call()
+            end.record()
+            end.synchronize()
+            found[name].append(1e-3 * cupy.cuda.get_elapsed_time(start, end) / effort.calls)
+    return {name: median(seconds) for name, seconds in found.items()}

@@ -1,0 +1,112 @@
+"""`recfact bench --gpu`: its plumbing on a GPU that isn't there, and what it says without one."""
+
+from __future__ import annotations
+
+import json
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from gpu import stand_in
+from gpu.late_machine import numbers_at
+from typer.testing import CliRunner
+
+from recfact.cli.app import app
+from recfact.gpu import benchmark, state, why_unavailable
+from recfact.gpu.benchmark import Effort, Row
+
+NAMES = ["copy", "multiply", "Jagged(16)", "Full()", "cupy.cumsum"]
+
+
+def bench(*options: str, code: int = 0) -> str:
+    result = CliRunner().invoke(app, ["bench", "--gpu", *options])
+    assert result.exit_code == code, result.output
+    return result.stdout
+
+
+@pytest.fixture
+def gpu(machine, monkeypatch):
+    """What the benchmark asks of CuPy besides; by its clock, each call takes as many milliseconds as bytes were put."""
+    cupy = sys.modules["cupy"]
+    clock = SimpleNamespace(now=0.0)
+
+    def copy(self, source, size):
+        clock.now += 1
+        machine.put(lambda: np.copyto(stand_in.raw(self.ptr, size), stand_in.raw(source.ptr, size)))
+
+    def counted(function):
+        def call(*arrays, out):
+            clock.now += 3
+            out._write(function, *arrays)
+
+        return call
+
+    def fill(self, value):
+        machine.put(lambda place=self.place: numbers_at(*place).fill(value))
+
+    monkeypatch.setattr(stand_in.MemoryPointer, "copy_from_device_async", copy, raising=False)
+    monkeypatch.setattr(stand_in.ndarray, "fill", fill, raising=False)
+    monkeypatch.setattr(stand_in.ndarray, "nbytes", property(lambda self: self.now.nbytes), raising=False)
+    monkeypatch.setattr(cupy, "multiply", counted(lambda a, u: a * u), raising=False)
+    monkeypatch.setattr(cupy, "cumsum", counted(np.cumsum), raising=False)
+    monkeypatch.setattr(cupy.cuda, "get_elapsed_time", lambda start, end: end.time - start.time, raising=False)
+    monkeypatch.setattr(stand_in.Event, "record", lambda self: setattr(self, "time", clock.now), raising=False)
+    monkeypatch.setattr(stand_in.Event, "synchronize", lambda self: machine.wait_for(0), raising=False)
+    real = benchmark.solve
+
+    def solve(*arrays, **options):
+        clock.now += 2
+        return real(*arrays, **options)
+
+    monkeypatch.setattr(benchmark, "solve", solve)
+    monkeypatch.setattr(benchmark, "find_spec", lambda name: None)
+    monkeypatch.setattr(benchmark, "HEADS", 4)
+    device = SimpleNamespace(name="stand-in")
+    found = SimpleNamespace(gpus=(device,), versions={"CuPy": "14"}, as_dict=lambda: {"gpus": ["stand-in"]})
+    monkeypatch.setattr(state, "state", lambda: found)
+    return machine
+
+
+def test_all_is_timed_behind_copies(gpu):
+    (row,) = benchmark.measure(Effort((1024,), rounds=3, calls=2, busy=1 << 10), lambda text: None)
+    assert row.bytes == 2 * 4 * 1024 * (16 + 16 + 1)
+    assert row.seconds == pytest.approx(dict(zip(NAMES, (1e-3, 3e-3, 2e-3, 2e-3, 3e-3), strict=True)))
+    assert row.missing == {"torch.cumsum": "torch isn't installed"}
+    assert {recorded.launch.kernel for recorded in gpu.launches} >= {"b2p"}
+
+
+def test_a_table_with_the_fractions_of_a_copy_and_the_papers_times(gpu):
+    told = " ".join(bench("--smoke", "--markdown").split())
+    assert "| steps | copy | multiply | Jagged(16) | Full() | cupy.cumsum | paper |" in told
+    assert "| 1024 | 1000.0 | 3000.0 (33%) | 2000.0 (50%) | 2000.0 (50%) | 3000.0 (33%) | 43.2 |" in told
+    assert "Not measured: torch.cumsum" in told
+    assert "A smoke run" in told
+    assert "Jagged(16)" in bench("--smoke")
+
+
+def test_json(gpu):
+    told = json.loads(bench("--smoke", "--json"))
+    assert list(told["rows"][0]["seconds"]) == NAMES
+    assert told["machine"] == {"gpus": ["stand-in"]}
+
+
+def test_without_a_gpu_it_says_why(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    result = CliRunner().invoke(app, ["bench", "--gpu"])
+    assert result.exit_code == 3
+    assert why_unavailable() in result.output
+
+
+def test_no_picture_of_a_gpu():
+    assert CliRunner().invoke(app, ["bench", "--gpu", "--plot", "a.svg"]).exit_code == 2
+
+
+def test_the_speed_of_memory_is_one():
+    row = Row(1024, 2, {"copy": 1.0, "Jagged(16)": 1.0, "Full()": 2.0}, {})
+    assert (row.of_copy("Jagged(16)"), row.of_copy("Full()")) == (1, 0.5)
+
+
+def test_the_papers_lengths_are_all_measured():
+    assert list(benchmark.PAPER) == [1024 << k for k in range(10)]
+    assert benchmark.FULL.lengths == tuple(benchmark.PAPER)
