@@ -191,6 +191,10 @@ def _mend_absent(plan: _Plan, x: Array, out: Array, overflow: str) -> None:
     """Replace zeros and negative numbers in a format that has none."""
     fmt = plan.fmt
     absent = fmt.has_nan and overflow != "saturate"
+    if x.min() > 0:  # then all that can be missing is what is below the smallest number
+        if not fmt.zero:
+            np.maximum(out, plan.smallest_normal, out=out)
+        return
     if not fmt.zero:
         np.abs(out, out=out)
         np.copysign(np.maximum(out, plan.smallest_normal, out=out), x, out=out)
