@@ -88,10 +88,15 @@ def test_windows_of_the_sequential_algorithm():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
-    "window", [Full(), Uniform(4), Uniform(64), Uniform(100), Jagged(16), Jagged(100), Jagged(9, 3)]
+    ("window", "n"),
+    [
+        *((window, 321) for window in (Full(), Uniform(4), Uniform(64), Uniform(100))),
+        *((window, 321) for window in (Jagged(16), Jagged(100), Jagged(9, 3))),
+        *((window, 700) for window in (Uniform(300), Jagged(300))),
+        (Uniform(1000), 1300),
+    ],
 )
-def test_the_engine_stays_within_its_counts(window, dtype):
-    n = 321
+def test_the_engine_stays_within_its_counts(window, n, dtype):
     symbols = Symbols()
     a, u = symbols.coefficients(n, dtype), symbols.inputs(n, dtype)
     with interpreted(symbols, 256):
