@@ -18,7 +18,7 @@ from recfact.errors import DeviceError
 from recfact.report.gallery import PICTURES
 from recfact.windows import Jagged, Uniform
 
-COMMANDS = ["report", "solve", "plot", "horizon", "verify", "window", "materialize", "bench", "gpu"]
+COMMANDS = ["report", "solve", "plot", "window", "horizon", "verify", "materialize", "bench", "gpu"]
 
 
 @pytest.fixture(autouse=True)
@@ -59,6 +59,11 @@ def test_help_shows_an_example(command):
     else:
         assert all(name in text for name in COMMANDS)
         assert "Exit codes" in text
+
+
+def test_the_main_job_is_the_first_command():
+    text = run("--help").output
+    assert sorted(COMMANDS[:7], key=lambda name: text.index(f" {name} ")) == COMMANDS[:7]
 
 
 def test_version():
@@ -236,6 +241,11 @@ def test_windows_are_read():
 def test_shapes_that_do_not_fit_are_exit_code_1(arrays):
     np.save("three.npy", np.ones(3))
     assert run("solve", "--a", "a.npy", "--u", "three.npy", "--out", "x.npy", code=1).stderr.startswith("error: ")
+
+
+def test_a_state_is_a_number_or_a_file(arrays):
+    result = run("solve", "--a", "a.npy", "--u", "u.npy", "--x0", "foo", "--out", "x.npy", code=2)
+    assert "--x0 must be a number or a file" in result.stderr
 
 
 def test_solve_refuses_an_unknown_kind_of_file_before_it_works(arrays):

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,9 @@ from recfact import precision as pr
 from recfact.cli.app import app
 from recfact.cli.precision import _percents
 from recfact.data import load_co2
+from recfact.precision.formats.rounding import ROUNDINGS, UNDERFLOWS
+from recfact.precision.materialization.constructions import METHODS
+from recfact.precision.verification.computations import COMPUTATIONS
 from recfact.windows import Full, Jagged, Uniform
 
 
@@ -207,6 +211,7 @@ def test_verify_refuses_complex_numbers():
         (["--tau", "0"], "--tau"),
         (["--format", "half", "--format", "bf16"], "takes one value"),
         (["--format", "half", "--algorithm", "b2p"], "--window jagged:16"),
+        (["--format", "half", "--accumulate", "x"], "--accumulate must be the name of a floating-point format"),
     ],
 )
 def test_verify_says_what_is_wrong(arguments, says):
@@ -239,7 +244,8 @@ def test_materialize_draws_all_families():
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (["--family", "nosuch"], 2, "sigmoid(N)"),
+        (["--family", "nosuch"], 2, "--family must be one of 'sigmoid(N)'"),
+        (["--accumulate", "nosuch"], 2, "--accumulate must be"),
         (["--format", "nosuch"], 2, "nosuch"),
         (["--method", "nosuch"], 2, "cumprod"),
         (["--block", "0"], 2, "--block"),
@@ -250,7 +256,15 @@ def test_materialize_draws_all_families():
     ],
 )
 def test_materialize_says_what_is_wrong(arrays, arguments, code, says):
-    assert says in " ".join(run("materialize", *arguments, code=code).output.split())
+    assert says in unboxed(run("materialize", *arguments, code=code).output)
+
+
+def test_the_help_names_what_can_be_chosen():
+    def listed(command):
+        return set(re.findall(r"[\w-]+", unboxed(run(command, "--help").output).replace("- ", "-")))
+
+    assert {*COMPUTATIONS, *ROUNDINGS, *UNDERFLOWS} <= listed("verify")
+    assert set(METHODS) <= listed("materialize")
 
 
 def test_progress_is_told_each_percent_once():

@@ -22,6 +22,8 @@ from recfact.errors import DeviceError, OptionError, RecfactError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+ORDER = ("report", "solve", "plot", "window", "horizon", "verify", "materialize")
+
 WITHOUT_GPU = 3  # exit code
 
 
@@ -30,6 +32,11 @@ class ReportingGroup(TyperGroup):
 
     So scripts can tell a machine without a GPU from a failure.
     """
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the commands, the main job first."""
+        names = super().list_commands(ctx)
+        return sorted(names, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command, and turn recfact's exceptions into messages."""

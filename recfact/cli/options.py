@@ -38,10 +38,14 @@ Block = Annotated[int, typer.Option("--block", min=1, help="Block length to look
 Formats = Annotated[
     list[str] | None,
     typer.Option(
-        "--format", metavar="FORMAT", help="Number format to look at; may be given several times, else the usual ones."
+        "--format",
+        metavar="FORMAT",
+        help="Number format to look at, as `recfact horizon` lists them; may be given several times.",
     ),
 ]
-Kept = Annotated[str, typer.Option("--window", help="full, uniform:LAGS, or jagged:BLOCK with an optional :TERMS.")]
+Kept = Annotated[
+    str, typer.Option("--window", metavar="WINDOW", help="full, uniform:LAGS, or jagged:BLOCK with an optional :TERMS.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on standard output.")]
 
 
@@ -77,12 +81,24 @@ def _seconds(tau: str) -> float:
 def read_state(x0: str | None) -> Any:
     """Return the initial state that `x0` gives, a number or a file; None for None."""
     from recfact.report.csvfile import parse_number
-    from recfact.report.files import read_array
+    from recfact.report.files import read_array, split_part
 
     if x0 is None:
         return None
     number = parse_number(x0)
+    if number is None and not split_part(x0)[0].exists():
+        raise typer.BadParameter(f"--x0 must be a number or a file, got {x0!r}, and there is no such file")
     return read_array(x0, "x0") if number is None else number
+
+
+def check_format(name: str | None, option: str) -> None:
+    """Check that a number format is one, where an option other than --format gives it."""
+    from recfact.precision import format as format_of
+
+    try:
+        format_of(name or "binary32")
+    except OptionError as error:
+        raise OptionError(str(error).replace("format must", f"{option} must", 1)) from None
 
 
 def parse_window(text: str) -> Window:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recfact.cli.app import app, progress, say_written, show_table
-from recfact.cli.options import A, Dt, Json, Kept, Pick, Tau, U, parse_window, read_problem
+from recfact.cli.options import A, Dt, Json, Kept, Pick, Tau, U, check_format, parse_window, read_problem
 
 if TYPE_CHECKING:
     from recfact.precision.materialization.construction_table import ConstructionRow
@@ -92,18 +92,41 @@ def verify(
     pick: Pick = None,
     window: Kept = "full",
     number_format: Annotated[
-        str | None, typer.Option("--format", metavar="FORMAT", help="Number format; that of the arrays if left out.")
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="Number format, as `recfact horizon` lists them; that of the arrays if left out.",
+        ),
     ] = None,
     algorithm: Annotated[
-        str, typer.Option("--algorithm", metavar="NAME", help="What computes the states.")
+        str,
+        typer.Option(
+            "--algorithm",
+            metavar="NAME",
+            help="What computes the states: sequential, kogge-stone, brent-kung, hierarchical, b2p, materialized, "
+            "engine or mixed-precision.",
+        ),
     ] = "sequential",
     accumulate: Annotated[
         str | None, typer.Option("--accumulate", metavar="FORMAT", help="Format of the operations, if another one.")
     ] = None,
     fma: Annotated[bool, typer.Option("--fma", help="Products and sums are fused.")] = False,
-    rounding: Annotated[str, typer.Option("--rounding", metavar="NAME", help="How numbers round.")] = "nearest-even",
+    rounding: Annotated[
+        str,
+        typer.Option(
+            "--rounding",
+            metavar="NAME",
+            help="How numbers round: nearest-even, nearest-away, toward-zero, up, down or stochastic.",
+        ),
+    ] = "nearest-even",
     underflow: Annotated[
-        str, typer.Option("--underflow", metavar="NAME", help="gradual, or one of the flushes.")
+        str,
+        typer.Option(
+            "--underflow",
+            metavar="NAME",
+            help="What becomes of small numbers: gradual, flush-before, flush-after or flush-result.",
+        ),
     ] = "gradual",
     picture: Annotated[
         Path | None, typer.Option("--plot", metavar="FILE", help="Draw errors against window sizes: .png or .svg.")
@@ -123,6 +146,7 @@ def verify(
     from recfact.windows import Jagged, Uniform
 
     kept = parse_window(window)
+    check_format(accumulate, "--accumulate")
     if picture:
         check_destination(picture, PICTURE_SUFFIXES)
     problem = read_problem(a, u, dt, tau, pick)
@@ -168,7 +192,9 @@ def materialize(
     ] = None,
     family: Annotated[
         list[str] | None,
-        typer.Option("--family", metavar="NAME", help="Coefficients to draw; several times for several, else all."),
+        typer.Option(
+            "--family", metavar="NAME", help="Coefficients to draw, as in U(0.9, 1); may be given several times."
+        ),
     ] = None,
     block: Annotated[
         list[int] | None, typer.Option("--block", min=1, help="Block length; may be given several times.")
@@ -181,7 +207,12 @@ def materialize(
         typer.Option("--accumulate", metavar="FORMAT", help="Format of the operations, beside that of the blocks."),
     ] = None,
     method: Annotated[
-        list[str] | None, typer.Option("--method", metavar="NAME", help="Construction; may be given several times.")
+        list[str] | None,
+        typer.Option(
+            "--method",
+            metavar="NAME",
+            help="Construction: cumprod, segsum, log-outer, ratio or reciprocal; may be given several times.",
+        ),
     ] = None,
     blocks: Annotated[int, typer.Option("--blocks", min=1, help="How many blocks to draw.")] = 200,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the draws.")] = 0,
@@ -194,6 +225,7 @@ def materialize(
 
     For draws of coefficients, or the ones in --a; in float16, bfloat16 and float32 if no format is given.
     """
+    from recfact.checks import choice
     from recfact.precision import COEFFICIENT_FAMILIES, MaterializationTable, materialization_table
     from recfact.precision.materialization.constructions import METHODS
     from recfact.report.files import check_destination, read_array
@@ -202,6 +234,10 @@ def materialize(
 
     if a is not None and family:
         raise typer.BadParameter("--a and --family exclude each other")
+    for name in family or ():
+        choice(name, "--family", tuple(COEFFICIENT_FAMILIES))
+    for name in accumulate or ():
+        check_format(name, "--accumulate")
     if picture:
         check_destination(picture, PICTURE_SUFFIXES)
     named = {a: read_array(a, "a")} if a is not None else None

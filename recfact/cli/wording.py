@@ -22,6 +22,7 @@ def in_options(message: str) -> str:
     >>> in_options("relative_to must be one of 'state', 'input', got 'x'")
     "--relative-to must be one of 'state', 'input', got 'x'"
     """
+    message = message.replace(" (FloatFormat.from_bits makes others)", "")
     written = _ARGUMENT.sub(_option, _WINDOW.sub(_typed, message))
     return _SUBJECT.sub(lambda subject: _named(subject[1]), written)
 

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -102,7 +102,7 @@ def verified_table(report: Report) -> Table:
     """Return the errors of the jagged window of the report by number format, measured exactly, and their bounds."""
     steps = counted(min(report.summary.n, STEPS), "step")
     title = f"errors of Jagged({report.block}) in number formats, measured exactly on the first {steps}"
-    headings = ["", "inputs off by", "truncation", "rounding", "total", "proved bound", "error / bound", "holds"]
+    headings = ["", "inputs off", "truncation", "rounding", "total", "proved bound", "error / bound", "holds"]
     table = _table(title, headings, ["left", *["right"] * 6, "left"])
     for found in report.formats:
         table.add_row(found.format.name, *verified_cells(found))
@@ -176,6 +176,7 @@ def _cell(value: Any) -> str:
 
 def _table(title: str | None, headings: Sequence[str], sides: Sequence[str], header: bool = True) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold", box=None, show_header=header, padding=(0, 1))
-    for heading, side in zip(headings, sides, strict=True):
-        table.add_column(heading, justify="right" if side == "right" else "left", header_style="dim")
+    for heading, side in zip(headings, sides, strict=True):  # a narrow terminal breaks cells, but none is cut short
+        justify: Literal["left", "right"] = "right" if side == "right" else "left"
+        table.add_column(heading, justify=justify, header_style="dim", overflow="fold")
     return table

@@ -178,10 +178,20 @@ def test_terminal_tables_say_what_was_rounded_and_down_to_what_horizons_go():
     with console.capture() as captured:
         console.print(report_text(build_report(problem, formats=["half"])))
     text = " ".join(captured.get().split())
-    assert "inputs off by" in text
+    assert "inputs off" in text
     assert "binary16 100 %" in text  # the inputs become 0
     assert "horizon down to eps" in text
     assert "horizons down to the unit roundoff" in text
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_no_cell_is_cut_short_on_a_narrow_terminal(width):
+    from rich.console import Console
+
+    console = Console(width=width)
+    with console.capture() as captured:
+        console.print(report_text(build_report(bundled_problem())))
+    assert "…" not in captured.get().replace(" … ", " ")  # which stands between the ends of a range
 
 
 def test_json_has_no_nan_and_no_infinity():
