@@ -231,7 +231,7 @@ def test_a_block_longer_than_any_sequence_keeps_everything():
 
 @pytest.mark.parametrize("a", [[0.5, 0.5j], [Fraction(1, 3), 1j], np.array(["x", 0.5], dtype=object)])
 def test_windows_are_chosen_for_real_coefficients(a):
-    with pytest.raises(DTypeError, match="real coefficients|coefficients must be numbers"):
+    with pytest.raises(DTypeError, match=r"real coefficients|coefficients must be numbers"):
         choose_window(a, 0.1)
 
 
