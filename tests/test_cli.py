@@ -78,6 +78,7 @@ def test_report_on_the_bundled_record():
     result = run("report")
     assert "An input is forgotten after 154 steps" in " ".join(result.stdout.split())
     assert result.stdout.endswith("wrote report.html\n")
+    assert all(line == line.rstrip() for line in result.stdout.splitlines())
     assert Path("report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
 
 

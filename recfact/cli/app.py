@@ -119,11 +119,18 @@ def root(
 
 
 def show(text: Any) -> None:
-    """Print a rich text or table on standard output, in full where that isn't a terminal."""
+    """Print a rich text or table on standard output, in 120 columns and without blanks at ends if no terminal is it."""
     from rich.console import Console
 
     console = Console()
-    console.print(text) if console.is_terminal else Console(width=120).print(text)
+    if console.is_terminal:
+        console.print(text)
+        return
+    plain = Console(width=120)
+    with plain.capture() as captured:
+        plain.print(text)
+    # Not by echo, which writes UTF-8 where the encoding of the stream is ASCII.
+    sys.stdout.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
 
 class Wrapped(Protocol):
