@@ -26,7 +26,7 @@ from recfact.precision.verification.sweep_table import SweepTable
 from recfact.precision.verification.verify import DEFAULTS
 from recfact.windows import Full, Jagged, Uniform, Window, check_window
 
-LENGTHS = (1, 2, 7, 16, 24)
+LENGTHS = (1, 2, 7, 16, 24, 45)  # 45: three blocks of the algorithms that choose their own
 WINDOWS = (Full(), Uniform(4), Jagged(4), Jagged(3, 2))
 LARGEST = 1 << 14
 """Most sequences in a batch."""

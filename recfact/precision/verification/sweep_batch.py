@@ -21,6 +21,9 @@ from recfact.windows import Full, Window
 
 ERRORS = ("truncation", "rounding", "total")
 
+MANY = 8
+"""Roundings of the size of a state, or of the smallest number, that a bound is made of where errors add up."""
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:
@@ -58,6 +61,8 @@ class Tally:
         Number of those with an overflow or NaN in a state, to which no bound of rounding applies from there on.
     ratios : tuple of float
         The largest quotients of truncation, rounding and total error and their bounds, rounded up.
+    accumulated : float
+        The same of rounding errors alone, among states whose bound is as large as `MANY` roundings of their size.
     worst : Case
         The sequence with the largest quotient of its rounding error.
     broken : tuple of (str, Case)
@@ -70,6 +75,7 @@ class Tally:
     cases: int
     nonfinite: int
     ratios: tuple[float, ...]
+    accumulated: float
     worst: Case
     broken: tuple[tuple[str, Case], ...]
 
@@ -89,6 +95,7 @@ def run_batch(batch: Batch) -> list[Tally]:
     a, u = (np.concatenate(parts, axis=1) for parts in zip(*drawn, strict=True))
     windows: dict[Window, _Exact] = {}
     full = _Exact.of(a, u, Full())
+    unit, smallest = float(batch.format.unit_roundoff), float(batch.format.smallest_subnormal) / 2
     tallies = []
     for variant in batch.variants:
         if variant.window not in windows:
@@ -101,13 +108,14 @@ def run_batch(batch: Batch) -> list[Tally]:
         near, far = distance(x, kept.centers, kept.radii), distance(x, full.centers, full.radii)
         rounding = _compare(near, bound, _measure(a, u, x, variant.window))
         total = _compare(far, sum_of_bounds(kept.cut, bound), _measure(a, u, x, Full()))
-        tallies += _tallies(batch, variant, lost, (kept.truncation, rounding, total))
+        many = bound >= MANY * np.maximum(unit * kept.sizes, smallest)
+        tallies += _tallies(batch, variant, lost, (kept.truncation, rounding, total), many)
     return tallies
 
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """The largest quotient of an error and its bound, and whether an error passes its bound, of every channel."""
+    """The quotient of an error and its bound of every state, and whether an error passes its bound in a channel."""
 
     ratios: Array
     broken: Array
@@ -115,30 +123,31 @@ class _Compared:
 
 @dataclass(frozen=True, slots=True)
 class _Exact:
-    """The exact states of a window, the bounds of what it leaves out, and how that compares with them."""
+    """The exact states of a window, the sums of their terms' sizes, and what the window leaves out with its bounds."""
 
     centers: Array
     radii: Array
+    sizes: Array
     cut: Array
     truncation: _Compared
 
     @staticmethod
     def of(a: Array, u: Array, window: Window) -> _Exact:
         centers, radii = enclose_channels(a, u, window)
+        sizes, _ = enclose_channels(np.abs(a), np.abs(u), window)
         cut = np.zeros(u.shape)
         if isinstance(window, Full):
-            return _Exact(
-                centers, radii, cut, _Compared(cut.max(axis=0, initial=0.0), np.zeros(u.shape[1], dtype=bool))
-            )
+            return _Exact(centers, radii, sizes, cut, _Compared(cut, np.zeros(u.shape[1], dtype=bool)))
         # They depend on the largest coefficient and input alone, which many channels of a narrow format share.
-        sizes = np.stack([np.max(np.abs(a[1:]), axis=0, initial=0), np.max(np.abs(u), axis=0)])
-        _, first, kind = np.unique(sizes, axis=1, return_index=True, return_inverse=True)
+        extremes = np.stack([np.max(np.abs(a[1:]), axis=0, initial=0), np.max(np.abs(u), axis=0)])
+        _, first, kind = np.unique(extremes, axis=1, return_index=True, return_inverse=True)
         cut = np.stack([truncation_bounds(a[:, channel], u[:, channel], window) for channel in first], axis=1)[:, kind]
         full, more = enclose_channels(a, u, Full())
         upper = distance(full, centers, (radii + more) * (1 + 2.0**-50))
         whole = [first_kept(i, window) == 0 for i in range(len(u))]
         upper[whole] = 0.0  # there both states are the same expression
-        return _Exact(centers, radii, cut, _compare(upper, cut, lambda c: truncation_error(a[:, c], u[:, c], window)))
+        truncation = _compare(upper, cut, lambda c: truncation_error(a[:, c], u[:, c], window))
+        return _Exact(centers, radii, sizes, cut, truncation)
 
 
 def _measure(a: Array, u: Array, x: Array, window: Window) -> Callable[[int], Measured]:
@@ -156,12 +165,13 @@ def _compare(upper: Array, bound: Array, again: Callable[[int], Measured]) -> _C
         measured = again(int(channel))
         upper[:, channel] = measured.upper
         broken[channel] = not measured.within(bound[:, channel]).all()
-    ratios = np.where(silent, 0.0, quotients(upper, bound))
-    return _Compared(ratios.max(axis=0, initial=0.0), broken)
+    return _Compared(np.where(silent, 0.0, quotients(upper, bound)), broken)
 
 
-def _tallies(batch: Batch, variant: Variant, lost: Array, errors: tuple[_Compared, ...]) -> list[Tally]:
-    """Summarize a variant family by family."""
+def _tallies(batch: Batch, variant: Variant, lost: Array, errors: tuple[_Compared, ...], many: Array) -> list[Tally]:
+    """Summarize a variant family by family; `many` says where rounding errors add up."""
+    rounding = errors[ERRORS.index("rounding")].ratios
+    accumulated = np.where(many, rounding, 0.0)
 
     def case(family: str, channel: int) -> Case:
         return Case(batch.format, variant, family, batch.n, batch.channels, batch.seed, channel)
@@ -181,8 +191,9 @@ def _tallies(batch: Batch, variant: Variant, lost: Array, errors: tuple[_Compare
                 family,
                 cases=batch.channels,
                 nonfinite=int(np.count_nonzero(lost[:, own].any(axis=0))),
-                ratios=tuple(float(error.ratios[own].max()) for error in errors),
-                worst=case(family, int(np.argmax(errors[1].ratios[own]))),
+                ratios=tuple(float(error.ratios[:, own].max()) for error in errors),
+                accumulated=float(accumulated[:, own].max()),
+                worst=case(family, int(np.argmax(rounding[:, own].max(axis=0)))),
                 broken=broken,
             )
         )

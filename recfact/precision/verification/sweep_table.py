@@ -11,7 +11,8 @@ from recfact.precision.verification.sweep_case import Case
 from recfact.printed_table import Column, PrintedTable, Tabular
 
 KEYS = ("format", "algorithm", "window", "accumulate", "fma", "family")
-VALUES = ("cases", "nonfinite", *ERRORS, "broken")
+QUOTIENTS = (*ERRORS, "accumulated")
+VALUES = ("cases", "nonfinite", *QUOTIENTS, "broken")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +39,8 @@ class SweepTable(Tabular):
     ----------
     rows : tuple of dict
         One for each format, algorithm, window, arithmetic and family: how many cases there were, in how many of them a
-        state overflowed or became NaN, the largest quotients of the three errors and their bounds, how many bounds were
-        broken.
+        state overflowed or became NaN, the largest quotients of the three errors and their bounds, that of rounding
+        errors which add up (the bound is as large as 8 roundings of the state's size), how many bounds were broken.
     worst : dict
         The case with the largest quotient of rounding error and bound, for each algorithm.
     failures : tuple of Failure
@@ -69,7 +70,7 @@ class SweepTable(Tabular):
                 variant.fma,
                 tally.family,
             )
-            found = (tally.cases, tally.nonfinite, *tally.ratios, len(tally.broken))
+            found = (tally.cases, tally.nonfinite, *tally.ratios, tally.accumulated, len(tally.broken))
             _merge(rows, KEYS, key, dict(zip(VALUES, found, strict=True)))
             if variant.algorithm not in worst or rounding > worst[variant.algorithm][0]:
                 worst[variant.algorithm] = rounding, tally.worst
@@ -127,7 +128,7 @@ def _merge(rows: dict[tuple[Any, ...], dict[str, Any]], keys: tuple[str, ...], k
     """Add numbers, and take the larger quotients."""
     row = rows.setdefault(key, {**dict(zip(keys, key, strict=True)), **dict.fromkeys(VALUES, 0)})
     for name, value in found.items():
-        row[name] = max(row[name], value) if name in ERRORS else row[name] + value
+        row[name] = max(row[name], value) if name in QUOTIENTS else row[name] + value
 
 
 def _cell(name: str) -> Any:

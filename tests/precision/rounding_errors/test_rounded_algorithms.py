@@ -100,6 +100,16 @@ def test_every_operation_is_rounded_once(name, fma):
                 assert exact(y) == scalars.hierarchical(*own, block, terms)
 
 
+@pytest.mark.parametrize("fma", [False, True])
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn"])
+def test_carriers_go_on_from_block_to_block(name, fma):
+    fmt, n = FORMATS[name], 2 * BLOCK + 13
+    a, u = draw("gates", fmt, n, 2, seed=6)
+    x = rounded_solve(a, u, fmt, "hierarchical", fma=fma)
+    for c in range(2):
+        assert exact(x[:, c]) == Scalars(fmt, fma=fma).hierarchical(exact(a[:, c]), exact(u[:, c]), BLOCK, None)
+
+
 @pytest.mark.parametrize("rounding", ["nearest-away", "toward-zero", "up", "down"])
 def test_other_roundings(rounding):
     fmt = FORMATS["bfloat16"]

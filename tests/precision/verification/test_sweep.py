@@ -5,17 +5,22 @@ import io
 import json
 import subprocess
 import sys
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from processes import run_in_child
 
+from recfact.algorithms import BLOCK
 from recfact.errors import OptionError, OptionTypeError
+from recfact.precision import exact
 from recfact.precision.formats.catalogue import FORMATS
+from recfact.precision.rounding_errors.error_bounds import forward_bound
+from recfact.precision.rounding_errors.rounded_algorithms import rounded_solve
 from recfact.precision.verification import sweep_batch
 from recfact.precision.verification import verify as verification
-from recfact.precision.verification.case_families import FAMILIES
-from recfact.precision.verification.sweep import verify_many
+from recfact.precision.verification.case_families import FAMILIES, draw
+from recfact.precision.verification.sweep import LENGTHS, verify_many
 from recfact.windows import Full, Jagged, Uniform
 
 FEW = {"cases": 2000, "lengths": (8, 3), "processes": 1}
@@ -53,6 +58,30 @@ def test_the_worst_case_is_what_the_table_says(table):
         assert v.holds is True or v.nonfinite
         # The sweep rounds up what float64 can tell of the error, which is 12 digits or more.
         assert v.rounding.ratio == pytest.approx(ratio, rel=1e-9)
+
+
+def test_accumulated_errors_are_those_of_eight_roundings():
+    fmt, n = FORMATS["bfloat16"], 20
+    table = verify_many(fmt, "sequential", Full(), "gates", cases=100, lengths=n, fma=False, processes=1)
+    case = table.worst["sequential"]
+    a, u = draw("gates", fmt, n, case.channels, case.seed)
+    unit, bound = Fraction(fmt.unit_roundoff), forward_bound(a, u, fmt)
+    error = np.abs(exact.solve(a, u) - rounded_solve(a, u, fmt))
+    sizes = exact.solve(np.abs(a), np.abs(u))
+    found = [
+        Fraction(e) / Fraction(b)
+        for e, b, size in zip(error.flat, bound.flat, sizes.flat, strict=True)
+        if Fraction(b) >= 8 * unit * Fraction(size) > 0
+    ]
+    assert 0 < len(found) < error.size
+    (row,) = table.rows
+    # The states are enclosed within n roundings to 53 bits of their size, and 8 to the format are that of the bound.
+    assert max(found) <= row["accumulated"] <= max(found) + Fraction(n, 2**52) / (8 * unit)
+    assert row["accumulated"] < row["rounding"]
+
+
+def test_carriers_of_whole_blocks_are_multiplied():
+    assert max(LENGTHS) > 2 * BLOCK
 
 
 def test_repeats_in_every_number_of_processes(table):
