@@ -171,8 +171,10 @@ def choose_window(
     format : str, FloatFormat or dtype, optional
         A number format whose unit roundoff is wanted as `tol`.
     block : int, optional
-        A block length that is given, by a kernel for instance. The number of terms is chosen then. Otherwise all block
-        lengths are tried, with one term or none, that reach back at most twice as far as the shortest uniform window.
+        A block length that is given, by a kernel for instance. The number of terms is chosen then. Otherwise all blocks
+        with one term or none compete, but those without that are longer than twice the shortest uniform window and end
+        fewer times in the sequence than its length has digits: of these some fit by accident, where a coefficient
+        happens to be small.
 
     Returns
     -------

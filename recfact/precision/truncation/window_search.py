@@ -147,17 +147,27 @@ class DataSearch:
         return None
 
     def _jagged_windows(self, block: int | None, lags: int) -> Iterator[Jagged]:
-        """Yield the windows to try, the cheaper first: none reaches back more than twice as far as is needed.
+        """Yield the windows to try, the cheaper first.
 
-        Some sequence always has a place where a long block may end; a window is chosen to be short.
+        Without growth a block of `lags` - 1 steps and one term is good enough, and more terms aren't needed: m blocks
+        in one keep all that m terms keep, and cost less.
         """
         n = len(self.a)
         if block is not None:
             yield from (Jagged(block, terms) for terms in range(max(1, -(-n // block) - 1)))
             return
-        for terms in (0, 1):
-            longest = min(2 * lags, n - 1) // (terms + 1)
-            yield from (Jagged(length, terms) for length in range(1, longest + 1))
+        short = min(2 * lags, n - 1)
+        # Where one coefficient in ten may end a block, about n / (k^2 10^k) long ones end k times by accident.
+        often = (n - 1) // len(str(n))
+        yield from (Jagged(length, 0) for length in self._resets(short if self.grows else max(short, often)))
+        yield from (Jagged(length, 1) for length in range(1, short // 2 + 1))
+
+    def _resets(self, longest: int) -> Iterator[int]:
+        """Yield the lengths of blocks at whose first steps nothing is lost that is too much."""
+        steps = np.arange(1, len(self.a))
+        lost = self.products[steps + 1] - self.products[steps] + self.states[steps - 1]
+        kept = np.concatenate([[False], (lost > self.target) & (self.zeros[steps + 1] == self.zeros[steps])])
+        yield from (length for length in range(1, longest + 1) if not kept[length::length].any())
 
     def reason(self) -> str:
         """Return why there is none."""

@@ -11,7 +11,7 @@ from recfact.algorithms import hierarchical
 from recfact.errors import DTypeError, OptionError
 from recfact.precision import choose_window, truncation_bound, truncation_norm
 from recfact.precision.truncation import window_search
-from recfact.precision.truncation.window_choice import entries_per_step, operations_per_step
+from recfact.precision.truncation.window_choice import Candidate, entries_per_step, operations_per_step
 from recfact.recurrence import windowed
 
 
@@ -22,19 +22,21 @@ def kinds(result):
 def best(a, tol, relative_to, block):
     """Return the cheapest window of each kind by trying all that are shorter than the sequence.
 
-    Jagged windows whose block isn't given reach back at most twice as far as the shortest uniform window.
+    Blocks without terms that are longer than twice the shortest uniform window end as often as n has digits.
     """
     n = len(a)
     uniform = [Uniform(lags) for lags in range(1, max(2, n))]
     if block is None:
-        jagged = [Jagged(length, terms) for length in range(1, n) for terms in (0, 1) if (terms + 1) * length < n]
+        pairs = [(length, terms) for length in range(1, n) for terms in range(n) if (terms + 1) * length < n]
+        # Several terms only where a sequence is long enough for as long a block with one, which keeps more.
+        jagged = [Jagged(length, terms) for length, terms in pairs if terms < 2 or 2 * terms * length < n]
     else:
         jagged = [Jagged(block, terms) for terms in range(max(1, -(-n // block) - 1))]
     found = {}
     for windows in (uniform, jagged):
         if block is None and Uniform in found:
-            reach = 2 * found[Uniform].lags
-            windows = [window for window in windows if (window.terms + 1) * window.block <= reach]
+            short = max(2 * found[Uniform].lags, (n - 1) // len(str(n)))
+            windows = [window for window in windows if window.terms or window.block <= short]
         good = [window for window in windows if truncation_norm(a, window, relative_to=relative_to) <= tol]
         if good:
             cheapest = min(good, key=lambda window: (operations_per_step(window), entries_per_step(window)))
@@ -50,6 +52,8 @@ def test_choices_are_the_cheapest_windows(relative_to, block, rng):
         a = rng.uniform(-1, 1, n) * rng.choice([0.3, 0.9, 1])
         if n > 5 and case % 3 == 0:
             a[rng.integers(n, size=2)] = 0
+        if case % 5 == 0:
+            a[:: int(rng.integers(1, 8))] *= rng.choice([0, 0.02])
         if case % 7 == 0:
             a = np.sign(a)
         tol = float(rng.choice([0, 1e-3, 0.01, 0.1, 0.5, 1, 3]))
@@ -87,6 +91,13 @@ def test_a_block_that_ends_at_a_small_coefficient_is_no_short_window():
     a[855] = 1e-9
     found = kinds(choose_window(a, 1e-3))
     assert found == {Uniform: Uniform(10), Jagged: Jagged(9)}
+
+
+def test_blocks_that_start_anew_are_found_however_long():
+    a = np.full(5000, 0.8)
+    a[::1000] = 0
+    assert choose_window(a, 1e-4).candidates[0] == Candidate(Jagged(1000, 0), 0.0)
+    assert choose_window(a[:3000], 1e-4).window == Jagged(41)  # the first step of all ends no block
 
 
 def test_formats_stand_for_their_unit_roundoff():
