@@ -64,6 +64,11 @@ class FormatLimits:
         """Number of exponent bits."""
         return self.exponent_bits
 
+    @property
+    def iexp(self) -> int:
+        """Another name of the number of exponent bits."""
+        return self.exponent_bits
+
     @cached_property
     def emin(self) -> int:
         """Exponent of the smallest normal number."""
@@ -74,6 +79,16 @@ class FormatLimits:
         """Exponent of the largest number, the floor of log2(max)."""
         numerator, denominator = Fraction(self.max).as_integer_ratio()
         return numerator.bit_length() - denominator.bit_length()  # exact: the denominator is a power of two
+
+    @property
+    def minexp(self) -> int:
+        """Another name of `emin`."""
+        return self.emin
+
+    @property
+    def maxexp(self) -> int:
+        """The least exponent above that of the largest number, emax + 1."""
+        return self.emax + 1
 
     @cached_property
     def max(self) -> Number:
@@ -102,15 +117,25 @@ class FormatLimits:
         """The smallest positive number: subnormal, or normal in a format without subnormals."""
         return dyadic(1, self.emin - self.fraction_bits) if self.subnormals else self.smallest_normal
 
+    @property
+    def machep(self) -> int:
+        """Exponent of eps."""
+        return max(0, self.emin) - self.fraction_bits
+
     @cached_property
     def eps(self) -> Number:
         """Distance from 1 to the next larger number, 2^-p (2^(emin - p) where 1 is subnormal)."""
-        return dyadic(1, max(0, self.emin) - self.fraction_bits)
+        return dyadic(1, self.machep)
+
+    @property
+    def negep(self) -> int:
+        """Exponent of epsneg."""
+        return max(-1, self.emin) - self.fraction_bits
 
     @cached_property
     def epsneg(self) -> Number:
         """Distance from 1 to the next smaller number."""
-        return dyadic(1, max(-1, self.emin) - self.fraction_bits)
+        return dyadic(1, self.negep)
 
     @cached_property
     def unit_roundoff(self) -> Number:

@@ -3,6 +3,7 @@
 import pickle
 from bisect import bisect_left, bisect_right
 from fractions import Fraction
+from itertools import product
 
 import ml_dtypes
 import numpy as np
@@ -14,27 +15,27 @@ from recfact.errors import OptionError
 from recfact.precision import FORMATS, FloatFormat
 
 SMALL = [fmt for fmt in ALL if fmt.bits <= 16]
+FINFO = (
+    *("bits", "nmant", "nexp", "iexp", "machep", "negep", "minexp", "maxexp", "eps", "epsneg", "max", "min", "tiny"),
+    *("smallest_normal", "smallest_subnormal"),
+)
 WITH_DTYPE = [fmt for fmt in FORMATS.values() if ml_dtype(fmt) is not None]
 
 
 @pytest.mark.parametrize("fmt", WITH_DTYPE, ids=str)
 def test_limits_are_those_of_finfo(fmt):
-    info = ml_dtypes.finfo(ml_dtype(fmt))
-    for name in (
-        "bits",
-        "nmant",
-        "nexp",
-        "eps",
-        "epsneg",
-        "max",
-        "min",
-        "tiny",
-        "smallest_normal",
-        "smallest_subnormal",
-    ):
+    dtype = ml_dtype(fmt)
+    infos = [ml_dtypes.finfo(dtype), *([np.finfo(dtype)] if np.dtype(dtype).isbuiltin == 1 else [])]
+    for info, name in product(infos, FINFO):
         assert getattr(fmt, name) == float(getattr(info, name)), name
-    assert fmt.emin == info.minexp
-    assert fmt.emax == info.maxexp - 1
+    assert fmt.emin == fmt.minexp
+    assert fmt.emax == fmt.maxexp - 1
+
+
+def test_what_finfo_has_besides():
+    """A dtype, which few formats have, and decimal digits, of which libraries give other numbers for 8 bits."""
+    fields = {name for name in dir(np.finfo(float)) if not name.startswith("_")}
+    assert fields - {"dtype", "precision", "resolution"} == set(FINFO)
 
 
 @pytest.mark.parametrize("fmt", [fmt for fmt in ALL if gfloat_info(fmt) and fmt.fits_float64], ids=str)
