@@ -154,10 +154,16 @@ def _figure_rows(counted: Sequence[Counted]) -> list[Row]:
         {
             "figure": one.figure.name,
             "of": one.figure.of,
-            "asked": f"{one.figure.relation} {one.figure.asked:g}",
+            "asked": "-" if one.figure.asked is None else f"{one.figure.relation} {one.figure.asked:g}",
             "counted": "" if one.number is None else f"{one.number:.4g}",
-            "reached": {True: "yes", False: "NO", None: "not counted"}[one.holds],
+            "reached": _reached(one),
             "by": one.figure.by,
         }
         for one in counted
     ]
+
+
+def _reached(counted: Counted) -> str:
+    if counted.number is None:
+        return "not counted"
+    return {True: "yes", False: "NO", None: "-"}[counted.holds]
