@@ -14,7 +14,7 @@ import numpy as np
 
 from recfact.arrays import Array
 from recfact.errors import OptionError
-from recfact.recurrence import backward, forward, windowed
+from recfact.recurrence import backward, first_kept_rows, folded, forward, windowed
 from recfact.windows import Full, Jagged, Uniform, Window
 
 NAMES = ("sequential", "kogge-stone", "brent-kung", "hierarchical")
@@ -48,6 +48,28 @@ def down_sweep(n: int) -> Iterator[tuple[range, int]]:
 def _at(rows: range, lag: int = 0) -> slice:
     """Return the slice of the rows `lag` above some rows."""
     return slice(rows.start - lag, rows.stop - lag, rows.step)
+
+
+def sequential(a: Array, u: Array, window: Window) -> Array:
+    """Solve a truncated recurrence by a loop per row over the inputs that it keeps, all rows together.
+
+    Parameters
+    ----------
+    a, u : ndarray, shape (n, ...)
+        Coefficients and inputs, of one shape.
+    window : Window
+        What is kept. Rows don't depend on each other, so their loops go on side by side: the results of
+        `recfact.recurrence.windowed`, bit for bit.
+    """
+    lags = np.arange(len(u)) - first_kept_rows(len(u), window)
+    x = u.copy()
+    for lag in range(int(lags.max(initial=0)), -1, -1):
+        starting = np.flatnonzero(lags == lag)
+        x[starting] = u[starting - lag]
+        going = np.flatnonzero(lags > lag)
+        if len(going):
+            x[going] = a[going - lag] * x[going] + u[going - lag]
+    return x
 
 
 def kogge_stone(a: Array, u: Array, lags: int | None = None) -> Array:
@@ -159,13 +181,11 @@ def run(name: str, a: Array, u: Array, x0: Array | None = None, *, window: Windo
     OptionError
         If the algorithm doesn't make that window.
     """
-    if x0 is not None and len(u):
-        u = u.copy()
-        u[0] = a[0] * x0[()] + u[0]
+    u = folded(a, u, x0)
     if name == "sequential":
         if isinstance(window, Full):
             return backward(a, u) if reverse else forward(a, u)
-        return windowed(a, u, window, reverse=reverse)
+        return windowed(a, u, window, reverse=True) if reverse else sequential(a, u, window)
     if reverse:
         n = len(u)
         if isinstance(window, Jagged):  # its blocks count from the start, so the end is filled up before it is turned

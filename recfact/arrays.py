@@ -241,9 +241,20 @@ def check_state(dtype: np.dtype[Any], given: tuple[int, ...], target: np.dtype[A
     """Raise an error if an initial state doesn't fit into a number type, or doesn't broadcast to a step's shape."""
     if target.kind != "O" and (dtype.kind == "O" or not np.can_cast(dtype, target, "same_kind")):
         raise DTypeError(f"x0 must fit into {target}, got {dtype}; convert it, or make u of a wider type")
+    check_step(given, shape)
+
+
+def check_step(given: tuple[int, ...], shape: tuple[int, ...]) -> None:
+    """Raise ShapeError if an initial state of shape `given` doesn't broadcast to the shape of one step."""
     missing = len(shape) - len(given)
     if missing < 0 or any(length not in (1, full) for length, full in zip(given, shape[missing:], strict=True)):
         raise ShapeError(f"x0 must broadcast against one step of the result, of shape {shape}, got shape {given}")
+
+
+def broadcast_state(x0: Array, shape: tuple[int, ...]) -> Array:
+    """Return an initial state in the shape of one step, as a view, checked by `check_step`."""
+    check_step(x0.shape, shape)
+    return np.broadcast_to(x0, shape)
 
 
 def prepare(

@@ -68,6 +68,33 @@ def first_kept(i: int, window: Window) -> int:
             return max(0, i // block - terms) * block
 
 
+def first_kept_rows(n: int, window: Window) -> Array:
+    """Return `first_kept` of each of n rows, shape (n,)."""
+    rows = np.arange(n)
+    # Cut to n, because a window may be longer than any integer of NumPy's.
+    match window:
+        case Full():
+            return np.zeros(n, dtype=rows.dtype)
+        case Uniform(lags):
+            return np.maximum(rows - (min(lags, n) - 1), 0)
+        case Jagged(block, terms):
+            block = min(block, max(n, 1))
+            return np.asarray(np.maximum(rows // block - min(terms, n), 0) * block)
+
+
+def folded(a: Array, u: Array, x0: Any) -> Array:
+    """Return the inputs with an initial state in the first of them, u[0] + a[0] x0; the inputs themselves without one.
+
+    Parameters are those of `forward`; `a` and `u` have one shape.
+    """
+    if x0 is None or len(u) == 0:
+        return u
+    state = x0[()] if isinstance(x0, np.ndarray) else x0  # not all scalars multiply by an array that holds one
+    u = u.copy()
+    u[0] = a[0] * state + u[0]
+    return u
+
+
 def windowed(a: Array, u: Array, window: Window, x0: Any = None, reverse: bool = False) -> Array:
     """Solve the truncated recurrence by its literal definition: a loop per row over the inputs that the window keeps.
 
@@ -79,9 +106,7 @@ def windowed(a: Array, u: Array, window: Window, x0: Any = None, reverse: bool =
     a, u = np.broadcast_arrays(a, u)
     n = len(u)
     x = np.empty(u.shape, dtype=np.result_type(a, u))
-    if x0 is not None and n > 0:
-        u = np.array(u, dtype=x.dtype)
-        u[0] = a[0] * x0 + u[0]
+    u = folded(a, u if x0 is None else u.astype(x.dtype), x0)
     if not reverse:
         for i in range(n):
             j = first_kept(i, window)

@@ -12,6 +12,7 @@ from oracle import definition
 import recfact as rf
 from recfact import algorithms
 from recfact.errors import OptionError
+from recfact.recurrence import windowed
 from recfact.windows import Full, Jagged, Uniform
 
 LENGTHS = [0, 1, 2, 3, 5, 8, 15, 16, 17, 31, 33]
@@ -120,6 +121,18 @@ def test_terms_are_rounded_as_often_as_the_theory_says(name, n):
         assert all(state.counts[j] <= allowed[j] for j in range(i))
         if name != "brent-kung":
             assert max(state.counts[j] - allowed[j] for j in range(i)) == 0
+
+
+@pytest.mark.parametrize(
+    "window", [Uniform(1), Uniform(5), Uniform(99), Jagged(4), Jagged(3, 0), Jagged(2, 3)], ids=str
+)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rows_of_a_window_together_are_the_definition_bit_for_bit(window, dtype):
+    for n in (0, 1, 2, 17):
+        a, u = coefficients("random", n, dtype), inputs((n,), dtype)
+        x = algorithms.sequential(a, u, window)
+        np.testing.assert_array_equal(x, windowed(a, u, window))
+        assert x.dtype == u.dtype
 
 
 def test_sixteen_steps_are_the_block_where_no_window_says_another():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from market import MARKET, as_numbers, coefficients, fractions, inputs, literal_matrix, symbols
 from oracle import definition
 
-from recfact.recurrence import backward, first_kept, forward, windowed
+from recfact.recurrence import backward, first_kept, first_kept_rows, forward, windowed
 from recfact.windows import Full, Jagged, Uniform
 
 WINDOWS = [
@@ -114,6 +114,11 @@ def test_windows_grow_with_the_rows(i, window):
     """What enters once may leave later, but nothing that left comes back: reversed windows rely on it."""
     assert first_kept(i, window) <= first_kept(i + 1, window)
     assert 0 <= first_kept(i, window) <= i
+
+
+@given(st.integers(0, 60), st.sampled_from([*WINDOWS, Uniform(1 << 80), Jagged(1 << 80), Jagged(4, 1 << 80)]))
+def test_the_first_rows_kept_are_the_same_one_by_one_and_together(n, window):
+    assert first_kept_rows(n, window).tolist() == [first_kept(i, window) for i in range(n)]
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=str)

@@ -23,6 +23,7 @@ from recfact.factorizations.scalars import (
 )
 from recfact.factorizations.transposable import TransposableOperator, Transpose, as_columns, as_state
 from recfact.factorizations.truncation_error import ErrorOperator, RelativeErrorOperator
+from recfact.recurrence import first_kept_rows
 from recfact.solve import solve
 from recfact.windows import Jagged, Uniform
 
@@ -44,9 +45,10 @@ class TruncatedOperator(TransposableOperator):
         self.a, self.window = as_coefficients(a), window
         super().__init__(self.a.dtype, (len(self.a), len(self.a)))
 
-    @abstractmethod
     def _kept_lags(self) -> Array:
         """Return K, shape (n,): how many entries each row keeps."""
+        n = len(self.a)
+        return np.asarray(np.arange(n) + 1 - first_kept_rows(n, self.window))
 
     @abstractmethod
     def _lost_states(self) -> tuple[Array, Array]:
@@ -245,9 +247,6 @@ class BandedOperator(TruncatedOperator):
         super().__init__(a, window)
         self.lags = window.lags
 
-    def _kept_lags(self) -> Array:
-        return np.minimum(np.arange(1, len(self.a) + 1), min(self.lags, len(self.a)))
-
     def _lost_states(self) -> tuple[Array, Array]:
         weights = lag_products(self._coefficients, self.lags)
         return weights, np.arange(len(weights))
@@ -294,13 +293,6 @@ class JaggedOperator(TruncatedOperator):
         window = Jagged(block, terms)
         super().__init__(a, window)
         self.block, self.terms = window.block, window.terms
-
-    def _kept_lags(self) -> Array:
-        n = len(self.a)
-        steps = np.arange(n)
-        # Cut to n, because a window may be longer than any integer of NumPy's.
-        before, within = min(self.terms * self.block, n), steps % max(1, min(self.block, n))
-        return np.asarray(np.minimum(steps, before + within) + 1)
 
     def _lost_states(self) -> tuple[Array, Array]:
         a, blocks = self._coefficients, Blocks.of(len(self.a), self.block)

@@ -56,7 +56,7 @@ def enclose_channels(a: Array, u: Array, window: Window) -> tuple[Array, Array]:
 
 
 def _step(a: Array, u: Array, center: Array, radius: Array) -> tuple[Array, Array]:
-    """Return a enclosure of a x + u.
+    """Return an enclosure of a x + u.
 
     A product and a sum in float64 are wrong by at most 2^-53 of what they return, a product by 2^-1075 more.
     """

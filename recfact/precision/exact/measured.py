@@ -12,7 +12,8 @@ from recfact.errors import RecfactError, ShapeError
 from recfact.precision.exact.dyadic_sequence import Sequence, exponent_range, integers, shifted
 from recfact.precision.exact.enclosures import BITS, Enclosures, enclosed
 from recfact.precision.exact.outward import outward
-from recfact.windows import Full, Jagged, Uniform, Window
+from recfact.recurrence import first_kept_rows
+from recfact.windows import Full, Window
 
 MAX_BITS = 1 << 17
 """Most bits behind the last bit of the inputs; what they leave undecided stays so."""
@@ -177,13 +178,7 @@ def losing(a: Array, u: Array, window: Window, x0: Any = None) -> Array:
     """
     n = len(u)
     rows = np.arange(n)
-    match window:
-        case Uniform(lags):
-            first = rows - min(lags, n) + 1
-        case Jagged(block, terms):
-            first = (rows // min(block, max(n, 1)) - min(terms, n)) * min(block, n)
-        case _:
-            first = np.zeros(n, dtype=int)
+    first = first_kept_rows(n, window)
     reset, fed = a == 0, u != 0
     if n:
         reset[0] = True

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from recfact.arrays import Array, as_numpy
-from recfact.checks import shown
+from recfact.arrays import Array, as_numpy, broadcast_state
 from recfact.errors import DTypeError, ShapeError
 from recfact.precision.exact.dyadic import Dyadic, shift_left
 from recfact.precision.exact.dyadic_sequence import integers
@@ -71,12 +70,7 @@ def solve(a: Any, u: Any, window: Window = Full(), x0: Any = None) -> Array:
         raise ShapeError("coefficients and inputs need a time axis, got single numbers; pass sequences")
     if len(inputs) == 0:
         return np.empty(inputs.shape, dtype=object)
-    try:
-        states = None if x0 is None else np.broadcast_to(as_numpy(x0, "x0"), inputs.shape[1:])
-    except ValueError:
-        raise ShapeError(
-            f"x0 must broadcast against one step of the result, of shape {inputs.shape[1:]}, got {shown(x0)}"
-        ) from None
+    states = None if x0 is None else broadcast_state(as_numpy(x0, "x0"), inputs.shape[1:])
     own = [array for array in (coefficients, inputs, states) if array is not None and array.dtype == object]
     if any(not _dyadic(value) for array in own for value in array.flat):
         try:

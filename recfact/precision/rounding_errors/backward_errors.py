@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from recfact.arrays import Array, broadcast_shape
-from recfact.checks import boolean, shown
+from recfact.arrays import Array, broadcast_shape, check_step
+from recfact.checks import boolean
 from recfact.errors import OptionError, ShapeError
 from recfact.precision.exact.outward import round_up
 from recfact.precision.formats.catalogue import format as format_of
@@ -161,12 +161,9 @@ def _exact_arrays(a: Any, u: Any, x: Any, x0: Any) -> tuple[Array, Array, Array,
     coefficients, inputs, states = (_fractions(values, shape) for values in given)
     before = np.empty_like(states)
     before[1:] = states[:-1]
-    try:
-        before[:1] = _fractions(as_reals(0 if x0 is None else x0, "x0"), shape[1:])
-    except ValueError:
-        raise ShapeError(
-            f"x0 must broadcast against one step of the result, of shape {shape[1:]}, got {shown(x0)}"
-        ) from None
+    state = as_reals(0 if x0 is None else x0, "x0")
+    check_step(state.shape, shape[1:])
+    before[:1] = _fractions(state, shape[1:])
     return coefficients, inputs, states, before
 
 

@@ -17,7 +17,8 @@ import numpy as np
 from recfact.arrays import Array
 from recfact.precision.exact.outward import round_up
 from recfact.precision.formats.float_format import FloatFormat
-from recfact.precision.rounding_errors.rounded_algorithms import formats_of, operands_of, run_in
+from recfact.precision.rounding_errors.operands import run_in
+from recfact.precision.rounding_errors.rounded_algorithms import formats_of, operands_of
 from recfact.windows import Full, Window, check_window
 
 MOST_CHANNELS = 16

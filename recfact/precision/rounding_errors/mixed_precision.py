@@ -13,12 +13,11 @@ from recfact.checks import boolean, generator
 from recfact.errors import OptionError
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.formats.float_format import FloatFormat
-from recfact.precision.rounding_errors import studied
 from recfact.precision.rounding_errors.arithmetic import Arithmetic
 from recfact.precision.rounding_errors.error_bounds import BoundArithmetic
+from recfact.precision.rounding_errors.operands import CASTS, run_in
 from recfact.precision.rounding_errors.rounded_algorithms import Marking, operands_of
 from recfact.precision.rounding_errors.rounding_counts import check_casts
-from recfact.precision.rounding_errors.studied import CASTS, operands
 from recfact.windows import Full, Jagged, Window, check_window
 
 
@@ -199,12 +198,8 @@ def _run(
     if not isinstance(check_window(window), Full | Jagged):
         raise OptionError(f"blocks make Full() and Jagged windows, got {window}; choose one of them")
     fused = boolean(fma, "fma")
-    # Single elements have no arithmetic of their own, so there is an axis more.
-    weights, inputs = (operands(values[..., None], operations, fused) for values in (a, u))
-    start = None if x0 is None else operands(x0[..., None], operations, fused)
 
     def cast(name: str, values: Array) -> Array:
-        stored = np.asarray(values)
-        return operands(to_storage(stored) if name in casts else stored, operations, fused)
+        return to_storage(values) if name in casts else values
 
-    return studied.run("materialized", weights, inputs, start, window=window, cast=cast)[..., 0]
+    return run_in(operations, "materialized", a, u, x0, window=window, fused=fused, cast=cast)

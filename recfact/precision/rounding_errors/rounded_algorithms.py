@@ -10,17 +10,16 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from recfact.arrays import Array, as_numpy, broadcast_shape
-from recfact.checks import boolean, choice, shown
-from recfact.errors import OptionError, ShapeError
+from recfact.arrays import Array, as_numpy, broadcast_shape, broadcast_state
+from recfact.checks import boolean, choice
+from recfact.errors import OptionError
 from recfact.precision.formats.catalogue import FORMATS
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.formats.float_format import FloatFormat
 from recfact.precision.reals import as_rationals, as_reals
-from recfact.precision.rounding_errors import studied
 from recfact.precision.rounding_errors.arithmetic import Arithmetic
-from recfact.precision.rounding_errors.studied import ALGORITHMS, Operations, operands
-from recfact.windows import Full, Jagged, Uniform, Window, check_window
+from recfact.precision.rounding_errors.operands import ALGORITHMS, run_algorithm, run_in
+from recfact.windows import Full, Window, check_window
 
 NATIVE = {FORMATS["binary32"]: np.float32, FORMATS["binary64"]: np.float64}
 """Formats whose operations, rounded to nearest, are those of a type of NumPy."""
@@ -99,7 +98,7 @@ def rounded_solve(
         return _solve(make, storage, inner, a, u, x0, algorithm, window, fma)
     coefficients, inputs, state = operands_of(a, u, x0, native)
     with np.errstate(all="ignore"):
-        x = run(algorithm, coefficients, inputs, state, window=window).astype(np.float64)
+        x = run_algorithm(algorithm, coefficients, inputs, state, window=window).astype(np.float64)
     return x if accumulate is None else Arithmetic(storage, rounding, underflow=underflow).round(x)
 
 
@@ -214,12 +213,7 @@ def operands_of(a: Any, u: Any, x0: Any, dtype: Any) -> tuple[Array, Array, Arra
     coefficients, inputs = (np.broadcast_to(values, shape).copy() for values in (coefficients, inputs))
     if x0 is None:
         return coefficients, inputs, None
-    try:
-        return coefficients, inputs, np.broadcast_to(_numbers(x0, "x0", dtype), shape[1:]).copy()
-    except ValueError:
-        raise ShapeError(
-            f"x0 must broadcast against one step of the result, of shape {shape[1:]}, got {shown(x0)}"
-        ) from None
+    return coefficients, inputs, broadcast_state(_numbers(x0, "x0", dtype), shape[1:]).copy()
 
 
 def _numbers(values: Any, name: str, dtype: Any) -> Array:
@@ -232,40 +226,3 @@ def _numbers(values: Any, name: str, dtype: Any) -> Array:
             return reals.astype(dtype)
     except OverflowError:
         raise OptionError(f"{name} must hold numbers that fit into {np.dtype(dtype)}; scale or replace them") from None
-
-
-def run_in(
-    operations: Operations, algorithm: str, a: Array, u: Array, x0: Array | None, *, window: Window, fused: bool
-) -> Array:
-    """Run an algorithm in the arithmetic of `operations`."""
-    # Single elements have no arithmetic of their own, so there is an axis more.
-    coefficients, inputs = (operands(values[..., None], operations, fused) for values in (a, u))
-    start = None if x0 is None else operands(x0[..., None], operations, fused)
-    return np.asarray(run(algorithm, coefficients, inputs, start, window=window))[..., 0]
-
-
-def run(algorithm: str, a: Array, u: Array, x0: Array | None, *, window: Window) -> Array:
-    """Run an algorithm; the rows of a window, which don't depend on each other in the sequential one, together."""
-    if algorithm != "sequential" or isinstance(window, Full) or len(u) == 0:
-        return studied.run(algorithm, a, u, x0, window=window)
-    if x0 is not None:
-        u = u.copy()
-        u[0] = a[0] * x0[()] + u[0]
-    lags = kept_lags(len(u), window)
-    x = np.empty(u.shape, dtype=u.dtype)
-    for lag in range(int(lags.max()) - 1, -1, -1):
-        starting = np.flatnonzero(lags == lag + 1)
-        x[starting] = u[starting - lag]
-        going = np.flatnonzero(lags > lag + 1)
-        if len(going):
-            x[going] = a[going - lag] * x[going] + u[going - lag]
-    return x
-
-
-def kept_lags(n: int, window: Uniform | Jagged) -> Array:
-    """Return how many inputs the window lets into each of n states."""
-    steps = np.arange(n)
-    if isinstance(window, Uniform):
-        return np.minimum(steps + 1, min(window.lags, n))
-    block = min(window.block, n)
-    return np.asarray(np.minimum(steps, min(window.terms * block, n) + steps % block) + 1)

@@ -16,9 +16,8 @@ from recfact.arrays import Array
 from recfact.checks import boolean, choice, positive_integer, shown
 from recfact.errors import OptionError
 from recfact.precision.formats.catalogue import format as format_of
-from recfact.precision.rounding_errors import studied
-from recfact.precision.rounding_errors.studied import ALGORITHMS, CASTS, operands
-from recfact.recurrence import first_kept
+from recfact.precision.rounding_errors.operands import ALGORITHMS, CASTS, run_in
+from recfact.recurrence import first_kept_rows
 from recfact.windows import Full, Uniform, Window, check_window
 
 ABSENT = -1
@@ -131,17 +130,13 @@ def _run(
 ) -> Array:
     counting = Counting(per_operation)
     # Channel j follows the term of input j.
-    coefficients = operands(np.zeros((n, n), dtype=np.int64), counting, fma)
-    inputs = operands(np.where(np.eye(n, dtype=bool), 0, ABSENT), counting, fma)
+    coefficients = np.zeros((n, n), dtype=np.int64)
+    inputs = np.where(np.eye(n, dtype=bool), 0, ABSENT)
 
-    def cast(name: str, values: Array) -> Array:
-        counts = np.asarray(values)
+    def cast(name: str, counts: Array) -> Array:
         return np.where(counts == ABSENT, ABSENT, counts + per_cast * (name in casts))
 
-    def keep_kind(name: str, values: Array) -> Array:
-        return operands(cast(name, values), counting, fma)
-
-    return studied.run(algorithm, coefficients, inputs, window=window, cast=keep_kind)
+    return run_in(counting, algorithm, coefficients, inputs, window=window, fused=fma, cast=cast)
 
 
 class Counting:
@@ -173,5 +168,4 @@ def _engine_counts(n: int, window: Window, name: str) -> Array:
         extra += -(-min(window.lags, n) // _SUB_TILE)
     steps = np.arange(n)
     lags = steps[:, None] - steps
-    first = np.array([first_kept(i, window) for i in range(n)], dtype=np.int64).reshape(n, 1)
-    return np.where((lags >= 0) & (steps >= first), lags + extra, ABSENT)
+    return np.where((lags >= 0) & (steps >= first_kept_rows(n, window)[:, None]), lags + extra, ABSENT)

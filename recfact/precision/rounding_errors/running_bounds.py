@@ -16,8 +16,8 @@ from recfact.checks import boolean, choice
 from recfact.errors import DTypeError
 from recfact.precision.rounding_errors.arithmetic import Arithmetic
 from recfact.precision.rounding_errors.error_bounds import SLACK, TINY, BoundArithmetic
-from recfact.precision.rounding_errors.rounded_algorithms import operands_of, run_in
-from recfact.precision.rounding_errors.studied import ALGORITHMS
+from recfact.precision.rounding_errors.operands import ALGORITHMS, run_in
+from recfact.precision.rounding_errors.rounded_algorithms import operands_of
 from recfact.windows import Full, Window, check_window
 
 

@@ -20,8 +20,8 @@ from recfact.precision.rounding_errors.mixed_precision import (
     mixed_precision_overflows,
     mixed_precision_solve,
 )
+from recfact.precision.rounding_errors.operands import ALGORITHMS
 from recfact.precision.rounding_errors.rounded_algorithms import overflows, rounded_solve
-from recfact.precision.rounding_errors.studied import ALGORITHMS
 from recfact.solve import solve
 
 COMPUTATIONS = (*ALGORITHMS, "engine", "mixed-precision")

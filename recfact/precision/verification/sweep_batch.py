@@ -16,7 +16,7 @@ from recfact.precision.verification.computations import compute, rounding_bound
 from recfact.precision.verification.result import quotients
 from recfact.precision.verification.sweep_case import Case, Variant
 from recfact.precision.verification.verify import sum_of_bounds, truncation_bounds
-from recfact.recurrence import first_kept
+from recfact.recurrence import first_kept_rows
 from recfact.windows import Full, Window
 
 ERRORS = ("truncation", "rounding", "total")
@@ -144,8 +144,7 @@ class _Exact:
         cut = np.stack([truncation_bounds(a[:, channel], u[:, channel], window) for channel in first], axis=1)[:, kind]
         full, more = enclose_channels(a, u, Full())
         upper = distance(full, centers, (radii + more) * (1 + 2.0**-50))
-        whole = [first_kept(i, window) == 0 for i in range(len(u))]
-        upper[whole] = 0.0  # there both states are the same expression
+        upper[first_kept_rows(len(u), window) == 0] = 0.0  # there both states are the same expression
         truncation = _compare(upper, cut, lambda c: truncation_error(a[:, c], u[:, c], window))
         return _Exact(centers, radii, sizes, cut, truncation)
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from recfact.arrays import Array, as_numpy, broadcast_shape
+from recfact.arrays import Array, as_numpy, broadcast_shape, check_step
 from recfact.checks import callback, shown
-from recfact.errors import OptionError, ShapeError
+from recfact.errors import OptionError
 from recfact.precision.exact.measured import Measured, UndecidedError, measure, truncation_error
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.formats.float_format import FloatFormat
@@ -99,7 +99,7 @@ def verify(
     shape = broadcast_shape(*given)
     if x0 is not None:
         given.append(as_reals(x0, "x0"))
-        _broadcast_state(given[2], shape[1:])
+        check_step(given[2].shape, shape[1:])
     kept = [_in_format(values, fmt, name) for values, name in zip(given, ("a", "u", "x0"), strict=False)]
     changes = [_change(before, after) for before, after in zip(given, kept, strict=True)]
     coefficients, inputs = (np.broadcast_to(values, shape) for values in kept[:2])
@@ -206,15 +206,6 @@ def _default_format(a: Any, u: Any) -> FloatFormat:
         "format must be given where coefficients and inputs aren't floats of one type, got "
         f'{" and ".join(sorted(kinds))}; pass one, as format="float32"'
     )
-
-
-def _broadcast_state(x0: Array, shape: tuple[int, ...]) -> None:
-    try:
-        np.broadcast_to(x0, shape)
-    except ValueError:
-        raise ShapeError(
-            f"x0 must broadcast against one step of the result, of shape {shape}, got shape {x0.shape}"
-        ) from None
 
 
 def _in_format(values: Array, fmt: FloatFormat, name: str) -> Array:

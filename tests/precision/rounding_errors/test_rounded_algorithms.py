@@ -12,8 +12,8 @@ from recfact.errors import DTypeError, OptionError, RecfactError, ShapeError
 from recfact.precision.formats.catalogue import FORMATS
 from recfact.precision.formats.float_format import FloatFormat
 from recfact.precision.rounding_errors.arithmetic import Arithmetic
-from recfact.precision.rounding_errors.rounded_algorithms import kept_lags, overflows, rounded_solve, run_in
-from recfact.precision.rounding_errors.studied import ALGORITHMS
+from recfact.precision.rounding_errors.operands import ALGORITHMS, run_in
+from recfact.precision.rounding_errors.rounded_algorithms import overflows, rounded_solve
 from recfact.precision.verification.case_families import FAMILIES, draw
 from recfact.recurrence import first_kept
 from recfact.windows import Full, Jagged, Uniform
@@ -203,12 +203,6 @@ def test_stochastic_rounding_is_seeded():
     first, again, other = (rounded_solve(a, u, "bfloat16", rounding="stochastic", seed=s) for s in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     assert np.any(first != other)
-
-
-def test_kept_lags_are_those_of_the_definition():
-    for n in (0, 1, 2, 7, 12):
-        for window in WINDOWS[1:]:
-            assert kept_lags(n, window).tolist() == [i - first_kept(i, window) + 1 for i in range(n)]
 
 
 def test_wide_formats_are_exact_scalars():

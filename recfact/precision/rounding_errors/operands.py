@@ -16,6 +16,7 @@ from recfact.arrays import Array
 from recfact.checks import choice
 from recfact.errors import OptionError
 from recfact.precision.rounding_errors.block_products import blocks_by_products
+from recfact.recurrence import folded
 from recfact.windows import Full, Jagged, Window
 
 ALGORITHMS = (*algorithms.NAMES, "b2p", "materialized")
@@ -23,6 +24,8 @@ ALGORITHMS = (*algorithms.NAMES, "b2p", "materialized")
 with blocks of L that are formed and multiplied by the inputs, as on tensor cores."""
 
 CASTS = ("L", "g", "v")
+
+Cast = Callable[[str, Array], Array]
 
 
 class Operations(Protocol):
@@ -105,14 +108,14 @@ class Product:
         return self.kind.operations.multiply(self.x, self.y)
 
 
-def run(
+def run_algorithm(
     algorithm: str,
     a: Array,
     u: Array,
     x0: Array | None = None,
     *,
     window: Window,
-    cast: Callable[[str, Array], Array] | None = None,
+    cast: Cast | None = None,
 ) -> Array:
     """Run an algorithm of `ALGORITHMS` along axis 0, in the arithmetic of its operands.
 
@@ -143,8 +146,28 @@ def run(
         return np.asarray(algorithms.run(algorithm, a, u, x0, window=window))
     if not isinstance(window, Full | Jagged):
         raise OptionError(f"algorithm 'materialized' makes Full() and Jagged windows, got {window}; choose one of them")
-    if x0 is not None and len(u):
-        u = u.copy()
-        u[0] = a[0] * x0 + u[0]
     block, terms = (algorithms.BLOCK, None) if isinstance(window, Full) else (window.block, window.terms)
-    return np.asarray(blocks_by_products(a, u, block, terms, cast))
+    return np.asarray(blocks_by_products(a, folded(a, u, x0), block, terms, cast))
+
+
+def run_in(
+    operations: Operations,
+    algorithm: str,
+    a: Array,
+    u: Array,
+    x0: Array | None = None,
+    *,
+    window: Window,
+    fused: bool,
+    cast: Cast | None = None,
+) -> Array:
+    """Run an algorithm on plain arrays in the arithmetic of `operations`; the rest is as for `run_algorithm`."""
+
+    def kept(name: str, values: Array) -> Array:
+        plain = np.asarray(values)
+        return operands(plain if cast is None else cast(name, plain), operations, fused)
+
+    # Single elements have no arithmetic of their own, so there is an axis more.
+    coefficients, inputs = (operands(values[..., None], operations, fused) for values in (a, u))
+    start = None if x0 is None else operands(x0[..., None], operations, fused)
+    return run_algorithm(algorithm, coefficients, inputs, start, window=window, cast=kept)[..., 0]
