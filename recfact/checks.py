@@ -112,3 +112,17 @@ def callback(value: Any, name: str) -> Any:
     if value is None or callable(value):
         return value
     raise OptionTypeError(f"{name} must be a function of one number, or None, got {shown(value)}")
+
+
+def several(value: Any, name: str) -> list[Any]:
+    """Return the values of a list or tuple, or a single value, as a list.
+
+    Raises
+    ------
+    OptionError
+        If there is none.
+    """
+    values = list(value) if isinstance(value, tuple | list) else [value]
+    if not values:
+        raise OptionError(f"{name} must name one at least, got none; leave it out for its default")
+    return values

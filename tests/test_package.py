@@ -1,5 +1,6 @@
 """The package as a whole: what importing it costs and what it exposes."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -44,6 +45,26 @@ def test_public_names_are_sorted_and_unique():
 def test_a_room_lists_its_public_names_alone(room):
     assert dir(room) == sorted(room.__all__)
     assert all(hasattr(room, name) for name in dir(room))
+
+
+def test_precision_declares_to_type_checkers_what_it_loads():
+    """Its lists agree: the names, the modules that they are loaded from, and the imports that type checkers read."""
+    tree = ast.parse(Path(recfact.precision.__file__).read_text())
+    declared = {
+        alias.name: node.module
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("recfact.")
+        for alias in node.names
+    }
+    loaded = {name: f"recfact.precision.{module}" for name, module in recfact.precision._MODULES.items()}
+    assert declared == loaded | {"exact": "recfact.precision"}
+    assert set(declared) == set(recfact.precision.__all__)
+
+
+def test_python_runs_the_package_as_the_command():
+    arguments = [sys.executable, "-m", "recfact", "horizon", "0.5", "--help"]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=True, cwd=ROOT)
+    assert "python -m recfact horizon" in done.stdout
 
 
 def test_the_package_lists_its_public_names_and_rooms():

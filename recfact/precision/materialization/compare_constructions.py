@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from recfact.arrays import Array, as_numpy
-from recfact.checks import LONGEST, choice, positive_integer
-from recfact.errors import OptionError, ShapeError
+from recfact.checks import LONGEST, choice, positive_integer, several
+from recfact.errors import ShapeError
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.materialization.coefficient_families import COEFFICIENT_FAMILIES
 from recfact.precision.materialization.construction_errors import MaterializationErrors, materialization_errors
@@ -71,19 +71,19 @@ def materialization_table(
     """
     named: Mapping[str, Any]
     if coefficients is None or not isinstance(coefficients, Mapping):
-        names = tuple(COEFFICIENT_FAMILIES) if coefficients is None else _several(coefficients)
+        names = tuple(COEFFICIENT_FAMILIES) if coefficients is None else several(coefficients, "coefficients")
         named = {
             choice(name, "coefficients", tuple(COEFFICIENT_FAMILIES)): COEFFICIENT_FAMILIES[name] for name in names
         }
     else:
         named = coefficients
     blocks, seed = positive_integer(blocks, "blocks", most=LONGEST), positive_integer(seed, "seed", least=0)
-    lengths = [positive_integer(length, "block", most=LONGEST) for length in _several(block)]
-    methods = [choice(each, "method", METHODS) for each in _several(method)]
+    lengths = [positive_integer(length, "block", most=LONGEST) for length in several(block, "block")]
+    methods = [choice(each, "method", METHODS) for each in several(method, "method")]
     cases = dict.fromkeys(
         (storage, storage if inside is None else format_of(inside))
-        for storage in map(format_of, _several(format))
-        for inside in _several(accumulate)
+        for storage in map(format_of, several(format, "format"))
+        for inside in several(accumulate, "accumulate")
     )
     rows = []
     for name, source in named.items():
@@ -94,15 +94,6 @@ def materialization_table(
                     _row(name, materialization_errors(a, each, format=storage, accumulate=wide)) for each in methods
                 ]
     return MaterializationTable(tuple(rows))
-
-
-def _several(value: Any) -> Sequence[Any]:
-    """Return a sequence as it is, and anything else as a sequence of one."""
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        if not value:
-            raise OptionError("nothing to compare: an empty sequence was given; leave the argument out for its default")
-        return value
-    return [value]
 
 
 def _draw(source: Any, name: str, shape: tuple[int, int], seed: int) -> Array:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from recfact.checks import LONGEST, boolean, callback, choice, positive_integer
+from recfact.checks import LONGEST, boolean, callback, choice, positive_integer, several
 from recfact.errors import OptionError, RecfactError
 from recfact.precision.formats.catalogue import FORMATS
 from recfact.precision.formats.catalogue import format as format_of
@@ -104,12 +104,10 @@ def verify_many(
     """
     chosen = [
         choice(name, "families", tuple(FAMILIES))
-        for name in _several(tuple(FAMILIES) if families is None else families)
+        for name in several(tuple(FAMILIES) if families is None else families, "families")
     ]
-    kinds = [format_of(name) for name in _several(_up_to_16_bits() if formats is None else formats)]
-    steps = [positive_integer(n, "lengths", most=LONGEST) for n in _several(lengths)]
-    if not (kinds and chosen and steps):
-        raise OptionError("formats, families and lengths must name one each at least, got none; leave them out for all")
+    kinds = [format_of(name) for name in several(_up_to_16_bits() if formats is None else formats, "formats")]
+    steps = [positive_integer(n, "lengths", most=LONGEST) for n in several(lengths, "lengths")]
     for fmt in kinds:
         if not fmt.fits_float64:
             raise OptionError(f"cases are drawn in float64, which doesn't hold the numbers of {fmt}; verify takes them")
@@ -130,11 +128,6 @@ def _up_to_16_bits() -> list[FloatFormat]:
     return [fmt for fmt in FORMATS.values() if fmt.bits <= 16]
 
 
-def _several(value: Any) -> list[Any]:
-    """Return one or several values as a list."""
-    return list(value) if isinstance(value, tuple | list) else [value]
-
-
 def _variants(
     formats: list[FloatFormat],
     algorithms: Any,
@@ -147,11 +140,11 @@ def _variants(
     """Return every combination that there is, for each format."""
     names = [
         choice(name, "algorithms", COMPUTATIONS)
-        for name in _several(COMPUTATIONS if algorithms is None else algorithms)
+        for name in several(COMPUTATIONS if algorithms is None else algorithms, "algorithms")
     ]
-    kept = [check_window(window) for window in _several(windows)]
-    inside = [None if name is None else format_of(name) for name in _several(accumulate)]
-    fused = [boolean(value, "fma") for value in _several(fma)]
+    kept = [check_window(window) for window in several(windows, "windows")]
+    inside = [None if name is None else format_of(name) for name in several(accumulate, "accumulate")]
+    fused = [boolean(value, "fma") for value in several(fma, "fma")]
     choice(rounding, "rounding", ROUNDINGS)
     choice(underflow, "underflow", UNDERFLOWS)
     # The engine fuses in any case, and mixed precision has always two formats.

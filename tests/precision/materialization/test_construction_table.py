@@ -160,7 +160,7 @@ def test_blocks_of_one_step():
 def test_bad_arguments_are_named():
     with pytest.raises(OptionError, match="coefficients must be one of 'sigmoid"):
         materialization_table(["U(0, 2)"])
-    with pytest.raises(OptionError, match="nothing to compare"):
+    with pytest.raises(OptionError, match="must name one at least"):
         materialization_table(format=[])
     with pytest.raises(OptionError, match="block must be at least 1"):
         materialization_table(block=0)
