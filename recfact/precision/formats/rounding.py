@@ -16,7 +16,8 @@ from recfact.precision.reals import as_rational, as_reals
 if TYPE_CHECKING:
     from recfact.precision.formats.float_format import FloatFormat
 
-ROUNDINGS = ("nearest-even", "nearest-away", "toward-zero", "up", "down", "stochastic")
+REPEATABLE = ("nearest-even", "nearest-away", "toward-zero", "up", "down")
+ROUNDINGS = (*REPEATABLE, "stochastic")
 UNDERFLOWS = ("gradual", "flush-before", "flush-after", "flush-result")
 OVERFLOWS = ("infinity", "nan", "saturate")
 

@@ -13,14 +13,13 @@ from recfact.errors import OptionError
 from recfact.precision.formats.catalogue import FORMATS
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.formats.float_format import FloatFormat
-from recfact.precision.formats.rounding import UNDERFLOWS
+from recfact.precision.formats.rounding import REPEATABLE, UNDERFLOWS
 from recfact.precision.horizons.doubled_product import doubled_product
 from recfact.precision.horizons.horizon import exact_magnitude
 from recfact.precision.horizons.iterated_product import iterated_product
 from recfact.precision.reals import Number, in_decimal
 from recfact.printed_table import short
 
-ROUNDINGS = ("nearest-even", "nearest-away", "toward-zero", "up", "down")
 ALGORITHMS = ("sequential", "kogge-stone", "fp32-accumulate")
 
 
@@ -142,7 +141,7 @@ def actual_horizon(
     0.8984375 in bfloat16, kogge-stone, nearest-even, gradual: last other than 0 at lag 870; ...
     """
     fmt = format_of(format)
-    choice(rounding, "rounding", ROUNDINGS)
+    choice(rounding, "rounding", REPEATABLE)
     choice(algorithm, "algorithm", ALGORITHMS)
     choice(underflow, "underflow", UNDERFLOWS)
     arithmetic = FORMATS["binary32"] if algorithm == "fp32-accumulate" else fmt

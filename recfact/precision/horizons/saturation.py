@@ -13,8 +13,7 @@ from recfact.checks import choice
 from recfact.errors import DTypeError, OptionError
 from recfact.precision.exact.outward import enclose_value
 from recfact.precision.formats.catalogue import format as format_of
-
-ROUNDINGS = ("nearest-even", "nearest-away", "toward-zero", "up", "down")
+from recfact.precision.formats.rounding import REPEATABLE
 
 
 def saturation_threshold(format: Any, rounding: str = "nearest-even") -> float:
@@ -50,7 +49,7 @@ def saturation_threshold(format: Any, rounding: str = "nearest-even") -> float:
     [17.328679, 8.317522, 6.23637, 3.433987, 2.70805]
     """
     fmt = format_of(format)
-    choice(rounding, "rounding", ROUNDINGS)
+    choice(rounding, "rounding", REPEATABLE)
     if fmt.round(Fraction(1)) != 1:
         raise OptionError(f"1 isn't a number of {fmt}, so nothing rounds to it; pass another format")
     below = Fraction(fmt.largest_below_one)

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from recfact import precision as pr
 from recfact.errors import OptionError
-from recfact.precision.formats.rounding import UNDERFLOWS
-from recfact.precision.horizons.actual_horizons import ROUNDINGS
+from recfact.precision.formats.rounding import REPEATABLE, UNDERFLOWS
 from recfact.precision.horizons.iterated_product import iterated_product
 
 NARROW = [fmt for fmt in pr.FORMATS.values() if fmt.bits <= 8]
@@ -54,7 +53,7 @@ def check_sequential(fmt, rho, rounding, underflow):
 def test_the_walk_is_the_product_step_by_step(fmt):
     below = [Fraction(v) for v in fmt.values() if 0 <= v <= 1]
     for rho in (*below[-5:], *below[:3], *below[:: max(1, len(below) // 6)]):
-        for rounding in ROUNDINGS:
+        for rounding in REPEATABLE:
             for underflow in underflows(fmt):
                 check_sequential(fmt, rho, rounding, underflow)
 
@@ -72,7 +71,7 @@ def formats(draw):
     return fmt
 
 
-@given(st.data(), formats(), st.sampled_from(ROUNDINGS))
+@given(st.data(), formats(), st.sampled_from(REPEATABLE))
 def test_the_walk_in_formats_of_any_shape(data, fmt, rounding):
     below = [Fraction(v) for v in fmt.values() if 0 <= v <= 1]
     rho = data.draw(st.sampled_from(below[-16:]))
@@ -82,7 +81,7 @@ def test_the_walk_in_formats_of_any_shape(data, fmt, rounding):
 
 
 @pytest.mark.parametrize("name", ["binary16", "bfloat16", "tf32"])
-@pytest.mark.parametrize("rounding", ROUNDINGS)
+@pytest.mark.parametrize("rounding", REPEATABLE)
 def test_the_walk_in_wider_formats(name, rounding):
     fmt = pr.format(name)
     rng = np.random.default_rng(5)
@@ -217,7 +216,7 @@ def weights(fmt, factors, rounding, underflow):
 def test_kogge_stone_against_every_lag(fmt):
     below = [Fraction(v) for v in fmt.values() if 0 <= v <= 1]
     for rho in (below[-2], below[0], below[len(below) // 2], below[-len(below) // 8]):
-        for rounding in ROUNDINGS:
+        for rounding in REPEATABLE:
             for underflow in underflows(fmt):
                 factors = follow(fmt, rho, rounding, underflow, square=True)
                 found = pr.actual_horizon(fmt, rho, rounding=rounding, underflow=underflow, algorithm="kogge-stone")
