@@ -141,7 +141,12 @@ def advance(coefficients: Iterable[Coefficient], inputs: Iterable[int], state: B
 
 
 def full(sequence: Sequence, finest: int, largest: int) -> Iterator[Enclosures]:
-    """Enclose the states of the full recurrence; drop bits from states that have grown beyond `largest` bits."""
+    """Enclose the states of the full recurrence; drop bits from states that have grown beyond `largest` bits.
+
+    Where bits were dropped, states lie from r - 1 units below the center to r above: shifts round down, and radii grow
+    by 3 units a step, of which 2 are for the shifts of product and input and 1 for that of the radius itself. So the
+    difference to a number that is shifted down as well is within r units.
+    """
     x, r, scale = 0, 0, finest
     for start in range(0, len(sequence), PIECE):
         coarser = max(x.bit_length() - largest, scale - finest)

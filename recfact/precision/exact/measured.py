@@ -133,8 +133,8 @@ def measure(
         for x in enclosed(sequence, window, bits, finest):
             significands, exponents = integers(given[x.start : x.start + len(x)])
             centers = [shifted(m, e + x.scale) - c for m, e, c in zip(significands, exponents, x.centers, strict=True)]
-            lost = int(x.scale < finest)
-            yield Enclosures(x.start, x.scale, centers, [r + lost for r in x.radii])
+            # Computed states lose less than a unit by the shift, downwards, where x has dropped bits: see `full`.
+            yield Enclosures(x.start, x.scale, centers, x.radii)
             if progress is not None:
                 progress(len(x))
 
@@ -158,7 +158,8 @@ def truncation_error(a: Any, u: Any, window: Window, x0: Any = None, progress: P
         for x, kept in zip(enclosed(sequence, Full(), bits), enclosed(sequence, window, bits), strict=True):
             drop = kept.scale - x.scale  # full states that have grown are held to fewer bits
             centers = [c - (d >> drop) for c, d in zip(x.centers, kept.centers, strict=True)]
-            radii = [r + (s >> drop) + 2 * (drop > 0) for r, s in zip(x.radii, kept.radii, strict=True)]
+            # A radius that is shifted rounds up; what the center loses by its shift is as in `measure`.
+            radii = [r - (-s >> drop) for r, s in zip(x.radii, kept.radii, strict=True)]
             yield Enclosures(x.start, x.scale, centers, radii)
             if progress is not None:
                 progress(len(x))

@@ -10,7 +10,7 @@ from market import fractions
 from recfact import Full, Jagged, Uniform, solve
 from recfact.errors import RecfactError, ShapeError
 from recfact.precision import exact
-from recfact.precision.exact import measured
+from recfact.precision.exact import enclosures, measured
 from recfact.recurrence import forward, windowed
 
 WINDOWS = (Full(), Uniform(1), Uniform(4), Uniform(9), Jagged(3, 0), Jagged(4), Jagged(2, 3), Jagged(50))
@@ -150,3 +150,41 @@ def test_what_is_no_sequence_of_numbers_is_refused(bad):
     ):
         with pytest.raises(RecfactError):
             call()
+
+
+def contains(pieces, true):
+    """Check that enclosures hold the true errors, center - radius to center + radius, and count the inexact ones."""
+    inexact = 0
+    for piece in pieces:
+        for row, (center, radius) in enumerate(zip(piece.centers, piece.radii, strict=True), piece.start):
+            assert abs(true[row] * Fraction(2) ** piece.scale - center) <= radius
+            inexact += radius > 0
+    return inexact
+
+
+@pytest.mark.parametrize("window", [Full(), Uniform(4), Jagged(3, 2)], ids=str)
+@pytest.mark.parametrize("scale", [0.5, 2.0, 40.0])
+def test_enclosures_of_few_bits_hold_the_errors(window, scale, rng):
+    for _ in range(20):
+        a, u = problem(60, np.float32, rng, scale)
+        x, kept = (windowed(fractions(a), fractions(u), w) for w in (Full(), window))
+        computed = kept.astype(np.float64) * (1 + rng.uniform(-1, 1, 60) * 2.0**-20)
+        errors = exact.measure(a, u, computed, window)
+        assert contains(errors._enclosures(8), fractions(computed) - kept)
+        if not isinstance(window, Full):
+            assert contains(exact.truncation_error(a, u, window)._enclosures(8), x - kept)
+
+
+@pytest.mark.parametrize("window", [Uniform(4), Jagged(3, 2)], ids=str)
+def test_enclosures_of_states_that_drop_bits_hold_the_errors(window, monkeypatch, rng):
+    monkeypatch.setattr(enclosures, "PIECE", 8)
+    for _ in range(40):
+        n = 64
+        a = rng.choice([-1, 1], n) * rng.uniform(0.5, 1, n)
+        a[4:24] *= 2.0**250  # 5000 bits, more than are held
+        u = np.ldexp(rng.uniform(-1, 1, n), rng.integers(0, 900, n))
+        x, kept = (windowed(fractions(a), fractions(u), w) for w in (Full(), window))
+        computed = x + fractions(rng.uniform(-1, 1, n))
+        errors = exact.measure(a, u, computed)._enclosures(8)
+        assert contains(errors, computed - x)
+        assert contains(exact.truncation_error(a, u, window)._enclosures(8), x - kept)

@@ -138,3 +138,27 @@ def test_mpmath_is_left_alone():
     before = mpmath.mp.prec
     exponential(np.array([0.3]), format("float64"))
     assert mpmath.mp.prec == before
+
+
+@pytest.mark.parametrize("function", [logarithm, exponential])
+def test_what_float64_rounds_onto_a_boundary(function, rng):
+    fmt = FloatFormat.from_bits(8, 47)
+    x = fmt.round(rng.uniform(0.1, 3, 300))
+    name = {logarithm: "log", exponential: "exp"}[function]
+    with mpmath.workprec(200):
+        exact = [fmt.round(getattr(mpmath, name)(value)) for value in x.tolist()]
+    assert function(x, fmt).tolist() == exact
+    assert fmt.round(getattr(np, name)(x)).tolist() != exact
+
+
+@pytest.mark.parametrize("remainder", [-1, 1])
+def test_quotients_next_to_the_middle_of_two_numbers(remainder):
+    """Integers x, y with b y = 2^32 x + r: x / y is r / (2^32 y) from b / 2^32, which 31 bits don't hold."""
+    fmt, wrong = FloatFormat.from_bits(6, 30), 0
+    for y in range((1 << 30) + 1, (1 << 30) + 81, 2):
+        b = remainder * pow(y, -1, 1 << 32) % (1 << 32)
+        x = (b * y - remainder) >> 32
+        exact = float(fmt.round(Fraction(x, y)))
+        assert quotient(np.array([float(x)]), np.array([float(y)]), fmt).tolist() == [exact]
+        wrong += fmt.round(x / y) != exact
+    assert wrong > 0

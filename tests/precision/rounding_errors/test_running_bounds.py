@@ -89,3 +89,11 @@ def test_what_it_refuses():
         running_bound([1], [1], "float16", "quicksort")
     with pytest.raises(DTypeError, match="float64 holds"):
         running_bound([1], [1], "binary128")
+
+
+def test_errors_whose_products_underflow():
+    # Each part of the error of the product, 2^-1075 or less, is 0 in float64; together they are 5/4 of 2^-1074.
+    pair = np.array([2.0**-537 + 2.0**-538 * 1j])
+    product = RunningArithmetic(Arithmetic("float64")).multiply(pair, pair)[0]
+    largest = (Fraction(1, 2**537) + Fraction(1, 2**538)) ** 2
+    assert abs(largest - Fraction(product.real)) <= Fraction(product.imag)

@@ -15,7 +15,7 @@ from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.formats.float_format import FloatFormat
 from recfact.precision.rounding_errors.mixed_precision import mixed_precision_solve
 from recfact.precision.verification import verify as verification
-from recfact.precision.verification.verify import verify
+from recfact.precision.verification.verify import truncation_bounds, verify
 from recfact.recurrence import forward, windowed
 from recfact.solve import solve
 from recfact.windows import Full, Jagged, Uniform
@@ -354,3 +354,11 @@ def test_overflow_in_a_cast_of_mixed_precision_is_found():
 def test_what_the_engine_and_mixed_precision_refuse(options, message):
     with pytest.raises(OptionError, match=message):
         verify([0.5] * 3, [1.0] * 3, **{"format": "float16", **options})
+
+
+@pytest.mark.parametrize("window", [Uniform(3), Jagged(4)])
+def test_the_first_coefficient_is_that_of_the_initial_state(window):
+    a, u = np.full(20, 0.5), np.ones(20)
+    a[0] = 2.0**100
+    assert truncation_bounds(a, u, window).tolist() == truncation_bounds(np.full(20, 0.5), u, window).tolist()
+    assert truncation_bounds(a, u, window, x0=1.0)[-1] > 2.0**90
