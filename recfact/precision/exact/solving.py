@@ -52,11 +52,23 @@ def solve(a: Any, u: Any, window: Window = Full(), x0: Any = None) -> Array:
     -----
     The definition's loops: O(n) products for Full, O(n w) for windows of w rows (a jagged window's rows share a loop).
 
+    There are no digits to choose, since nothing is rounded. Coefficients that come from logarithms or roots are rounded
+    by whoever computes them: an mpf of mpmath, of as many digits as its context has, is dyadic and taken as it is, and
+    an interval of ``mpmath.iv`` gives states that enclose those of the coefficient itself.
+
     Examples
     --------
     >>> x = solve([0.1] * 3, [1.0, 1.0, 1.0])
     >>> x[2] == 1 + Dyadic.of(0.1) * (1 + Dyadic.of(0.1)), float(x[2])
     (True, 1.11)
+    >>> from mpmath import iv, mp
+    >>> with mp.workdps(40):
+    ...     rate = mp.exp(mp.mpf("-0.1"))
+    >>> print(float(solve([rate] * 3, [1, 1, 1])[2]))
+    2.7235681711139414
+    >>> x = solve([iv.exp(-iv.mpf(1) / 10)] * 3, [iv.mpf(1)] * 3)[2]
+    >>> float(x.a) <= 2.7235681711139414 <= float(x.b)
+    True
     """
     check_window(window)
     coefficients, inputs = as_numpy(a, "a"), as_numpy(u, "u")
