@@ -116,6 +116,11 @@ def measure(
         If the three aren't sequences of one length.
     UndecidedError
         If an error can't be told from 0.
+
+    Examples
+    --------
+    >>> measure([0.5, 0.1], [1.0, 1.0], computed=[1.0, 1.25]).upper
+    array([0.  , 0.15])
     """
     given, sequence = as_numpy(computed, "computed"), Sequence.of(a, u, x0)
     if given.shape != sequence.u.shape:
@@ -144,7 +149,22 @@ def measure(
 def truncation_error(a: Any, u: Any, window: Window, x0: Any = None, progress: Progress | None = None) -> Measured:
     """Measure what a window leaves out, ``|x - x~|``, for given inputs.
 
-    Parameters and errors are those of `measure`.
+    Parameters
+    ----------
+    a, u, window, x0, progress
+        As for `measure`.
+
+    Returns
+    -------
+    Measured
+        What the states of the window lack of the exact ones: 0 where it reaches all that matters.
+
+    Raises
+    ------
+    ShapeError
+        If coefficients and inputs aren't sequences of one length.
+    UndecidedError
+        If an error can't be told from 0.
 
     Examples
     --------

@@ -112,12 +112,25 @@ def materialization_errors(
 ) -> MaterializationErrors:
     """Measure a construction of the blocks of L in a number format against the exact blocks.
 
-    Parameters, errors and arithmetic are those of `rounded_materialize`. The exact entries are products of the
-    coefficients as the format holds them, with 93 bits and without under- or overflow.
+    The exact entries are products of the coefficients as the format holds them, with 93 bits and without under- or
+    overflow.
+
+    Parameters
+    ----------
+    a, method, format, accumulate
+        As for `rounded_materialize`.
 
     Returns
     -------
     MaterializationErrors
+
+    Raises
+    ------
+    OptionError
+        If there is no such method or format, float64 doesn't hold the format, the format lacks zero or negative
+        numbers, or a coefficient isn't finite in it.
+    ShapeError
+        If `a` is a scalar.
 
     Examples
     --------

@@ -65,13 +65,24 @@ def rounded_materialize(a: Any, method: str = "cumprod", *, format: Any, accumul
 def materialization_bound(a: Any, method: str = "cumprod", *, format: Any, accumulate: Any = None) -> Array:
     """Return proved bounds for the errors of `rounded_materialize`, entry by entry, from the coefficients alone.
 
-    Parameters and errors are those of `rounded_materialize`.
+    Parameters
+    ----------
+    a, method, format, accumulate
+        As for `rounded_materialize`.
 
     Returns
     -------
     ndarray of float64, shape (..., l, l)
         Bounds of the absolute error, rounded up, underflow included. Infinity where there is none: where a quotient or
         a logarithm fails, or a number may overflow.
+
+    Raises
+    ------
+    OptionError
+        If there is no such method or format, float64 doesn't hold the format, the format lacks zero or negative
+        numbers, or a coefficient isn't finite in it.
+    ShapeError
+        If `a` is a scalar.
 
     Notes
     -----

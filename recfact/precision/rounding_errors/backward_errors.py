@@ -119,6 +119,13 @@ def backward_error_bound(
         (1 + u)^2 - 1, or u with fused multiply-adds, with the unit roundoff u of the format, doubled where it doesn't
         round to nearest; where a product or a state is subnormal, what underflow may add. Rounded up.
 
+    Raises
+    ------
+    ShapeError
+        If the shapes don't fit together.
+    OptionError
+        If a number is infinite or NaN, or an option isn't one of its values.
+
     Examples
     --------
     >>> backward_error_bound([0.5, 0.5], [1.0, 1.0], [1.0, 1.5], "float16").tolist()

@@ -57,6 +57,13 @@ def forward_bound(
         Bounds of the distance of the computed states from the exact ones of the window, rounded up, if no operation
         overflows. Infinite where a bound of a size passes the range of float64.
 
+    Raises
+    ------
+    OptionError
+        If there is no such algorithm, or it doesn't make that window, or an option isn't one of its values.
+    ShapeError
+        If the shapes don't fit together.
+
     Examples
     --------
     >>> forward_bound([0.5] * 3, [1.0] * 3, "float16") <= [0, 0.001, 0.002]

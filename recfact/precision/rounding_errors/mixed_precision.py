@@ -141,6 +141,13 @@ def mixed_precision_bound(
         Bounds of the distance of the computed states from the exact ones of the window, rounded up, if nothing
         overflows; underflow is part of them.
 
+    Raises
+    ------
+    OptionError
+        If the wider format doesn't hold the numbers of the other, or an option isn't one of its values.
+    ShapeError
+        If the shapes don't fit together.
+
     Examples
     --------
     >>> from recfact import precision as pr

@@ -103,6 +103,11 @@ def cast_counts(n: int, *, window: Window, casts: Sequence[str] = CASTS) -> Arra
     ndarray of int, shape (n, n)
         The number of casts of the term of input j in state i, -1 where it isn't in it.
 
+    Raises
+    ------
+    OptionError
+        If a name isn't one of the casts, `n` is out of range, or the window isn't made of blocks.
+
     Examples
     --------
     >>> from recfact import Jagged

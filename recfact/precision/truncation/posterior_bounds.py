@@ -99,6 +99,13 @@ def posterior_truncation_norm(relative: float, kept_norm: float) -> float:
     float
         Rounded up. Infinite unless `relative` is below 1.
 
+    Raises
+    ------
+    OptionError
+        If a norm is infinite or NaN.
+    DTypeError
+        If one is no real number.
+
     Examples
     --------
     >>> posterior_truncation_norm(0.5**5, 1.0) == 1 / 31
