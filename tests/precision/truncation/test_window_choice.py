@@ -193,7 +193,7 @@ def test_operations_of_uniform_windows_are_counted(lags, rng):
     a, u = fractions(rng.integers(-4, 5, 5 * lags) / 4), fractions(rng.integers(-4, 5, 5 * lags) / 4)
     assert uniform_in_blocks(a, u, lags) == list(windowed(a, u, Uniform(lags)))
     few, many = (count(lambda a, u: uniform_in_blocks(a, u, lags), blocks * lags) for blocks in (10, 30))
-    assert (many - few) / (20 * lags) == pytest.approx(operations_per_step(Uniform(lags)))
+    assert Fraction(many - few, 20 * lags) == Fraction(operations_per_step(Uniform(lags))).limit_denominator(lags)
 
 
 @pytest.mark.parametrize("window", [Jagged(1), Jagged(5), Jagged(4, 2), Jagged(16, 2)], ids=str)
@@ -201,7 +201,8 @@ def test_operations_of_jagged_windows_are_counted(window):
     few, many = (
         count(lambda a, u: hierarchical(a, u, window.block, window.terms), blocks * window.block) for blocks in (10, 30)
     )
-    assert (many - few) / (20 * window.block) == pytest.approx(operations_per_step(window))
+    operations = Fraction(operations_per_step(window)).limit_denominator(window.block)
+    assert Fraction(many - few, 20 * window.block) == operations
 
 
 def test_operations_of_small_windows():
