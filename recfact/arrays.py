@@ -206,7 +206,7 @@ def as_operands(a: Any, u: Any) -> tuple[Array, Array, np.dtype[Any]]:
     dtype = result_dtype(
         *(given if type(given) in scalars else array for given, array in zip((a, u), arrays, strict=True))
     )
-    a, u = (_converted(array, dtype, name) for array, name in zip(arrays, "au", strict=True))
+    a, u = (converted(array, dtype, name) for array, name in zip(arrays, "au", strict=True))
     if dtype.kind == "O" and a.size and u.size:
         try:
             a.flat[0] * u.flat[0] + u.flat[0]
@@ -220,7 +220,14 @@ def as_operands(a: Any, u: Any) -> tuple[Array, Array, np.dtype[Any]]:
     return a, u, dtype
 
 
-def _converted(array: Array, dtype: np.dtype[Any], name: str) -> Array:
+def converted(array: Array, dtype: np.dtype[Any], name: str) -> Array:
+    """Return an array in another number type, or as it is if it has that.
+
+    Raises
+    ------
+    DTypeError
+        If it holds an integer that is too large.
+    """
     if array.dtype == dtype:
         return array
     try:

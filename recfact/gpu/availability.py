@@ -69,6 +69,23 @@ def require(device: int | None = None) -> None:
         raise DeviceError(reason)
 
 
+def current_gpu() -> int:
+    """Return the number of CuPy's current GPU, which needn't be one that solves can run on.
+
+    Raises
+    ------
+    DeviceError
+        If there is no CuPy, or it finds no GPU; with what `why_unavailable` says.
+    """
+    try:
+        import cupy
+
+        number: int = cupy.cuda.runtime.getDevice()
+    except (ImportError, RuntimeError) as error:  # CUDA's errors are RuntimeErrors
+        raise DeviceError(why_unavailable() or str(error)) from error
+    return number
+
+
 def _install(series: int) -> str:
     """Return the command that installs what recfact's extra of a series does."""
     known = _known(series)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from recfact.arrays import BFLOAT16, Array
-from recfact.gpu.availability import require
+from recfact.gpu.availability import current_gpu, require
 from recfact.gpu.device_arrays import DType, as_device_array, uploaded
 from recfact.gpu.streams import caller_stream
 
@@ -37,7 +37,7 @@ def multiply(apply: Callable[[Any], Any], x: Any, types: Types) -> Any:
     DeviceError
         If something is missing for computations on this GPU.
     """
-    require()
+    current_gpu()
     array = as_device_array(x, "x")
     require(array.device)
     computed, result = types(array.dtype, array.shape)

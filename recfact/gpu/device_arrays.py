@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from functools import cache
 from math import prod
+from operator import index
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -133,10 +134,22 @@ def as_device_array(value: Any, name: str) -> DeviceArray:
         If NumPy doesn't have its number type.
     """
     if type(value).__module__.partition(".")[0] == "torch":
-        return _of_torch(value, name)
+        return _aligned(_of_torch(value, name), name)
     import cupy
 
-    return of_cupy(value) if isinstance(value, cupy.ndarray) else _of_interface(value, name)
+    return _aligned(of_cupy(value) if isinstance(value, cupy.ndarray) else _of_interface(value, name), name)
+
+
+def _aligned(array: DeviceArray, name: str) -> DeviceArray:
+    """Return an array whose numbers lie at multiples of their size; a GPU stops at the first that doesn't."""
+    size = array.dtype.itemsize
+    steps = [step for length, step in zip(array.shape, array.strides, strict=True) if length > 1]
+    if 0 not in array.shape and any(place % size for place in (array.address, *steps)):
+        raise ArrayTypeError(
+            f"{name} must have its numbers of {array.dtype} at multiples of {size} bytes in memory, got address "
+            f"{array.address:#x} and strides {array.strides}; pass a copy"
+        )
+    return array
 
 
 def of_cupy(array: Any) -> DeviceArray:
@@ -175,9 +188,13 @@ def _of_interface(value: Any, name: str) -> DeviceArray:
 
     try:
         interface = value.__cuda_array_interface__
-        shape, dtype = tuple(interface["shape"]), np.dtype(interface["typestr"])
+        shape, dtype = tuple(map(index, interface["shape"])), np.dtype(interface["typestr"])
         address, read_only = interface["data"]
-    except (AttributeError, KeyError, TypeError) as error:
+        strides = tuple(map(index, interface.get("strides") or contiguous_strides(shape, dtype.itemsize)))
+        if min(shape, default=0) < 0 or len(strides) != len(shape):
+            raise ValueError(f"shape {shape} and strides {strides} are no array's")
+        address = index(address)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ArrayTypeError(
             f"{name} must have a __cuda_array_interface__ with shape, typestr and data, got {type(value).__name__}; "
             "convert it with cupy.asarray"
@@ -186,7 +203,6 @@ def _of_interface(value: Any, name: str) -> DeviceArray:
         raise ArrayTypeError(f"{name} must hold all its numbers, got a masked array; fill it")
     if native(dtype) != dtype:
         raise DTypeError(f"{name} must be in the byte order of the GPU, got {dtype}; convert it")
-    strides = interface.get("strides") or contiguous_strides(shape, dtype.itemsize)
     stream = interface.get("stream")
     device = cupy.cuda.UnownedMemory(address, 0, value).device_id if address else cupy.cuda.runtime.getDevice()
     return DeviceArray(
@@ -194,7 +210,7 @@ def _of_interface(value: Any, name: str) -> DeviceArray:
         "interface",
         dtype,
         shape,
-        tuple(strides),
+        strides,
         address,
         device,
         0 if stream == LEGACY_STREAM else stream,

@@ -19,6 +19,7 @@ from recfact.arrays import (
     check_place,
     check_state,
     check_written,
+    converted,
     library_of,
     prepare,
     result_dtype,
@@ -26,7 +27,7 @@ from recfact.arrays import (
 )
 from recfact.checks import boolean, choice
 from recfact.errors import ArrayTypeError, DTypeError
-from recfact.gpu.availability import require
+from recfact.gpu.availability import current_gpu, require
 from recfact.gpu.device_arrays import DeviceArray, DType, as_device_array, empty_like, uploaded
 from recfact.gpu.run import run
 from recfact.gpu.segments import solve_segments
@@ -107,11 +108,12 @@ def solve(
     choice(precision, "precision", PRECISIONS)
     if reverse:
         check_no_state(x0)
-    require()
+    current = current_gpu()
     libraries = [library_of(a), library_of(u)]
     if "gpu" not in libraries:
+        require(current)
         return _solve_host(a, u, x0, axis, reverse, window, out, precision, "torch" in libraries)
-    given = {name: value for name, value in (("a", a), ("u", u), ("x0", x0), ("out", out)) if value is not None}
+    given = {"a": a, "u": u, **{name: value for name, value in (("x0", x0), ("out", out)) if value is not None}}
     arrays = {name: as_device_array(value, name) for name, value in given.items() if library_of(value) == "gpu"}
     device = _common_device(given, arrays)
     require(device)
@@ -168,8 +170,8 @@ def _prepare(
 
     # Inputs in half precision stay so beside coefficients in float32: half the bytes.
     inputs = values["u"].dtype if values["u"].dtype in HALVES and dtype == FLOAT32 else dtype
-    a, u = _on_gpu(values["a"], dtype), _on_gpu(values["u"], inputs)
-    x0 = _on_gpu(values["x0"], accumulator(dtype)) if "x0" in values else None
+    a, u = _on_gpu(values["a"], dtype, "a"), _on_gpu(values["u"], inputs, "u")
+    x0 = _on_gpu(values["x0"], accumulator(dtype), "x0") if "x0" in values else None
     if "out" not in given:
         return a, u, empty_like(shape, dtype, tensors, device, u), x0, axis
     x = arrays["out"]
@@ -192,8 +194,8 @@ def _typed(value: Array | DeviceArray, given: Any) -> Any:
     return given if type(given) in (int, float, complex) else value
 
 
-def _on_gpu(value: Array | DeviceArray, dtype: DType) -> DeviceArray:
-    return value.converted(dtype) if isinstance(value, DeviceArray) else uploaded(value.astype(dtype))
+def _on_gpu(value: Array | DeviceArray, dtype: DType, name: str) -> DeviceArray:
+    return value.converted(dtype) if isinstance(value, DeviceArray) else uploaded(converted(value, dtype, name))
 
 
 def _check_computed(dtype: DType) -> None:

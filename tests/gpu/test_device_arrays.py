@@ -75,7 +75,7 @@ def test_the_gpu_of_an_interface_is_that_of_its_memory(machine):
     with stand_in.Device(1):
         array = asarray(numbers())
     assert as_device_array(Interface(array), "u").device == 1
-    nothing = Interface(array, shape=(0,), data=(0, False))
+    nothing = Interface(array, shape=(0,), strides=None, data=(0, False))
     assert as_device_array(nothing, "u").device == 0
 
 
@@ -107,6 +107,37 @@ REFUSED = {
         "u must hold all its numbers, got a mask",
     ),
     "byte order": (lambda: Interface(asarray(numbers()), typestr=">f4"), DTypeError, "byte order of the GPU, got >f4"),
+    "not at multiples": (
+        lambda: asarray(np.arange(9, dtype="u1"))[1:].view(np.dtype("f4")),
+        ArrayTypeError,
+        "u must have its numbers of float32 at multiples of 4 bytes in memory, got address 0x.*1 and strides",
+    ),
+    "complex numbers at half of theirs": (
+        lambda: asarray(np.arange(3.0))[1:].view(np.dtype("c16")),
+        ArrayTypeError,
+        "complex128 at multiples of 16 bytes",
+    ),
+    "steps of half a number": (
+        lambda: Interface(asarray(numbers("f4")), strides=(80, 20, 2)),
+        ArrayTypeError,
+        r"multiples of 4 bytes in memory, got address 0x.* and strides \(80, 20, 2\); pass a copy",
+    ),
+    **{
+        f"{key} {value!r}": (
+            lambda key=key, value=value: Interface(asarray(numbers()), **{key: value}),
+            ArrayTypeError,
+            "u must have a __cuda_array_interface__ with shape, typestr and data, got Interface; convert",
+        )
+        for key, value in (
+            ("shape", "345"),
+            ("shape", (3, 4, -5)),
+            ("shape", (3.0,)),
+            ("strides", (4, 4)),
+            ("strides", "abc"),
+            ("data", (1, False, 0)),
+            ("data", ("1", False)),
+        )
+    },
     "nothing said": (
         lambda: SimpleNamespace(__cuda_array_interface__={}),
         ArrayTypeError,

@@ -16,6 +16,7 @@ import recfact as rf
 from recfact.arrays import BFLOAT16
 from recfact.errors import ArrayTypeError, DeviceError, DTypeError, OptionError, RecfactError, ShapeError
 from recfact.gpu import availability
+from recfact.gpu.compiler import source_of
 from recfact.windows import Full, Jagged, Uniform
 
 BF16, F32 = BFLOAT16, np.dtype("f4")
@@ -291,6 +292,9 @@ WRONG = {
         "overlaps with u",
     ),
     "strings": (lambda: {"a": ["x"] * 5}, DTypeError, "numbers that recfact computes in"),
+    "None in a": (lambda: {"a": None}, DTypeError, "the GPU engine computes in float32"),
+    "None in u": (lambda: {"u": None}, DTypeError, "the GPU engine computes in float32"),
+    "a too large": (lambda: {"a": 10**400}, DTypeError, "a must hold numbers that fit into float64, got 1000"),
     "objects": (lambda: {"a": [object()] * 5}, DTypeError, "the GPU engine computes in float32"),
     "integers in x0": (lambda: {"x0": on_gpu(ONES + 0j)}, DTypeError, "x0 must fit into float64, got complex128"),
     "x0 too long": (lambda: {"x0": on_gpu(ONES)}, ShapeError, "x0 must broadcast"),
@@ -300,6 +304,25 @@ WRONG = {
     "window": (lambda: {"window": 3}, TypeError, "window must be"),
     "precision": (lambda: {"precision": "half"}, OptionError, "precision must be one of 'full', 'paper', got 'half'"),
 }
+
+
+def test_the_gpu_of_the_arrays_counts_and_not_the_current_one(machine):
+    machine.devices, machine.capabilities = 2, {0: "61", 1: "90"}
+    given = second_gpu(small()[1])
+    np.testing.assert_array_equal(rf.solve(0.5, given, axis=0).get(), expected())
+    with pytest.raises(DeviceError, match=r"GPU 0 .* has compute capability 6\.1"):
+        rf.solve(0.5, small()[1], axis=0, device="gpu")
+    with stand_in.Device(1):
+        np.testing.assert_array_equal(rf.solve(0.5, small()[1], axis=0, device="gpu"), expected())
+    machine.capabilities = {0: "90", 1: "61"}
+    stand_in.forget()
+    for number, usable in ((0, True), (1, False)):
+        with stand_in.Device(number):
+            if usable:
+                np.testing.assert_array_equal(rf.solve(0.5, small()[1], axis=0, device="gpu"), expected())
+                continue
+            with pytest.raises(DeviceError, match=r"GPU 1 .* has compute capability 6\.1"):
+                rf.solve(0.5, small()[1], axis=0, device="gpu")
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -316,7 +339,7 @@ def test_bad_input_is_refused_and_nothing_launched(machine, name):
 def test_the_stand_in_refuses_arguments_that_the_kernel_would_misread(machine):
     rf.solve(*map(on_gpu, small()), axis=0)
     launch = machine.launches[-1].launch
-    kernel = stand_in.RawModule(code=stand_in.source_of("sweep"), options=tuple(f"-D{k}={v}" for k, v in launch.macros))
+    kernel = stand_in.RawModule(code=source_of("sweep"), options=tuple(f"-D{k}={v}" for k, v in launch.macros))
     function = kernel.get_function("sweep")
     right = [(np.int32 if argument.c_type == "int" else np.int64)(argument.value) for argument in launch.arguments]
     function(launch.grid, launch.block, tuple(right))
