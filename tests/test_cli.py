@@ -312,7 +312,7 @@ def test_in_a_process_errors_leave_no_traceback():
 
 
 def test_a_terminal_without_mathematical_signs_gets_question_marks():
-    done = run_process("report", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    done = run_process("report", "--format", "bf16", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert done.returncode == 0, done.stderr
     assert b"Weekly CO? at Mauna Loa" in done.stdout
 
