@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 
 from recfact.arrays import Array
-from recfact.factorizations.blocks import Blocks, align, solve_blocks
+from recfact.factorizations.blocks import Blocks, solve_blocks
 from recfact.factorizations.operator import Operator
+from recfact.factorizations.scalars import beside
 
 
 class BlockTransfer(Operator):
@@ -55,7 +56,7 @@ class BlockColumns(Operator):
 
     def _apply(self, x: Array) -> Array:
         x = x[:, None]
-        return self.blocks.join(align(self.vectors, x) * x)
+        return self.blocks.join(beside(self.vectors, x) * x)
 
     def _transpose(self) -> "BlockRows":
         return BlockRows(self.vectors, self.blocks)
@@ -78,7 +79,8 @@ class BlockRows(Operator):
 
     def _apply(self, x: Array) -> Array:
         tiles = self.blocks.split(x, 0)
-        return np.asarray((align(self.vectors, tiles) * tiles).sum(axis=1))
+        sums: Array = (beside(self.vectors, tiles) * tiles).sum(axis=1)
+        return sums
 
     def _transpose(self) -> BlockColumns:
         return BlockColumns(self.vectors, self.blocks)
@@ -131,8 +133,8 @@ class RankOne(Operator):
         self.g, self.beta, self.r = g, beta, r
 
     def _apply(self, x: Array) -> Array:
-        read = self.beta * (align(self.r, x) * x).sum(axis=0)
-        return np.asarray(align(self.g, x) * read)
+        product: Array = beside(self.g, x) * (self.beta * (beside(self.r, x) * x).sum(axis=0))
+        return product
 
     def _transpose(self) -> "RankOne":
         return RankOne(self.r, self.beta, self.g)

@@ -9,7 +9,9 @@ import numpy as np
 from recfact.algorithms import kogge_stone
 from recfact.arrays import Array
 from recfact.factorizations.materialize import materialize
+from recfact.factorizations.scalars import beside
 from recfact.recurrence import forward
+from recfact.solve import solve
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +39,12 @@ class Blocks:
         """Return `x` of shape (steps, ...) as (count, length, ...)."""
         missing = self.count * self.length - self.steps
         if missing:
-            x = np.concatenate([x, np.full((missing, *x.shape[1:]), fill, dtype=x.dtype)])
-        return np.reshape(x, (self.count, self.length, *x.shape[1:]))
+            x = np.concatenate([x, np.full_like(x, fill, shape=(missing, *x.shape[1:]), order="C")])
+        return x.reshape(self.count, self.length, *x.shape[1:])
 
     def join(self, x: Array) -> Array:
         """Return `x` of shape (count, length, ...) as (steps, ...)."""
-        return np.reshape(x, (self.count * self.length, *x.shape[2:]))[: self.steps]
+        return x.reshape(self.count * self.length, *x.shape[2:])[: self.steps]
 
     def each(self, x: Array) -> tuple[Array, ...]:
         """Return the blocks of `x` of shape (count, length), the last one cut to its own length."""
@@ -76,12 +78,14 @@ SOLVERS: dict[str, Callable[[Array, Array], Array]] = {"gemm": _gemm, "scan": _s
 def solve_blocks(a: Array, u: Array, solver: str, reverse: bool = False) -> Array:
     """Solve the recurrence in every block from a zero state, in the arithmetic of the inputs.
 
+    On a GPU the engine of `recfact.solve` does, all blocks at once, whatever `solver` says.
+
     Parameters
     ----------
     a : ndarray, shape (b, l)
         Coefficients; ``a[:, 0]`` is not read.
     u : ndarray, shape (b, l, ...)
-        Inputs.
+        Inputs; a CuPy array if they are on a GPU.
     solver : {"gemm", "scan", "sequential"}
         Multiply by the materialized blocks, run the Kogge-Stone stages in all blocks at once, or run the loop.
     reverse : bool, default False
@@ -90,8 +94,11 @@ def solve_blocks(a: Array, u: Array, solver: str, reverse: bool = False) -> Arra
     Returns
     -------
     ndarray, shape (b, l, ...)
-        The states.
+        The states, where the inputs are.
     """
+    if not isinstance(u, np.ndarray):
+        states: Array = solve(beside(a, u), u, axis=1, reverse=reverse)
+        return states
     if not reverse:
         return SOLVERS[solver](a, u)
     # x[i] = a[i+1] x[i+1] + u[i] read from the end is the recurrence with coefficients (., a[l-1], ..., a[1]).

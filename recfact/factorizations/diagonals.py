@@ -108,6 +108,3 @@ class ShiftedDiagonals(Operator):
             else:
                 y[:lag] += f * x[-lag:]
         return y
-
-    def _runs_on_gpu(self) -> bool:
-        return True

@@ -106,9 +106,6 @@ class Factor(Operator):
         y[as_slice(self.rows)] += beside(self.values, x) * x[as_slice(self.columns)]
         return y
 
-    def _runs_on_gpu(self) -> bool:
-        return True
-
 
 def as_slice(positions: range) -> slice:
     """Return the slice that selects an ascending range of positions."""
@@ -198,9 +195,6 @@ class FactorChain(Operator):
         for factor in self.factors:
             x = factor._apply(x)
         return x
-
-    def _runs_on_gpu(self) -> bool:
-        return True
 
 
 def working_copy(a: Array) -> Array:

@@ -11,9 +11,9 @@ from recfact.arrays import Array, accumulator
 from recfact.checks import choice, positive_integer
 from recfact.errors import OptionError
 from recfact.factorizations.block_operators import BlockColumns, BlockRows, BlockTransfer, RankOne, Shift
-from recfact.factorizations.blocks import SOLVERS, Blocks, align, solve_blocks
+from recfact.factorizations.blocks import SOLVERS, Blocks, solve_blocks
 from recfact.factorizations.operator import Operator
-from recfact.factorizations.scalars import as_coefficients
+from recfact.factorizations.scalars import as_coefficients, beside
 from recfact.factorizations.transfer import TransferOperator
 from recfact.factorizations.transposable import TransposableOperator, as_columns
 
@@ -103,6 +103,9 @@ class Hierarchical(TransposableOperator):
 
     The matrix product of "gemm" multiplies by the zeros above the diagonal of L_t, so a NaN or inf in `u` reaches all
     of its block; "scan" and "sequential" leave the earlier steps alone.
+
+    On a GPU there is one solver, whatever `local_solve` and `carrier_solve` say: the engine of `recfact.solve` runs
+    along all blocks at once, and then along the carriers.
 
     The decomposition is Theorem 3.3 of the sliding window recurrences paper and the algorithm its Algorithm 2; the
     boundary condition reads x[t, 0] = s[t-1] with s_0 = 0 in 1-based indices.
@@ -236,6 +239,8 @@ class Hierarchical(TransposableOperator):
         ------
         ShapeError
             If `u` has another shape.
+        ArrayTypeError
+            If `u` is on a GPU; ``h @ u`` runs there.
 
         Examples
         --------
@@ -279,7 +284,7 @@ class Hierarchical(TransposableOperator):
         states = self._solve_locally(x)
         carriers = self.carrier_operator._apply(states[:, -1])
         carried = carriers[:-1, None]
-        states[1:] = states[1:] + align(self._propagation[1:], carried) * carried
+        states[1:] = states[1:] + beside(self._propagation[1:], carried) * carried
         return self._blocks.join(states)
 
     def _apply_transpose(self, x: Array) -> Array:

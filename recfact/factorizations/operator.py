@@ -33,16 +33,13 @@ class Operator(LinearOperator):
     def _apply(self, x: Array) -> Array:
         """Return the product with `x` as a new array of shape (rows, ...).
 
-        `x` has shape (columns, ...) and a dtype to compute in (an `accumulator`), no narrower than the operator's.
+        `x` has shape (columns, ...) and a dtype to compute in (an `accumulator`), no narrower than the operator's. It
+        is NumPy's or CuPy's: numbers of the operator come to it by `beside`, and no function of NumPy that CuPy lacks.
         """
 
     @abstractmethod
     def _transpose(self) -> Operator:
         """Return the transpose."""
-
-    def _runs_on_gpu(self) -> bool:
-        """Say whether `_apply` takes CuPy arrays, too."""
-        return False
 
     def _rounds_once(self) -> bool:
         """Say whether `_apply` rounds only its result, to the dtype of `x`, and computes in an accumulator itself."""
@@ -67,12 +64,6 @@ class Operator(LinearOperator):
     def _multiply_on_gpu(self, x: Any) -> Any:
         from recfact.gpu.columns import multiply
 
-        if not self._runs_on_gpu():
-            raise ArrayTypeError(
-                f"{self!r} multiplies arrays of the host only, got a {type(x).__name__} on a GPU; copy it to the host, "
-                "or multiply by a TransferOperator"
-            )
-
         def types(dtype: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:
             self._check_columns(shape)
             result = common_type(self.dtype, dtype)
@@ -93,7 +84,7 @@ class Operator(LinearOperator):
         ShapeError
             If the first axis of an array isn't as long as the operator has columns, or it has more than two axes.
         ArrayTypeError
-            If the array is on a GPU, and the operator runs on the host only.
+            If the array is on a GPU, and another library's LinearOperator is part of this one.
         """
         if is_scalar(x):
             return Scaled(self, x)
@@ -189,9 +180,6 @@ class Conjugate(Operator):
     def _apply(self, x: Array) -> Array:
         return conjugate_of(self.operator._apply(conjugate_of(x)))
 
-    def _runs_on_gpu(self) -> bool:
-        return self.operator._runs_on_gpu()
-
     def _transpose(self) -> Operator:
         return Conjugate(self.operator._transpose())
 
@@ -226,9 +214,6 @@ class Scaled(Operator):
     def _apply(self, x: Array) -> Array:
         scaled: Array = self.scale(self.operator._apply(x), self.scalar)
         return scaled
-
-    def _runs_on_gpu(self) -> bool:
-        return self.operator._runs_on_gpu()
 
     def _transpose(self) -> Operator:
         return Scaled(self.operator._transpose(), self.scalar, self.scale)
@@ -270,9 +255,6 @@ class Sum(Operator):
             y = y + term._apply(x)
         return y
 
-    def _runs_on_gpu(self) -> bool:
-        return all(term._runs_on_gpu() for term in self.terms)
-
     def _transpose(self) -> Operator:
         return Sum(*(term._transpose() for term in self.terms))
 
@@ -312,9 +294,6 @@ class Product(Operator):
             x = factor._apply(x)
         return x
 
-    def _runs_on_gpu(self) -> bool:
-        return all(factor._runs_on_gpu() for factor in self.factors)
-
     def _transpose(self) -> Operator:
         return Product(*(factor._transpose() for factor in reversed(self.factors)))
 
@@ -353,9 +332,6 @@ class Power(Operator):
             x = self.operator._apply(x)
         return x
 
-    def _runs_on_gpu(self) -> bool:
-        return self.operator._runs_on_gpu()
-
     def _transpose(self) -> Operator:
         return Power(self.operator._transpose(), self.k)
 
@@ -378,6 +354,11 @@ class Wrapped(Operator):
         self.operator = operator
 
     def _apply(self, x: Array) -> Array:
+        if not isinstance(x, np.ndarray):
+            raise ArrayTypeError(
+                f"{self.operator!r} isn't an operator of recfact's and multiplies arrays of the host only, got an "
+                "array on a GPU; copy it to the host"
+            )
         return np.asarray(self.operator @ x)
 
     def _transpose(self) -> Operator:

@@ -98,9 +98,6 @@ class TransferOperator(TransposableOperator):
         states: Array = backward(a, x) if x.dtype == object else solve(a, x, axis=0, reverse=True)
         return states
 
-    def _runs_on_gpu(self) -> bool:
-        return True
-
     def _rounds_once(self) -> bool:
         return True
 

@@ -3,9 +3,7 @@
 from abc import abstractmethod
 from typing import Any
 
-import numpy as np
-
-from recfact.arrays import Array, accumulator
+from recfact.arrays import Array, accumulator, as_numpy
 from recfact.errors import ShapeError
 from recfact.factorizations.operator import Operator
 from recfact.factorizations.scalars import DType, common_type
@@ -38,9 +36,6 @@ class Transpose(Operator):
     def _apply(self, x: Array) -> Array:
         return self.operator._apply_transpose(x)
 
-    def _runs_on_gpu(self) -> bool:
-        return self.operator._runs_on_gpu()
-
     def _rounds_once(self) -> bool:
         return self.operator._rounds_once()
 
@@ -68,8 +63,10 @@ def as_columns(u: Any, rows: int, dtype: DType) -> tuple[Array, DType]:
     ------
     ShapeError
         If the shape is another one.
+    ArrayTypeError
+        If they are on a GPU.
     """
-    columns = np.asarray(u)
+    columns = as_numpy(u, "u")
     if columns.ndim not in (1, 2) or len(columns) != rows:
         raise ShapeError(
             f"u must have shape ({rows},) or ({rows}, m), got {columns.shape}; put the recurrence on the first axis"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from recfact.arrays import Array, accumulator
+from recfact.arrays import Array, accumulator, as_numpy
 from recfact.factorizations.blocks import Blocks
 from recfact.factorizations.diagonals import lag_products
 from recfact.factorizations.operator import Operator
@@ -51,8 +51,8 @@ class TruncatedOperator(TransposableOperator):
         return np.asarray(np.arange(n) + 1 - first_kept_rows(n, self.window))
 
     @abstractmethod
-    def _lost_states(self) -> tuple[Array, Array]:
-        """Return the weights and the sources of `RelativeErrorOperator`."""
+    def _lost_states(self) -> tuple[Array, int]:
+        """Return the weights and the block of `RelativeErrorOperator`."""
 
     @property
     def _coefficients(self) -> Array:
@@ -67,9 +67,6 @@ class TruncatedOperator(TransposableOperator):
     def _run(self, x: Array, reverse: bool) -> Array:
         states: Array = solve(beside(self.a, x), x, axis=0, window=self.window, reverse=reverse)
         return states
-
-    def _runs_on_gpu(self) -> bool:
-        return True
 
     def _rounds_once(self) -> bool:
         return True
@@ -152,6 +149,8 @@ class TruncatedOperator(TransposableOperator):
         ------
         ShapeError
             If `u` has another shape, or `x0` doesn't broadcast against a row of it.
+        ArrayTypeError
+            If `u` is on a GPU; ``error_operator() @ u`` runs there.
 
         Examples
         --------
@@ -159,7 +158,7 @@ class TruncatedOperator(TransposableOperator):
         array([0.     , 0.     , 0.     , 0.     , 0.1875 , 0.09375])
         """
         if x0 is None:
-            return np.asarray(self.error_operator() @ np.asarray(u))
+            return np.asarray(self.error_operator() @ as_numpy(u, "u"))
         state = np.asarray(x0)
         columns, dtype = as_columns(u, len(self.a), common_type(self.dtype, state.dtype))
         if len(columns):
@@ -247,9 +246,8 @@ class BandedOperator(TruncatedOperator):
         super().__init__(a, window)
         self.lags = window.lags
 
-    def _lost_states(self) -> tuple[Array, Array]:
-        weights = lag_products(self._coefficients, self.lags)
-        return weights, np.arange(len(weights))
+    def _lost_states(self) -> tuple[Array, int]:
+        return lag_products(self._coefficients, self.lags), 1
 
 
 class JaggedOperator(TruncatedOperator):
@@ -294,14 +292,13 @@ class JaggedOperator(TruncatedOperator):
         super().__init__(a, window)
         self.block, self.terms = window.block, window.terms
 
-    def _lost_states(self) -> tuple[Array, Array]:
+    def _lost_states(self) -> tuple[Array, int]:
         a, blocks = self._coefficients, Blocks.of(len(self.a), self.block)
         rows = max(0, len(a) - (self.terms + 1) * self.block)
         if rows == 0:
-            return a[:0], np.arange(0)
+            return a[:0], self.block
         propagation = np.multiply.accumulate(blocks.split(a, 1), axis=1)
         # c[t-1] ... c[t-m] for t = m+1 .. b-1.
         attenuation = lag_products(propagation[:, -1], self.terms)[:-1]
         weights = propagation[self.terms + 1 :] * attenuation[:, None]
-        ends = np.arange(1, len(attenuation) + 1) * self.block - 1
-        return weights.reshape(-1)[:rows], np.repeat(ends, self.block)[:rows]
+        return weights.reshape(-1)[:rows], self.block

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from recfact.arrays import Array
-from recfact.factorizations.blocks import align
+from recfact.factorizations.blocks import Blocks
 from recfact.factorizations.carrier_norm import carrier_norm
 from recfact.factorizations.norms import (
     absolute_values,
@@ -16,7 +16,7 @@ from recfact.factorizations.norms import (
     row_sums,
     square_root,
 )
-from recfact.factorizations.scalars import DType
+from recfact.factorizations.scalars import DType, beside
 from recfact.factorizations.transposable import TransposableOperator
 from recfact.recurrence import backward, forward
 from recfact.solve import solve
@@ -27,7 +27,7 @@ class RelativeErrorOperator(TransposableOperator):
 
     A row that the window cuts off loses one state, multiplied by the coefficients since: (N x)[i] = w[i] x[j[i]]. The
     rows that lose the same state follow each other, so rows of different states and their columns are disjoint, and
-    every norm of N is closed.
+    every norm of N is closed. The states lost are those at the ends of blocks, of one step for a band.
 
     Parameters
     ----------
@@ -35,35 +35,46 @@ class RelativeErrorOperator(TransposableOperator):
         Number of rows and columns n.
     weights : ndarray, shape (q,)
         w of the last q rows; the others lose nothing.
-    sources : ndarray of int, shape (q,)
-        j of those rows, not decreasing.
+    block : int
+        Length of the blocks. The first `block` of those rows lose the state at the end of the first block, the next
+        ones that at the end of the second, and so on.
     dtype : dtype
         Number type of the operator.
+
+    Attributes
+    ----------
+    sources : ndarray of int, shape (q,)
+        j of those rows, not decreasing.
+    starts : ndarray of int
+        Positions in `weights` where the rows of another state begin.
     """
 
-    def __init__(self, size: int, weights: Array, sources: Array, dtype: DType) -> None:
+    def __init__(self, size: int, weights: Array, block: int, dtype: DType) -> None:
         super().__init__(dtype, (size, size))
-        self.weights, self.sources = weights, sources
+        self.weights, self._rows = weights, Blocks.of(len(weights), block)
+        self._lost = slice(block - 1, block * self._rows.count, block)
+        self.starts = np.arange(0, len(weights), self._rows.length)
+        self.sources = self._lost_by_rows(np.arange(size))
 
-    @property
-    def starts(self) -> Array:
-        """Positions in `weights` where the rows of another state begin."""
-        return np.flatnonzero(np.diff(self.sources, prepend=-1))
+    def _lost_by_rows(self, x: Array) -> Array:
+        """Return what each of the last q rows loses of `x`, shape (q, ...)."""
+        return x[self._lost].repeat(self._rows.length, axis=0)[: len(self.weights)]
 
     def _apply(self, x: Array) -> Array:
-        y = np.zeros(x.shape, dtype=x.dtype)
-        y[len(y) - len(self.weights) :] = align(self.weights, x) * x[self.sources]
+        y = np.zeros_like(x)
+        y[len(y) - len(self.weights) :] = beside(self.weights, x) * self._lost_by_rows(x)
         return y
 
     def _apply_transpose(self, x: Array) -> Array:
-        return self.collect(align(self.weights, x) * x[len(x) - len(self.weights) :])
+        return self.collect(beside(self.weights, x) * x[len(x) - len(self.weights) :])
 
     def collect(self, values: Array) -> Array:
         """Return the sums of `values`, shape (q, ...), over the rows of each state, in the place of that state."""
-        sums = np.zeros((self.shape[0], *values.shape[1:]), dtype=values.dtype)
-        if len(values):
-            starts = self.starts
-            sums[self.sources[starts]] = np.add.reduceat(values, starts, axis=0)
+        sums = np.zeros_like(values, shape=(self.shape[0], *values.shape[1:]))
+        if not isinstance(values, np.ndarray):  # CuPy's arrays sum rows of one length
+            sums[self._lost] = self._rows.split(values, 0).sum(axis=1)
+        elif len(values):
+            sums[self._lost] = np.add.reduceat(values, self.starts, axis=0)
         return sums
 
     def lengths(self, weights: Array) -> Array:
@@ -122,13 +133,12 @@ class ErrorOperator(TransposableOperator):
         self.a, self.relative = a, relative
 
     def _apply(self, x: Array) -> Array:
-        return self.relative._apply(np.asarray(solve(self._coefficients(x), x, axis=0)))
+        return self.relative._apply(solve(beside(self.a, x), x, axis=0))
 
     def _apply_transpose(self, x: Array) -> Array:
-        return np.asarray(solve(self._coefficients(x), self.relative._apply_transpose(x), axis=0, reverse=True))
-
-    def _coefficients(self, x: Array) -> Array:
-        return align(self.a.astype(x.dtype, copy=False), x)
+        lost = self.relative._apply_transpose(x)
+        states: Array = solve(beside(self.a, x), lost, axis=0, reverse=True)
+        return states
 
     def norm(self, ord: Any = 2) -> Any:
         """Return a norm of E; the signs (phases) of the coefficients don't matter.

@@ -1,9 +1,7 @@
-"""A stand-in for what recfact uses of CuPy, without a GPU: it takes the kernels' arguments to pieces, and runs them."""
+"""A stand-in for what recfact uses of CuPy, without a GPU: arrays, streams and memory of a machine that is late."""
 
 from __future__ import annotations
 
-import re
-import time
 import weakref
 from contextlib import contextmanager
 from math import prod
@@ -11,29 +9,19 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
-from gpu.bare_run import call_bare
-from gpu.late_machine import NULL, Recorded, machine, numbers_at
+from gpu.late_machine import NULL, machine, numbers_at
+from gpu.stand_in_kernels import CompileException, RawModule
 
 from recfact.arrays import BFLOAT16
 from recfact.gpu import modules as compiled
 from recfact.gpu import run, segments
 from recfact.gpu.availability import HEADERS, require
-from recfact.gpu.compiler import source_of
-from recfact.gpu.launch import Argument, Launch
 
 VERSION = 13000
 
 
 class CUDARuntimeError(RuntimeError):
     pass
-
-
-class CompileException(Exception):  # noqa: N818  # CuPy's name
-    def __init__(self, msg, source, name, options, backend="nvrtc"):
-        self._msg, self.source, self.name, self.options, self.backend = msg, source, name, options, backend
-
-    def get_message(self):
-        return self._msg
 
 
 class Stream:
@@ -210,6 +198,24 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801  # CuPy's name
     def conj(self):
         return np.conjugate(self)
 
+    def reshape(self, *shape):
+        view = self.now.reshape(shape)
+        if np.may_share_memory(view, self.now):
+            return self._like(view)
+        result = ndarray(shape, self.dtype)
+        result._write(lambda numbers: numbers.reshape(shape), self)
+        return result
+
+    def sum(self, axis):
+        result = ndarray((*self.shape[:axis], *self.shape[axis + 1 :]), self.dtype)
+        result._write(lambda numbers: numbers.sum(axis=axis), self)
+        return result
+
+    def repeat(self, repeats, axis):
+        result = ndarray(self.now.repeat(repeats, axis).shape, self.dtype)
+        result._write(lambda numbers: numbers.repeat(repeats, axis), self)
+        return result
+
     def __setitem__(self, key, value):
         if not (isinstance(value, ndarray) and value.place == self[key].place):  # what += has done already
             self[key]._write(lambda numbers: numbers, value)
@@ -226,9 +232,9 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801  # CuPy's name
         return result
 
     def __array_function__(self, function, types, args, kwargs):
-        if function is not np.zeros_like:
+        if function not in ALIKE or not all(issubclass(kind, ndarray) for kind in types):
             return NotImplemented
-        return zeros(self.shape, self.dtype)
+        return ALIKE[function](*args, **kwargs)
 
     def _write(self, function, *inputs):
         """Put on the current stream what a function of arrays and scalars gives."""
@@ -265,6 +271,27 @@ def zeros(shape, dtype=float):
     return array
 
 
+def zeros_like(array, shape=None):
+    return zeros(array.shape if shape is None else shape, array.dtype)
+
+
+def full_like(array, value, shape, order):
+    assert order == "C"
+    result = empty(shape, array.dtype)
+    machine.put(lambda place=result.place: numbers_at(*place).fill(value))
+    return result
+
+
+def concatenate(arrays):
+    sample = np.concatenate([array.now for array in arrays])
+    result = empty(sample.shape, sample.dtype)
+    result._write(lambda *numbers: np.concatenate(numbers), *arrays)
+    return result
+
+
+ALIKE = {np.zeros_like: zeros_like, np.full_like: full_like, np.concatenate: concatenate}
+
+
 def asarray(host):
     assert isinstance(host, np.ndarray)
     assert host.dtype != BFLOAT16, "CuPy isn't asked to hold bfloat16 of the host"
@@ -286,59 +313,6 @@ class Interface:
     def __init__(self, array, **changes):
         interface = array.__cuda_array_interface__
         self.array, self.__cuda_array_interface__ = array, {**interface, **changes}
-
-
-class RawModule:
-    def __init__(self, *, code, options=(), backend="nvrtc"):
-        assert isinstance(options, tuple)
-        assert backend == "nvrtc"
-        self.code, self.options = code, options
-
-    def get_function(self, name):
-        machine.compiled.append(name)
-        time.sleep(0.01)  # others may come meanwhile
-        if machine.compiler_log is not None:
-            raise CompileException(machine.compiler_log, self.code, name, self.options)
-        return Kernel(self.code, name, self.options)
-
-
-class Kernel:
-    """A kernel that knows its signature from its source."""
-
-    def __init__(self, code, name, options):
-        assert code == source_of(name)
-        self.name, self.options = name, tuple(option for option in options if option.startswith("-D"))
-        self.macros = tuple(tuple(option[2:].split("=", 1)) for option in self.options)
-        self.device = machine.device
-        (text,) = re.findall(rf'extern "C" __global__ .*? {name}\((.*?)\) {{', code, flags=re.DOTALL)
-        words = re.sub(r"//.*", "", text).split(",")
-        self.signature = [(self._type(word.rpartition(" ")[0].strip()), word.split()[-1]) for word in words]
-
-    def _type(self, c_type):
-        return dict(self.macros)["STRIDE"] if c_type == "STRIDE" else c_type
-
-    def __call__(self, grid, block, args, *, shared_mem=0):
-        assert machine.device == self.device
-        assert len(args) == len(self.signature)
-        assert len(grid) == len(block) == 3
-        for value, (c_type, name) in zip(args, self.signature, strict=True):
-            size = 8 if type(value) is int else value.itemsize
-            assert isinstance(value, int | np.integer), name
-            assert size == (4 if c_type == "int" else 8), name
-            assert -(1 << 8 * size - 1) <= value < 1 << 8 * size - 1, name
-        signature = tuple(c_type for c_type, _ in self.signature)
-        values = [int(value) for value in args]
-        described = tuple(
-            Argument(name, c_type, value) for value, (c_type, name) in zip(values, self.signature, strict=True)
-        )
-        launch = Launch(self.name, self.macros, tuple(grid), tuple(block), shared_mem, described, (), ())
-        machine.launches.append(Recorded(launch, machine.device, machine.stream, machine.launches_done))
-
-        def run():
-            call_bare(self.name, self.options, signature, values, block[0], grid[0])
-            machine.launches_done += 1
-
-        machine.put(run)
 
 
 def modules(folder: Path) -> dict[str, ModuleType]:

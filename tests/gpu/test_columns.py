@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from gpu import stand_in, torch_stand_in
 from gpu.stand_in import on_gpu
+from scipy.sparse.linalg import aslinearoperator
 
 import recfact as rf
 from recfact.arrays import BFLOAT16
@@ -30,7 +31,32 @@ OPERATORS = {
     "sum": lambda a: rf.TransferOperator(a) + rf.KoggeStone(a),
     "product": lambda a: rf.TransferOperator(a).inv() @ rf.BrentKung(a),
     "power": lambda a: rf.TransferOperator(a) ** 2,
+    "hierarchical": lambda a: rf.Hierarchical(a, 4),
+    "even blocks": lambda a: rf.Hierarchical(a, 7, local_solve="scan"),
+    "one block": lambda a: rf.Hierarchical(a, 100, local_solve="sequential"),
+    "nested": lambda a: rf.Hierarchical(a, (2, 3, 2), carrier_solve="gemm"),
+    "D": lambda a: rf.Hierarchical(a, 4).D,
+    "G": lambda a: rf.Hierarchical(a, 4).G,
+    "Z": lambda a: rf.Hierarchical(a, 4).Z,
+    "T": lambda a: rf.Hierarchical(a, 4).carrier_operator,
+    "R": lambda a: rf.Hierarchical(a, 4).R,
+    "parts": lambda a: composed(*rf.Hierarchical(a, (4, 2)).parts),
+    "local": lambda a: rf.Hierarchical(a, 4).local[5],
+    "off-diagonal": lambda a: rf.Hierarchical(a, 4).off_diagonal(5, 0),
+    "next to the diagonal": lambda a: rf.Hierarchical(a, 4).off_diagonal(1, 0),
+    "error of a band": lambda a: rf.TransferOperator(a).truncate(rf.Uniform(3)).error_operator(),
+    "error of blocks": lambda a: rf.TransferOperator(a).truncate(rf.Jagged(4)).error_operator(),
+    "error of states": lambda a: rf.TransferOperator(a).truncate(rf.Jagged(4, 0)).relative_error_operator(),
+    "error of two states": lambda a: rf.TransferOperator(a).truncate(rf.Jagged(7, 0)).relative_error_operator(),
+    "error of one state": lambda a: rf.TransferOperator(a).truncate(rf.Jagged(13, 0)).relative_error_operator(),
+    "no error": lambda a: rf.TransferOperator(a).truncate(rf.Jagged(2**99)).relative_error_operator(),
 }
+
+
+def composed(D, G, Z, T, R):  # the names of the formula
+    return D + G @ Z @ T @ R
+
+
 TYPES = ["f4", "c8", "f2", BFLOAT16]
 
 
@@ -41,12 +67,13 @@ def test_products_are_those_of_the_host(machine, rng, name, way):
         a = SIGNS.astype(dtype) * (1j if dtype == "c8" else 1)
         operator = OPERATORS[name](a.astype(dtype))
         operator = {"as it is": operator, "transposed": operator.T, "adjoint": operator.H}[way]
-        for shape in ((N,), (N, 3)):
-            x = rng.integers(-2, 3, shape).astype(dtype)
+        rows, columns = operator.shape
+        for rest in ((), (3,)):
+            x = rng.integers(-2, 3, (columns, *rest)).astype(dtype)
             expected = operator @ x
             y = operator @ on_gpu(x)
             assert type(y) is stand_in.ndarray
-            assert (y.dtype, y.shape) == (expected.dtype, shape)
+            assert (y.dtype, y.shape) == (expected.dtype, (rows, *rest))
             np.testing.assert_array_equal(y.get(), expected)
             t = operator @ torch_stand_in.tensor(x)
             assert type(t) is torch_stand_in.Tensor
@@ -71,15 +98,15 @@ def test_halves_are_solved_as_halves(machine):
 
 
 REFUSED = {
-    "blocks": (
-        lambda: (rf.Hierarchical(SIGNS, 4), np.ones(N)),
+    "another's": (
+        lambda: (rf.TransferOperator(SIGNS) + aslinearoperator(np.eye(N)), np.ones(N)),
         ArrayTypeError,
-        "Hierarchical.*of the host only, got a nd",
+        "MatrixLinearOperator.* isn't an operator of recfact's .* the host only, got an array on a GPU; copy it",
     ),
-    "part": (
-        lambda: (rf.TransferOperator(SIGNS) + rf.Hierarchical(SIGNS, 4), np.ones(N)),
-        ArrayTypeError,
-        "Sum.*of the host only",
+    "exact blocks": (
+        lambda: (rf.Hierarchical([Fraction(1, 2)] * N, 4), np.ones(N)),
+        DTypeError,
+        "Hierarchical.*exact scalars",
     ),
     "exact": (lambda: (rf.TransferOperator([Fraction(1, 2)] * N), np.ones(N)), DTypeError, "exact scalars"),
     "length": (
@@ -98,10 +125,33 @@ def test_what_is_for_the_host_only_says_so(machine, name):
         operator @ on_gpu(x)
 
 
-def test_a_product_waits_for_nothing(machine):
-    y = (rf.TransferOperator(SIGNS) * 2) @ on_gpu(np.ones(N))
+@pytest.mark.parametrize("name", ["scaled", "nested", "parts", "error of blocks"])
+def test_a_product_waits_for_nothing(machine, name):
+    y = OPERATORS[name](SIGNS) @ on_gpu(np.ones(N))
     assert machine.queue(0).done == 0
     assert y.shape == (N,)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_short_products_are_those_of_the_host(machine, n):
+    for name in ("hierarchical", "nested", "parts", "error of a band", "error of blocks", "error of one state"):
+        operator = OPERATORS[name](SIGNS[:n])
+        for direction in (operator, operator.T):
+            for shape in ((n,), (n, 2), (n, 0)):
+                x = np.arange(1.0, n * 2 + 1)[: np.prod(shape)].reshape(shape)
+                np.testing.assert_array_equal((direction @ on_gpu(x)).get(), direction @ x)
+
+
+def test_blocks_are_solved_by_the_engine_all_at_once(machine):
+    rf.Hierarchical(SIGNS, 4) @ on_gpu(np.ones((N, 3)))
+    assert len(machine.launches) == 2  # the blocks, and their carriers
+
+
+@pytest.mark.parametrize("method", ["carriers", "error"])
+def test_what_is_no_product_is_for_the_host(machine, method):
+    operator = rf.Hierarchical(SIGNS, 4) if method == "carriers" else rf.TransferOperator(SIGNS).truncate(rf.Uniform(3))
+    with pytest.raises(ArrayTypeError, match="u must be on the host here, got a ndarray on a GPU; copy it"):
+        getattr(operator, method)(on_gpu(np.ones(N)))
 
 
 @pytest.mark.torch
