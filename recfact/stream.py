@@ -67,6 +67,9 @@ def solve_chunks(
     long as all states are finite; with infinities or NaN, the finite numbers are within the same bounds. What is kept
     in memory is the last few hundred steps and the length of the window.
 
+    Equations 2.1 to 2.3 of the sliding window recurrences paper, as for `solve`; cuts are treated on the page on the
+    engine.
+
     Examples
     --------
     >>> import recfact as rf

@@ -15,7 +15,12 @@ LARGEST = 1 << 4096  # an integer that Python still writes, and more than any se
 
 @dataclass(frozen=True, slots=True)
 class Full:
-    """Keep the whole transfer operator: the exact recurrence."""
+    """Keep the whole transfer operator: the exact recurrence.
+
+    Notes
+    -----
+    Equations 2.1 to 2.3 of the sliding window recurrences paper.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +31,10 @@ class Uniform:
     ----------
     lags : int
         Number of diagonals kept, at least 1. The paper's text says "up to lag k" for k terms; here `lags` counts terms.
+
+    Notes
+    -----
+    The uniform window of the sliding window recurrences paper (its section on uniform window recurrences).
 
     Examples
     --------
@@ -49,6 +58,10 @@ class Jagged:
         Block length (the paper's l), at least 1. The last block may be shorter.
     terms : int, default 1
         Terms kept of the carrier operator T = I + CZ + ...; 1 is the paper's B2P (T ~ I), 0 keeps the blocks alone.
+
+    Notes
+    -----
+    The jagged window of the sliding window recurrences paper; with one term its Algorithm 4 (B2P).
 
     Examples
     --------

@@ -1,6 +1,7 @@
-"""The docstrings of public functions and classes have the sections of the house: numpydoc, with errors and examples."""
+"""The docstrings of public functions and classes have the sections of the house, with errors, examples and a source."""
 
 import inspect
+import re
 
 import pytest
 
@@ -41,3 +42,17 @@ def test_sections(thing):
     elif takes and thing.__name__ not in RESULTS:
         wanted |= {"Examples"}
     assert wanted <= sections
+
+
+SOURCE = re.compile(
+    r"[A-Z][a-z]+( \(|, )(19|20)\d\d\b"  # an author and a year
+    r"|the sliding window recurrences paper|paper's equation"
+    r"|\bIEEE\b"
+    r"|the page on "  # of the docs, where it is derived
+    r"|head of the module"
+)
+
+
+@pytest.mark.parametrize("thing", list(public()))
+def test_source(thing):
+    assert SOURCE.search(" ".join(inspect.getdoc(thing).split()))

@@ -46,6 +46,10 @@ class Dyadic:
     significand, exponent : int
         Any integers. They are kept as they are, without reduction.
 
+    Notes
+    -----
+    Derived on the page on truncation bounds ("Exact states, and errors measured against them").
+
     Examples
     --------
     >>> x = Dyadic(3, -1) * 0.5 + 1

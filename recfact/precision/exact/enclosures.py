@@ -35,6 +35,10 @@ class Enclosures:
         Number of bits behind the point.
     centers, radii : list of int
         In units of 2^-scale.
+
+    Notes
+    -----
+    Derived on the page on truncation bounds ("Exact states, and errors measured against them").
     """
 
     start: int

@@ -37,6 +37,10 @@ class Measured:
     enclosures : callable
         Takes a number of bits and yields enclosures of the errors, `Enclosures`.
 
+    Notes
+    -----
+    Derived on the page on truncation bounds ("Exact states, and errors measured against them").
+
     Examples
     --------
     >>> error = measure([0.5, 0.1], [1.0, 1.0], computed=[1.0, 1.1])
@@ -117,6 +121,10 @@ def measure(
     UndecidedError
         If an error can't be told from 0.
 
+    Notes
+    -----
+    Derived on the page on truncation bounds ("Exact states, and errors measured against them").
+
     Examples
     --------
     >>> measure([0.5, 0.1], [1.0, 1.0], computed=[1.0, 1.25]).upper
@@ -165,6 +173,10 @@ def truncation_error(a: Any, u: Any, window: Window, x0: Any = None, progress: P
         If coefficients and inputs aren't sequences of one length.
     UndecidedError
         If an error can't be told from 0.
+
+    Notes
+    -----
+    Derived on the page on truncation bounds ("Exact states, and errors measured against them").
 
     Examples
     --------

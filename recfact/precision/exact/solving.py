@@ -56,6 +56,8 @@ def solve(a: Any, u: Any, window: Window = Full(), x0: Any = None) -> Array:
     by whoever computes them: an mpf of mpmath, of as many digits as its context has, is dyadic and taken as it is, and
     an interval of ``mpmath.iv`` gives states that enclose those of the coefficient itself.
 
+    Derived on the page on truncation bounds ("Exact states, and errors measured against them").
+
     Examples
     --------
     >>> x = solve([0.1] * 3, [1.0, 1.0, 1.0])

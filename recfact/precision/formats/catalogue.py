@@ -97,8 +97,8 @@ FORMATS: Mapping[str, FloatFormat] = MappingProxyType(
         )
     }
 )
-"""The formats with names: IEEE 754, bfloat16 and tf32, those of OCP and ml_dtypes of 8, 6 and 4 bits, and the signed
-extended ones of IEEE P3109 of 8 bits."""
+"""The formats with names: IEEE 754 (2019), bfloat16 and tf32, those of OCP (OFP8 and MX 1.0, 2023) and of ml_dtypes of
+8, 6 and 4 bits, and the signed extended ones of IEEE P3109 of 8 bits."""
 
 # Compared without case, blanks, hyphens and underscores.
 _ALIASES = {

@@ -47,6 +47,10 @@ class ActualHorizon:
         The weight that stays, other than zero; None without one.
     zero_factor : int or None
         With "kogge-stone" the distance 2^t whose factor is the first to be zero; None if none is.
+
+    Notes
+    -----
+    Derived on the page on computational horizons ("What really happens").
     """
 
     format: FloatFormat
@@ -130,6 +134,8 @@ def actual_horizon(
     falls faster than the exact powers do. Rounding to nearest even stops at 2^emin, after 2^p (-emin) steps, where half
     a unit is a tie that goes back up; truncation goes on to zero after 2^p (1 - emin) steps; and with subnormals
     flushed 2^p (-emin) is the last step.
+
+    Derived on the page on computational horizons ("What really happens"), proofs included.
 
     Examples
     --------

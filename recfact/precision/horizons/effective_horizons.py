@@ -34,6 +34,10 @@ class EffectiveHorizon:
         For each position the smallest k >= 0 so that every input more than k steps back has a weight below `eps`.
     eps : float or Fraction
         The smallest weight that counts.
+
+    Notes
+    -----
+    The definition is that of `effective_horizon`, on the page on computational horizons ("Given coefficients").
     """
 
     lags: Array
@@ -129,6 +133,9 @@ def effective_horizon(a: Any, eps: Any) -> EffectiveHorizon:
     work for a longest horizon of d, no division and no logarithm, so zeros are exact. Products have 53 bits and
     exponents of any size: nothing underflows, and a weight of d factors is decided rightly unless it is within d 2^-53
     of eps, relatively.
+
+    The pointwise horizon of the sliding window recurrences paper, for the products at hand; the steps are those of
+    Kogge and Stone (1973).
 
     Examples
     --------

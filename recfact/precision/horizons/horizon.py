@@ -64,9 +64,10 @@ def horizon(rho: Any, format_or_eps: Any, kind: str = "pointwise", underflow: st
 
     Notes
     -----
-    The definitions are the paper's (section on the computational horizon). Its formula for the first,
-    ceil(log eps / log rho), is one too large except where the quotient is an integer, and its formula for the second,
-    ceil(log(eps (1 - rho)) / log rho) - 1, is one too small exactly there. The integers of its table are right.
+    The definitions are those of the sliding window recurrences paper (its section on the computational horizon). Its
+    formula for the first, ceil(log eps / log rho), is one too large except where the quotient is an integer, and its
+    formula for the second, ceil(log(eps (1 - rho)) / log rho) - 1, is one too small exactly there. The integers of its
+    table are right.
 
     Examples
     --------

@@ -41,6 +41,11 @@ def horizon_table(formats: Any = None, rho: Any = None) -> PrintedTable:
     OptionError
         If there is no such format, or a rho is negative or NaN.
 
+    Notes
+    -----
+    The columns are those of the table in the sliding window recurrences paper, and two for the sum of the weights
+    further back.
+
     Examples
     --------
     >>> print(horizon_table(["fp32", "bf16"]))
@@ -114,6 +119,10 @@ def actual_horizon_table(formats: Any = None, rho: Any = None) -> PrintedTable:
     ------
     OptionError
         If there is no such format, or a rho is negative or NaN.
+
+    Notes
+    -----
+    Derived on the page on computational horizons ("What really happens").
 
     Examples
     --------

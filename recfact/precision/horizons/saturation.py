@@ -43,6 +43,8 @@ def saturation_threshold(format: Any, rounding: str = "nearest-even") -> float:
     promises, has none there, and its horizon is infinite. This is the exact function rounded once; computed as
     1 / (1 + exp(-x)) with each operation rounded, 1 + exp(-x) is 1 from about ln(2^(p+1)) on already.
 
+    Derived on the page on computational horizons ("Coefficients that never forget").
+
     Examples
     --------
     >>> [round(saturation_threshold(fmt), 6) for fmt in ("float32", "float16", "bfloat16", "e4m3fn", "e5m2")]
@@ -87,6 +89,10 @@ def saturated(x: Any, format: Any, rounding: str = "nearest-even") -> Array:
         If `x` isn't real numbers.
     OptionError
         As `saturation_threshold`.
+
+    Notes
+    -----
+    Derived on the page on computational horizons ("Coefficients that never forget").
 
     Examples
     --------

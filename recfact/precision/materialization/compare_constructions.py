@@ -58,6 +58,11 @@ def materialization_table(
     ShapeError
         If coefficients are shorter than a block.
 
+    Notes
+    -----
+    The constructions' sources stand with `recfact.materialize`; how they are measured is said on the page on blocks as
+    dense matrices.
+
     Examples
     --------
     >>> families = ["10% zeros", "1 - U(0, 1/32)"]

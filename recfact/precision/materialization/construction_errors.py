@@ -44,6 +44,11 @@ class MaterializationErrors:
         Strictly lower entries that have a bound.
     computed, relative : ndarray, shape (..., l, l)
         The computed blocks, and their relative errors: NaN where none is measured.
+
+    Notes
+    -----
+    The constructions' sources stand with `recfact.materialize`; how they are measured is said on the page on blocks as
+    dense matrices.
     """
 
     method: str
@@ -131,6 +136,11 @@ def materialization_errors(
         numbers, or a coefficient isn't finite in it.
     ShapeError
         If `a` is a scalar.
+
+    Notes
+    -----
+    The constructions' sources stand with `recfact.materialize`; how they are measured is said on the page on blocks as
+    dense matrices.
 
     Examples
     --------

@@ -102,6 +102,11 @@ class MaterializationTable(Tabular):
     ----------
     rows : tuple of ConstructionRow
         One for each construction in each case, the constructions of a case together.
+
+    Notes
+    -----
+    The constructions' sources stand with `recfact.materialize`; how they are measured is said on the page on blocks as
+    dense matrices.
     """
 
     rows: tuple[ConstructionRow, ...]

@@ -51,6 +51,11 @@ def rounded_materialize(a: Any, method: str = "cumprod", *, format: Any, accumul
     ShapeError
         If `a` is a scalar.
 
+    Notes
+    -----
+    The constructions' sources stand with `recfact.materialize`; their errors are treated on the page on blocks as dense
+    matrices.
+
     Examples
     --------
     >>> rounded_materialize([0.0, 0.3, 0.3], format="bfloat16")

@@ -50,6 +50,8 @@ class Arithmetic:
     numbers float64 doesn't hold. Formats of more than 25 bits, but for binary64 rounded to nearest, take the way
     through Fractions, which is a few thousand times slower.
 
+    The model of IEEE 754 (2019): an operation gives the exact result, rounded once.
+
     Examples
     --------
     >>> half = Arithmetic("float16")

@@ -34,6 +34,10 @@ class BackwardError:
         Infinite where both a_i x_{i-1} and u_i are 0 and the state is not.
     da, du : ndarray of object, shape (n, ...)
         The changes themselves, exact Fractions: the recurrence with a + da and u + du has the given states.
+
+    Notes
+    -----
+    Oettli and Prager (1964).
     """
 
     relative: Array
@@ -68,6 +72,10 @@ def backward_error(a: Any, u: Any, x: Any, x0: Any = None) -> BackwardError:
         If the shapes don't fit together.
     OptionError
         If a number is infinite or NaN.
+
+    Notes
+    -----
+    The componentwise backward error of Oettli and Prager (1964).
 
     Examples
     --------
@@ -125,6 +133,10 @@ def backward_error_bound(
         If the shapes don't fit together.
     OptionError
         If a number is infinite or NaN, or an option isn't one of its values.
+
+    Notes
+    -----
+    Derived on the page on rounding bounds ("Whose fault is it?").
 
     Examples
     --------

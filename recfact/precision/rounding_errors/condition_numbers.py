@@ -34,6 +34,11 @@ class Condition:
         The largest change of a state over the largest state, in terms of relative changes of every a_i and u_i.
     componentwise : ndarray, shape (n, ...)
         The change of each state in terms of itself; infinite for a state that is 0 and can change.
+
+    Notes
+    -----
+    `skeel` is the condition number of Skeel (1979); `mixed` and `componentwise` are named as in Gohberg and Koltracht
+    (1993).
     """
 
     normwise: Any
@@ -63,6 +68,10 @@ def condition(a: Any, u: Any, x0: Any = None) -> Condition:
         If the shapes don't fit together.
     DTypeError
         If the numbers aren't real.
+
+    Notes
+    -----
+    Skeel (1979), Gohberg and Koltracht (1993); derived on the page on rounding bounds ("Whose fault is it?").
 
     Examples
     --------

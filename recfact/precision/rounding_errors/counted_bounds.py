@@ -65,6 +65,8 @@ def counted_bound(a: Any, u: Any, counts: Any, format: Any) -> Array:
     coefficients, one less in a term than its lag. What a product lost is multiplied by the coefficients after it and
     by the state before it.
 
+    Higham (2002), section 3.1; derived on the page on rounding bounds, equation (1).
+
     Examples
     --------
     >>> import recfact as rf
@@ -99,6 +101,10 @@ def engine_bound(a: Any, u: Any, format: Any, *, window: Window = Full(), x0: An
     ------
     OptionError
         If the engine doesn't compute in the format.
+
+    Notes
+    -----
+    Derived on the page on the engine ("Rounding"), from counts as in Higham (2002), section 3.1.
 
     Examples
     --------

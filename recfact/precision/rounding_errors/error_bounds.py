@@ -64,6 +64,10 @@ def forward_bound(
     ShapeError
         If the shapes don't fit together.
 
+    Notes
+    -----
+    Derived on the page on rounding bounds ("Forward bounds without the matrix").
+
     Examples
     --------
     >>> forward_bound([0.5] * 3, [1.0] * 3, "float16") <= [0, 0.001, 0.002]

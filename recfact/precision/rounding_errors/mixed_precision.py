@@ -66,6 +66,11 @@ def mixed_precision_solve(
     OptionError
         If the wider format doesn't hold the numbers of the other, or an option isn't one of its values.
 
+    Notes
+    -----
+    Algorithm 4 of the sliding window recurrences paper (B2P); the casts are those of the page on rounding bounds
+    ("Mixed precision").
+
     Examples
     --------
     >>> from recfact import precision as pr
@@ -147,6 +152,10 @@ def mixed_precision_bound(
         If the wider format doesn't hold the numbers of the other, or an option isn't one of its values.
     ShapeError
         If the shapes don't fit together.
+
+    Notes
+    -----
+    Derived on the page on rounding bounds ("Mixed precision").
 
     Examples
     --------

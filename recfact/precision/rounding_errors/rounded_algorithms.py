@@ -79,6 +79,11 @@ def rounded_solve(
     ShapeError
         If the shapes don't fit together.
 
+    Notes
+    -----
+    Kogge and Stone (1973); Brent and Kung (1982); "hierarchical" and "b2p" are Algorithms 2 and 4 of the sliding window
+    recurrences paper.
+
     Examples
     --------
     >>> rounded_solve([0.75] * 4, [1.0] * 4, "float8_e5m2").tolist()

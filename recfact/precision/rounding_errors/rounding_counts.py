@@ -67,6 +67,9 @@ def factor_counts(
     -----
     Takes O(n) times the operations of the algorithm.
 
+    Counts of factors 1 + delta as in Higham (2002), section 3.1; what they come to is derived on the page on rounding
+    bounds ("Counting roundings").
+
     Examples
     --------
     >>> factor_counts("sequential", 4)
@@ -107,6 +110,10 @@ def cast_counts(n: int, *, window: Window, casts: Sequence[str] = CASTS) -> Arra
     ------
     OptionError
         If a name isn't one of the casts, `n` is out of range, or the window isn't made of blocks.
+
+    Notes
+    -----
+    Derived on the page on rounding bounds ("Mixed precision").
 
     Examples
     --------

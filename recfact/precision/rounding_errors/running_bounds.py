@@ -56,6 +56,10 @@ def running_bound(
     DTypeError
         If float64 doesn't hold the numbers of the format.
 
+    Notes
+    -----
+    Wilkinson (1963); Higham (2002), section 3.3.
+
     Examples
     --------
     >>> x, bound = running_bound([0.5, 0.75, 0.75], [1.0, 1.0, 2**-10], "float16")

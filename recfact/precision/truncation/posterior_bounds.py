@@ -45,6 +45,10 @@ def posterior_truncation_bound(a: Any, kept: Any, window: Window, *, rounding: A
     OptionError
         If a number is infinite or NaN.
 
+    Notes
+    -----
+    Derived on the page on truncation bounds, equation (6).
+
     Examples
     --------
     >>> from recfact import Jagged, solve
@@ -105,6 +109,10 @@ def posterior_truncation_norm(relative: float, kept_norm: float) -> float:
         If a norm is infinite or NaN.
     DTypeError
         If one is no real number.
+
+    Notes
+    -----
+    Derived on the page on truncation bounds, equation (7).
 
     Examples
     --------

@@ -68,6 +68,8 @@ def truncation_bound(
     j < N, and q lost states, ``norm(E)`` is rho^(ml+1) geo(q l) in the orders 1 and inf; the 2-norm is
     rho^(ml+1) (1 - rho^(2l)) / (1 - rho^2) times that of the inverse of the q x q bidiagonal matrix with 1 and -rho^l.
 
+    Derived on the page on truncation bounds, equations (3) to (5).
+
     Examples
     --------
     >>> from recfact import Jagged, Uniform
@@ -116,6 +118,10 @@ def pointwise_truncation_bound(window: Window, rho: Any, n: int, *, nu: Any = 1,
     ------
     OptionError
         As `truncation_bound`.
+
+    Notes
+    -----
+    Derived on the page on truncation bounds, equation (2).
 
     Examples
     --------

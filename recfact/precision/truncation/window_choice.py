@@ -65,6 +65,10 @@ class WindowChoice(Tabular):
         What `tol` is, in words.
     reason : str
         Why there is no window, where there is none.
+
+    Notes
+    -----
+    Derived on the page on truncation bounds ("Which window?").
     """
 
     candidates: tuple[Candidate, ...]
@@ -191,6 +195,8 @@ def choose_window(
     Logarithms of the products of coefficients find the windows, and products that are rounded up or `truncation_bound`
     prove what they found: seconds for 10^6 steps. The window is the cheapest of its kind if no coefficient is above 1
     in magnitude; else a cheaper one may exist, because a longer window may then lose more.
+
+    Derived on the page on truncation bounds ("Which window?").
 
     Examples
     --------

@@ -53,6 +53,8 @@ def truncation_norm(a: Any, window: Window, ord: Any = np.inf, *, relative_to: s
     The norms' own algebra runs in numbers of 128 bits that are rounded up. For the 2-norm it proves a guess: every
     sigma with positive pivots in `recfact.factorizations.carrier_norm` is an upper bound.
 
+    Derived on the page on windows ("The error as an operator").
+
     Examples
     --------
     >>> from recfact import Jagged
@@ -148,6 +150,10 @@ def truncation_witness(a: Any, window: Window, ord: Any = np.inf, *, relative_to
     ------
     OptionError
         If `ord` is none of these.
+
+    Notes
+    -----
+    Derived on the page on truncation bounds ("Relative to the states").
 
     Examples
     --------

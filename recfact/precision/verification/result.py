@@ -116,6 +116,10 @@ class Verification(Tabular):
         less exact states.
     x : ndarray of float64, shape (n, ...)
         The computed states.
+
+    Notes
+    -----
+    The errors and their bounds are those of the page on verification.
     """
 
     format: FloatFormat

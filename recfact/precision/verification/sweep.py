@@ -95,6 +95,11 @@ def verify_many(
     WorkerError
         If a process ends by itself.
 
+    Notes
+    -----
+    The bounds are those of the page on verification; exact states are enclosed first by Wilkinson's running error bound
+    (Higham, 2002, section 3.3).
+
     Examples
     --------
     >>> from recfact import Jagged

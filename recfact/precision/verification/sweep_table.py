@@ -47,6 +47,10 @@ class SweepTable(Tabular):
         All bounds that were broken.
     seed : int
         What the cases were drawn from.
+
+    Notes
+    -----
+    The errors and their bounds are those of the page on verification.
     """
 
     rows: tuple[dict[str, Any], ...]

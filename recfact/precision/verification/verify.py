@@ -86,6 +86,8 @@ def verify(
     their sum. Measured errors are enclosed by fixed-point integers with tracked radii, with as many bits as the
     comparison takes (`recfact.precision.exact`).
 
+    The errors and their bounds are those of the page on verification.
+
     Examples
     --------
     >>> from recfact import Jagged
