@@ -105,7 +105,7 @@ class Kernel:
                 return self.compiled[lanes]
             name = f"{self.function.__name__}_{lanes.name}_{source_stamp()}"
             signature = (lanes, *[numba.int64] * (self.function.__code__.co_argcount - 1))
-            task = f"compiling a {lanes.storage} kernel for this CPU; this happens "
+            task = f"compiling the kernel {self.function.__name__}[{lanes.name}] for this CPU; this happens "
             try:
                 dispatcher = numba.njit(cache=True, **OPTIONS)(renamed(self.function, name))
                 with nullcontext() if is_cached(dispatcher, name) else announced(task + "once"):

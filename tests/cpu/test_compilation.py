@@ -67,7 +67,7 @@ def test_a_kernel_runs_on_addresses():
 
 def test_code_is_compiled_once_and_told_once(tmp_path):
     """The first process compiles and says so, a later one does neither; a change of any source compiles anew."""
-    told = "recfact: compiling a float64 kernel for this CPU; this happens once\n"
+    told = "recfact: compiling the kernel follow[float64x2] for this CPU; this happens once\n"
     impatient = "compilation.PATIENCE = 0.02"
     assert solve_in_child(tmp_path, impatient) == (1, told)
     assert solve_in_child(tmp_path, impatient) == (0, "")
