@@ -69,7 +69,7 @@ def test_files_broadcast():
 
 def test_several_sequences_ask_for_one():
     np.save("a.npy", np.ones((2, 3)))
-    with pytest.raises(DataFileError, match=r"shape \(2, 3\); choose it with --pick"):
+    with pytest.raises(DataFileError, match=r"the shape of .* is \(2, 3\); choose it with --pick"):
         problem_from_files("a.npy", "a.npy")
 
 
@@ -89,7 +89,7 @@ def test_shapes_that_do_not_fit():
 
 def test_a_single_number_is_not_a_sequence():
     np.save("a.npy", 0.5)
-    with pytest.raises(DataFileError, match=r"shape \(\)"):
+    with pytest.raises(DataFileError, match=r"the shape of .* is \(\)"):
         problem_from_files("a.npy", "a.npy")
 
 
