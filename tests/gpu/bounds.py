@@ -16,6 +16,9 @@ from recfact.windows import Full, Window
 UNIT = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-24, "float64": 2.0**-53}
 UNIT |= {"complex64": UNIT["float32"], "complex128": UNIT["float64"]}
 TENSOR_CORE = 2.0**-23  # their sums may be truncated
+RAISED = 2.0**-36  # below float16's normal numbers a rest is at most 2^-25, stored 2^16 times larger, rounded once
+    2.0**-36
+)  # below the normal numbers of float16 a rest is at most 2^-25, stored 2^16 times larger and rounded once
 HALF_SPACING = {"float16": 2.0**-25, "bfloat16": 2.0**-134}  # of subnormals; float32 and float64 have far smaller ones
 
 
@@ -75,7 +78,8 @@ def bound(launch: Launch, case: Case, window: Window, reverse: bool) -> tuple[np
         spread = loop(abs(a), np.ones_like(a), window, None, reverse)
         u = np.abs(case.u.astype(np.float64))
         largest = u[np.isfinite(u)].max()
-        error = error + HALF_SPACING[dtype] * 16 * largest * (1 + spread)
+        spacing = RAISED if dtype == "float16" and stored < UNIT[dtype] else HALF_SPACING[dtype]
+        error = error + spacing * 16 * largest * (1 + spread)
     if out in COMPUTED:
         error = error + UNIT[out] * (np.abs(x) + error) + HALF_SPACING[out]
     return x, error

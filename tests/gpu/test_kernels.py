@@ -200,6 +200,19 @@ def test_b2p_full(layout):
         assert check(case, Full(), reverse=reverse, device=FEW).kernel == "b2p"
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_products_too_small_for_float16_are_kept(layout):
+    # An impulse fades within 15 steps to what float16 has but where the product of coefficients is below it.
+    case = make_case(layout, 1, 48, 16, "float16")
+    case.a[...] = 0.25
+    case.u[...] = 0
+    np.moveaxis(case.u, case.axis, 0)[0] = 49152
+    assert solve(case, Jagged(16)).kernel == "b2p"
+    got = np.moveaxis(case.x, case.axis, 0).reshape(48, -1)
+    np.testing.assert_array_equal(got[:16], np.ldexp(49152.0, -2 * np.arange(16))[:, None].repeat(16, 1).astype("f2"))
+    assert float(got[13].max()) == 49152 * 2.0**-26
+
+
 def test_storing_the_factor_in_two_terms_costs_nothing():
     # In float32 results the paper's single term shows, the two terms don't.
     errors = {}

@@ -6,7 +6,8 @@
 // is built in float32 registers, two lanes to a row; the product L_t u_t runs on tensor cores with float32 accumulation;
 // the carrier v, its rank-one update g_t v_{t-1} and the result stay in float32 until the one rounding at the end. With
 // SPLIT, L_t is the sum of two half-precision matrices, its rounded value and the rounded rest, so that storing it costs
-// less than the rounding of the result does. STAGES tiles are on their way from memory at any time. A segment of the
+// less than the rounding of the result does. float16 has no small numbers to hold the rest of an entry, or an entry after
+// a few steps of decay: its rest is stored RAISED times larger. STAGES tiles are on their way from memory at any time. A segment of the
 // jagged window starts one block early, without writing, to have its carrier. Nothing passes between warps.
 //
 // A tile is taken in the order of memory also when the sweep runs backwards (REVERSE); L_t stands mirrored then. A tile
@@ -49,6 +50,7 @@ constexpr int VECTORS = PRODUCT + PRODUCT_BYTES;
 constexpr int WARP_BYTES = VECTORS + 6 * TILE * 4;
 constexpr bool LONG = WINDOW == NEIGHBOUR && !SINGLE;  // a state and what its block reached from zero differ
 constexpr unsigned int EVERYONE = 0xffffffffu;
+constexpr float RAISED = same<INPUT, half> ? 65536.0f : 1.0f;
 
 using Inputs = Vector<INPUT, HALF>;
 using Floats = Vector<float, HALF>;
@@ -137,7 +139,7 @@ __device__ __forceinline__ float build_factor(const Work& work, const Place& at)
 #pragma unroll
     for (int k = 0; k < HALF; ++k) {
         const int place = REVERSE ? HALF - 1 - k : k;
-        low.set(place, entries[k] - high[place]);
+        low.set(place, (entries[k] - high[place]) * RAISED);
     }
     write16(work.factor(1) + offset, low.packets[0]);
 #endif
@@ -159,6 +161,10 @@ __device__ __forceinline__ void multiply_tile(const Work& work, int stage) {
     for (int term = SPLIT; term >= 0; --term) {
         load_fragment(factor, work.factor(term), ROW);
         wmma::mma_sync(product, factor, inputs, product);
+        if (term == 1 && RAISED != 1.0f) {
+#pragma unroll
+            for (int k = 0; k < product.num_elements; ++k) product.x[k] *= 1.0f / RAISED;
+        }
     }
     wmma::store_matrix_sync(work.product(), product, ROW, TIME_CONTIGUOUS ? wmma::mem_col_major : wmma::mem_row_major);
 }

@@ -16,7 +16,13 @@ struct col_major {};
 enum layout_t { mem_row_major, mem_col_major };
 
 template <class Use, int M, int N, int K, class T, class Order = void>
-struct fragment { float at[16][16]; };
+struct fragment {
+    static constexpr int num_elements = 256;
+    union {
+        float at[16][16];
+        float x[num_elements];
+    };
+};
 
 inline float as_float(half value) { return __half2float(value); }
 inline float as_float(__nv_bfloat16 value) { return __bfloat162float(value); }
