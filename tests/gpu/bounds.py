@@ -17,8 +17,6 @@ UNIT = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-24, "float64"
 UNIT |= {"complex64": UNIT["float32"], "complex128": UNIT["float64"]}
 TENSOR_CORE = 2.0**-23  # their sums may be truncated
 RAISED = 2.0**-36  # below float16's normal numbers a rest is at most 2^-25, stored 2^16 times larger, rounded once
-    2.0**-36
-)  # below the normal numbers of float16 a rest is at most 2^-25, stored 2^16 times larger and rounded once
 HALF_SPACING = {"float16": 2.0**-25, "bfloat16": 2.0**-134}  # of subnormals; float32 and float64 have far smaller ones
 
 
