@@ -1,4 +1,6 @@
-"""The recurrence as a differentiable function of PyTorch, on the CPU; needs PyTorch.
+"""The recurrence as a differentiable function of PyTorch, on the CPU.
+
+Needs PyTorch: pip install --editable '.[torch]', or its build for CPUs, 2.6 or newer.
 
 Tensors go in and come out without a copy. The gradient of the inputs is the recurrence run backwards, that of the
 coefficients one product more.
