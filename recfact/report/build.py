@@ -13,7 +13,8 @@ from recfact.arrays import Array
 from recfact.checks import positive_integer
 from recfact.factorizations.cost import CostTable, cost_table
 from recfact.precision.formats.float_format import FloatFormat
-from recfact.report.costs import WindowCost, standard_windows, window_costs, window_error
+from recfact.precision.truncation.window_choice import WindowChoice
+from recfact.report.costs import WindowCost, enough_windows, standard_windows, window_costs, window_error
 from recfact.report.problem import Problem
 from recfact.report.safety import FormatSafety, chosen_formats, safety
 from recfact.report.summary import Summary, summarize, transfer_operator
@@ -40,6 +41,8 @@ class Report:
         Its numbers.
     costs : list of WindowCost
         What the windows would cost.
+    enough : dict of str to WindowChoice
+        The cheapest windows that are proved to lose no more than some limits, whatever the inputs are.
     algorithms : CostTable
         What the algorithms that solve it would cost.
     formats : list of FormatSafety
@@ -52,13 +55,14 @@ class Report:
     errors: dict[Window, Array]
     summary: Summary
     costs: list[WindowCost]
+    enough: dict[str, WindowChoice]
     algorithms: CostTable
     formats: list[FormatSafety]
 
     @property
     def findings(self) -> list[str]:
         """What the numbers say, in sentences."""
-        return findings(self.summary, self.costs, self.block, self.formats)
+        return findings(self.summary, self.costs, self.block, self.enough, self.formats)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON: the same keys in every release of one major version."""
@@ -119,8 +123,9 @@ def _build(problem: Problem, block: int, step: Callable[[str], None], formats: t
     summary = summarize(transfer, x, warning)
     windows = standard_windows(len(x), block)
     costs = window_costs(transfer, problem.u, x, windows, lambda: step("trying windows"))
+    enough = enough_windows(problem.a, {"one in a thousand": 1e-3, f"the eps of {summary.dtype}": summary.eps})
     safe = safety(problem.a, problem.u, formats, block, step)
-    return Report(problem, block, x, errors, summary, costs, cost_table(len(x), block=block), safe)
+    return Report(problem, block, x, errors, summary, costs, enough, cost_table(len(x), block=block), safe)
 
 
 def report_steps(problem: Problem, block: int, formats: Sequence[str] = ()) -> int:

@@ -1,8 +1,8 @@
-"""What a window would cost in accuracy and save in reach, for the recurrence at hand."""
+"""What a window costs in accuracy and saves in reach, for the recurrence at hand, and the windows that are enough."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from recfact.arrays import Array
 from recfact.factorizations import TransferOperator
+from recfact.precision import WindowChoice, choose_window
 from recfact.windows import Full, Jagged, Uniform, Window
 
 BLOCKS = (8, 16, 32, 64, 128, 256)
@@ -27,7 +28,7 @@ class WindowCost:
     max_error : float
         Largest change of a state, max |x - x~|, for the inputs at hand.
     relative_error : float
-        The same over the largest state, max |x - x~| / max |x|; 0 where all states are 0.
+        The same over the largest state, max |x - x~| / max |x|, for the inputs at hand; 0 where all states are 0.
     error_norm : float
         Largest change that any inputs up to 1 in magnitude can see: the infinity norm of L - L~.
     relative_error_norm : float
@@ -105,6 +106,27 @@ def window_costs(
         )
         step()
     return costs
+
+
+def enough_windows(a: Array, limits: Mapping[str, float]) -> dict[str, WindowChoice]:
+    """Return by name the cheapest window that is proved to lose no more than a limit, whatever the inputs are.
+
+    Parameters
+    ----------
+    a : ndarray, shape (n,)
+        Coefficients, real or complex.
+    limits : mapping of str to float
+        What may be lost, as a part of the largest state.
+
+    Examples
+    --------
+    >>> enough_windows(np.full(300, 0.9j), {"a hundredth": 0.01})["a hundredth"].window
+    Jagged(block=43, terms=1)
+    """
+    if a.dtype.kind == "c":  # a window loses what it does for the moduli, which are less than a float above these
+        moduli = np.abs(a.astype(np.complex128))
+        a = np.where(moduli > 0, np.nextafter(moduli, np.inf), 0)
+    return {name: choose_window(a, limit) for name, limit in limits.items()}
 
 
 def window_error(transfer: TransferOperator, window: Window, u: Array) -> Array:

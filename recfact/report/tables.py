@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from recfact.report.build import Report
+from recfact.report.costs import TERMS, WindowCost
 from recfact.report.safety import STEPS, FormatSafety
 from recfact.report.words import coefficient, counted, number, percent
 from recfact.windows import Jagged, Uniform
@@ -31,6 +32,8 @@ def report_text(report: Report) -> RenderableType:
         summary_table(report),
         Text(),
         windows_table(report),
+        Text(),
+        worst_table(report),
         Text(),
         formats_table(report),
         Text(),
@@ -60,20 +63,36 @@ def summary_table(report: Report) -> Table:
 
 
 def windows_table(report: Report) -> Table:
-    """Return the relative error of the states by block length and kind of window."""
-    lengths = [cost.window.lags for cost in report.costs if isinstance(cost.window, Uniform)]
-    terms = sorted({cost.window.terms for cost in report.costs if isinstance(cost.window, Jagged)})
-    by_window = {cost.window: cost for cost in report.costs}
-    headings = ["k", *(f"{m} term" if m == 1 else f"{m} terms" for m in terms), "uniform", "keeps", "uniform keeps"]
-    title = "largest error relative to the largest state: Jagged(k) with 1 to 3 terms, and Uniform(k)"
-    table = _table(title, headings, ["right"] * len(headings))
-    for k in lengths:
-        jagged = [by_window[Jagged(k, m)] for m in terms]
-        uniform = by_window[Uniform(k)]
-        cells = [number(cost.relative_error) for cost in (*jagged, uniform)]
-        style = "bold" if k == report.block else ""
-        table.add_row(str(k), *cells, percent(jagged[0].kept), percent(uniform.kept), style=style)
+    """Return the relative error of the states for the inputs at hand, by block length and kind of window."""
+    title = "for these inputs, largest error relative to the largest state: Jagged(k) with 1 to 3 terms, and Uniform(k)"
+    table = _table(title, ["k", *_KINDS, "keeps", "uniform keeps"], ["right"] * 7)
+    for k, costs in _by_length(report).items():
+        cells = [number(cost.relative_error) for cost in costs]
+        table.add_row(str(k), *cells, percent(costs[0].kept), percent(costs[-1].kept), style=_chosen(k, report))
     return table
+
+
+def worst_table(report: Report) -> Table:
+    """Return the relative error of the states for the worst inputs, by block length and kind of window."""
+    table = _table("for the worst inputs there can be, the same error", ["k", *_KINDS], ["right"] * 5)
+    for k, costs in _by_length(report).items():
+        cells = [number(cost.relative_error_norm) for cost in costs]
+        table.add_row(str(k), *cells, style=_chosen(k, report))
+    return table
+
+
+_KINDS = (*(counted(terms, "term") for terms in TERMS), "uniform")
+
+
+def _by_length(report: Report) -> dict[int, list[WindowCost]]:
+    """Return for each length what its jagged windows cost, by terms, and its uniform window at the end."""
+    by_window = {cost.window: cost for cost in report.costs}
+    lengths = [cost.window.lags for cost in report.costs if isinstance(cost.window, Uniform)]
+    return {k: [*(by_window[Jagged(k, terms)] for terms in TERMS), by_window[Uniform(k)]] for k in lengths}
+
+
+def _chosen(k: int, report: Report) -> str:
+    return "bold" if k == report.block else ""
 
 
 def formats_table(report: Report) -> Table:
@@ -101,7 +120,7 @@ def format_cells(found: FormatSafety) -> list[str]:
 def verified_table(report: Report) -> Table:
     """Return the errors of the jagged window of the report by number format, measured exactly, and their bounds."""
     steps = counted(min(report.summary.n, STEPS), "step")
-    title = f"errors of Jagged({report.block}) in number formats, measured exactly on the first {steps}"
+    title = f"errors of Jagged({report.block}) in number formats, measured exactly on the first {steps} of these inputs"
     headings = ["", "inputs off", "truncation", "rounding", "total", "proved bound", "error / bound", "holds"]
     table = _table(title, headings, ["left", *["right"] * 6, "left"])
     for found in report.formats:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from recfact.precision.truncation.window_choice import WindowChoice
 from recfact.precision.verification.result import Verification
-from recfact.report.costs import WindowCost, window_name
+from recfact.report.costs import WindowCost, window_name, window_reach
 from recfact.report.safety import FormatSafety
 from recfact.report.summary import Summary
-from recfact.windows import Jagged, Uniform
+from recfact.windows import Jagged
 
 _DIGITS, _RAISED = "−0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"
 
@@ -105,10 +106,17 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def findings(summary: Summary, costs: list[WindowCost], block: int, formats: Sequence[FormatSafety] = ()) -> list[str]:
+def findings(
+    summary: Summary,
+    costs: list[WindowCost],
+    block: int,
+    enough: Mapping[str, WindowChoice],
+    formats: Sequence[FormatSafety],
+) -> list[str]:
     """Return what the numbers say, in sentences.
 
-    Horizon, amplification, the window asked for, the window to choose, and what is safe in each number format.
+    Horizon, amplification, the window asked for, the windows that are enough for all inputs, and what is safe in each
+    number format.
     """
     said = [_horizon(summary), _amplification(summary)]
     proved = [format_finding(found) for found in formats]
@@ -124,21 +132,39 @@ def findings(summary: Summary, costs: list[WindowCost], block: int, formats: Seq
     chosen = next(cost for cost in costs if cost.window == Jagged(block))
     if chosen.reach >= summary.n:
         said.append(f"{chosen.name} keeps all of so short a sequence.")
-    elif chosen.relative_error == 0:
-        said.append(f"{chosen.name} changes no state: it may be used without any loss.")
+    elif chosen.relative_error_norm == 0:
+        said.append(f"{chosen.name} changes no state, whatever the inputs are: it may be used without any loss.")
     else:
-        said.append(
-            f"{chosen.name} changes the states by up to {number(chosen.max_error)}, {percent(chosen.relative_error)} "
-            f"of the largest; no inputs could make that more than {percent(chosen.relative_error_norm)}."
+        changes = (
+            f"the states by up to {number(chosen.max_error)} for these inputs, {percent(chosen.relative_error)} of the "
+            "largest"
+            if chosen.max_error
+            else "no state for these inputs"
         )
-    for name, tolerance in (("one in a thousand", 1e-3), (f"the eps of {summary.dtype}", summary.eps)):
-        good = [cost for cost in costs if not isinstance(cost.window, Uniform) and cost.relative_error <= tolerance]
-        if good and summary.n > 1:
-            best = min(good, key=lambda cost: (cost.reach, cost.window.terms))  # type: ignore[union-attr]
-            said.append(
-                f"To stay below {name}, {best.name} is enough: it reaches back {counted(best.reach, 'step')} at most."
-            )
+        said.append(
+            f"{chosen.name} changes {changes}; other inputs can lose up to {percent(chosen.relative_error_norm)} of "
+            "the largest state, and none more."
+        )
+    if summary.n > 1:
+        said += [_enough(name, choice) for name, choice in enough.items()]
     return [*said, *proved, *_warning(summary)]
+
+
+def _enough(name: str, choice: WindowChoice) -> str:
+    if choice.window is None:
+        return (
+            f"No window shorter than the sequence is proved to lose no more of the largest state than {name}, whatever "
+            f"the inputs are: {choice.reason}."
+        )
+    return (
+        f"To lose no more of the largest state than {name}, whatever the inputs are, {window_name(choice.window)} is "
+        f"enough: it reaches back {counted(window_reach(choice.window), 'step')} at most and is proved to lose "
+        f"{_lost(choice.error)}."
+    )
+
+
+def _lost(error: float) -> str:
+    return f"at most {percent(error)} of the largest state" if error else "nothing"
 
 
 def _warning(summary: Summary) -> list[str]:
@@ -181,7 +207,8 @@ def format_finding(found: FormatSafety) -> str:
     >>> from recfact.report.safety import format_safety
     >>> print(format_finding(format_safety(np.full(200, 0.5), np.ones(200), pr.format("half"), 16)))
     In binary16, Jagged(10) costs no more than rounding: it is proved to lose at most 0.049 % of the largest
-    state; in the first 200 steps the states of Jagged(16) err by up to 0.000488, proved at most 0.00391.
+    state; in the first 200 steps of these inputs the states of Jagged(16) err by up to 0.000488, proved at most
+    0.00391.
     """
     parts = []
     if found.ones:
@@ -193,8 +220,7 @@ def format_finding(found: FormatSafety) -> str:
                 f"no window shorter than the sequence is proved to cost no more than rounding: {found.choice.reason}"
             )
         else:
-            error = found.choice.error
-            lost = f"at most {percent(error)} of the largest state" if error else "nothing"
+            lost = _lost(found.choice.error)
             parts.append(f"{found.window} costs no more than rounding: it is proved to lose {lost}")
     if found.verification is not None:
         parts.append(_verified(found.verification))
@@ -207,7 +233,7 @@ def _verified(v: Verification) -> str:
     name, states = window_name(v.window), v.shape[0]
     steps = counted(states, "step")
     if v.nonfinite == states:
-        return f"in the first {steps} every state of {name} overflows"
+        return f"in the first {steps} of these inputs every state of {name} overflows"
     proved = f"proved at most {number(v.total.bound)}" if v.total.holds else "which is NOT proved"
     overflow = f", but {v.nonfinite} of {states} overflow" if v.nonfinite else ""
     rounded = (
@@ -215,6 +241,6 @@ def _verified(v: Verification) -> str:
         "inputs that were rounded first"
     )
     return (
-        f"in the first {steps} the states of {name} err by up to {number(v.total.largest)}, {proved}{overflow}"
-        f"{rounded if v.inputs_changed else ''}"
+        f"in the first {steps} of these inputs the states of {name} err by up to {number(v.total.largest)}, "
+        f"{proved}{overflow}{rounded if v.inputs_changed else ''}"
     )

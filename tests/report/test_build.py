@@ -6,8 +6,10 @@ import re
 import numpy as np
 import pytest
 from market import literal_matrix
+from rich.console import Console
 
 from recfact.factorizations import TransferOperator
+from recfact.precision import truncation_norm
 from recfact.recurrence import first_kept
 from recfact.report.build import build_report, report_steps
 from recfact.report.costs import BLOCKS, TERMS, standard_windows
@@ -15,6 +17,14 @@ from recfact.report.problem import Problem, bundled_problem
 from recfact.report.summary import summarize, transfer_operator
 from recfact.report.tables import report_text, to_json
 from recfact.windows import Jagged, Uniform
+
+
+def printed(text):
+    """Return what a terminal of 120 columns shows, its blanks made single."""
+    console = Console(width=120)
+    with console.capture() as captured:
+        console.print(text)
+    return " ".join(captured.get().split())
 
 
 def make_problem(a, u):
@@ -112,15 +122,47 @@ def test_findings_of_the_bundled_record():
     report = build_report(bundled_problem())
     assert report.findings[0].startswith("An input is forgotten after 154 steps at most (6.9 % of the sequence)")
     cost = next(c for c in report.costs if c.window == Jagged(16))
-    assert report.findings[2].startswith(f"Jagged(16) changes the states by up to {cost.max_error:.2f}, 1.9 %")
+    assert report.findings[2].startswith(
+        f"Jagged(16) changes the states by up to {cost.max_error:.2f} for these inputs, 1.9 %"
+    )
 
 
-def test_findings_name_a_window_that_holds_what_it_promises():
-    report = build_report(bundled_problem())
-    chosen = next(sentence for sentence in report.findings if "one in a thousand" in sentence)
-    cost = next(c for c in report.costs if f" {c.name} is enough" in chosen)
-    assert cost.relative_error <= 1e-3
-    assert all(c.reach >= cost.reach for c in report.costs if isinstance(c.window, Jagged) and c.relative_error <= 1e-3)
+ONCE = np.eye(1, 300, 150)[0]
+
+
+@pytest.mark.parametrize("u", [np.zeros(300), ONCE, np.cos(np.arange(300.0))], ids=["zeros", "once", "cosine"])
+@pytest.mark.parametrize("a", [np.full(300, 0.7), np.full(300, 0.7j)], ids=["real", "complex"])
+def test_windows_that_are_enough_are_so_for_all_inputs(a, u):
+    report = build_report(make_problem(a, u))
+    for name, limit in (("one in a thousand", 1e-3), ("the eps of ", 2.0**-52)):
+        (sentence,) = (said for said in report.findings if f"To lose no more of the largest state than {name}" in said)
+        block, reach = map(int, re.search(r"Jagged\((\d+)\) is enough: it reaches back (\d+) steps", sentence).groups())
+        assert reach == 2 * block < 300
+        assert truncation_norm(np.abs(a), Jagged(block), relative_to="state") <= limit
+        assert truncation_norm(np.abs(a), Jagged(block - 1), relative_to="state") > limit
+
+
+def test_what_a_window_changes_is_said_for_these_inputs_and_for_the_worst():
+    report = build_report(make_problem(np.full(300, 0.9), np.zeros(300)))
+    worst = truncation_norm(np.full(300, 0.9), Jagged(16), relative_to="state")
+    assert (
+        "Jagged(16) changes no state for these inputs; other inputs can lose up to "
+        f"{100 * worst:.0f} % of the largest state, and none more."
+    ) in report.findings
+    text = printed(report_text(report))
+    for_these, for_the_worst = (
+        text.index("for these inputs, largest error"),
+        text.index("for the worst inputs there can"),
+    )
+    assert "16 0 0 0 0 16 %" in text[for_these:for_the_worst]
+    assert f"16 {worst:.3f} " in text[for_the_worst:]
+
+
+@pytest.mark.parametrize("a", [1.01, 0.999 * np.exp(0.3j)], ids=["growing", "complex"])
+def test_a_window_that_keeps_the_whole_sequence_is_not_advised(a):
+    found = build_report(make_problem(np.full(300, a), np.cos(np.arange(300.0)))).findings
+    assert sum("No window shorter than the sequence is proved to lose no more" in said for said in found) == 2
+    assert not any("is enough" in said for said in found)
 
 
 @pytest.mark.parametrize(
@@ -130,11 +172,11 @@ def test_findings_name_a_window_that_holds_what_it_promises():
         ([0.5, 2.0, 2.0], "2 coefficients are above 1 in magnitude: a single input is amplified up to 4 times"),
         ([1.0, 1.0, 1.0], "No input is ever forgotten"),
         ([0.5, 0.5, 0.5], "Jagged(16) keeps all of so short a sequence"),
-        ([0.5, *[0.0] * 40], "Jagged(16) changes no state"),
+        ([0.5, *[0.0] * 40], "Jagged(16) changes no state, whatever the inputs are"),
         ([0.5, 0.0, 0.5], "1 coefficient is exactly 0"),
         ([0.5, 2.0, 0.5], "1 coefficient is above 1 in magnitude: a single input is amplified up to 2 times"),
         ([0.5], "There is one step, whose state is its input"),
-        ([0.5], "in the first 1 step the states of Jagged(16)"),
+        ([0.5], "in the first 1 step of these inputs the states of Jagged(16)"),
     ],
 )
 def test_findings(a, sentence):
@@ -171,13 +213,8 @@ def test_no_sentence_counts_one_of_several(n):
 
 
 def test_terminal_tables_say_what_was_rounded_and_down_to_what_horizons_go():
-    from rich.console import Console
-
-    console = Console(width=120)
     problem = make_problem(np.full(40, 0.3), np.full(40, 1e-9))
-    with console.capture() as captured:
-        console.print(report_text(build_report(problem, formats=["half"])))
-    text = " ".join(captured.get().split())
+    text = printed(report_text(build_report(problem, formats=["half"])))
     assert "inputs off" in text
     assert "binary16 100 %" in text  # the inputs become 0
     assert "horizon down to eps" in text
@@ -186,8 +223,6 @@ def test_terminal_tables_say_what_was_rounded_and_down_to_what_horizons_go():
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_no_cell_is_cut_short_on_a_narrow_terminal(width):
-    from rich.console import Console
-
     console = Console(width=width)
     with console.capture() as captured:
         console.print(report_text(build_report(bundled_problem())))
@@ -202,8 +237,6 @@ def test_json_has_no_nan_and_no_infinity():
 
 
 def test_terminal_text_fits_its_width(dyadic):
-    from rich.console import Console
-
     console = Console(width=80)
     with console.capture() as captured:
         console.print(report_text(build_report(dyadic, block=3)))
