@@ -296,9 +296,9 @@ class JaggedOperator(TruncatedOperator):
         a, blocks = self._coefficients, Blocks.of(len(self.a), self.block)
         rows = max(0, len(a) - (self.terms + 1) * self.block)
         if rows == 0:
-            return a[:0], self.block
+            return a[:0], blocks.length
         propagation = np.multiply.accumulate(blocks.split(a, 1), axis=1)
         # c[t-1] ... c[t-m] for t = m+1 .. b-1.
         attenuation = lag_products(propagation[:, -1], self.terms)[:-1]
         weights = propagation[self.terms + 1 :] * attenuation[:, None]
-        return weights.reshape(-1)[:rows], self.block
+        return weights.reshape(-1)[:rows], blocks.length

@@ -178,6 +178,9 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801  # CuPy's name
         return ndarray(view.shape, view.dtype, MemoryPointer(self.data.mem, offset), view.strides)
 
     def __getitem__(self, key):
+        for part in key if isinstance(key, tuple) else (key,):
+            if isinstance(part, slice):
+                np.array([end for end in (part.start, part.stop, part.step) if end is not None], np.intp)  # overflows
         return self._like(self.now[key])
 
     def transpose(self, axes):
