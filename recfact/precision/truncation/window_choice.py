@@ -196,8 +196,8 @@ def choose_window(
     prove what they found: seconds for 10^6 steps. The window is the cheapest of its kind if no coefficient is above 1
     in magnitude; else a cheaper one may exist, because a longer window may then lose more.
 
-    Operations aren't time: the CPU engine is fastest for blocks that are powers of two from 8 to 64 (32 in float64). The
-    next of them, passed as `block`, is often both more exact and several times faster than the cheapest block.
+    Operations aren't time: the CPU engine is fastest for blocks that are powers of two from 8 to 64 (32 in float64).
+    The next of them, passed as `block`, is often both more exact and several times faster than the cheapest block.
 
     Derived on the page on truncation bounds ("Which window?").
 
