@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -183,10 +184,27 @@ def test_an_unwritable_page_is_exit_code_1():
     assert "there is no directory no" in run("report", "--out", "no/page.html", code=1).stderr
 
 
-def test_a_missing_extra_is_exit_code_1(monkeypatch):
-    monkeypatch.setitem(sys.modules, "jinja2", None)
-    assert "pip install jinja2 matplotlib" in run("report", code=1).stderr
-    json.loads(run("report", "--json").stdout)  # which draws nothing
+@pytest.mark.parametrize("missing", ["jinja2", "matplotlib"])
+def test_a_missing_extra_is_said_before_anything_is_computed(monkeypatch, missing):
+    def compute(*_, **__):
+        pytest.fail("computed first")
+
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, missing, None)
+        without.setitem(sys.modules, f"{missing}.style", None)
+        json.loads(run("report", "--json").stdout)  # which draws nothing
+        without.setattr("recfact.report.build.build_report", compute)
+        said = run("report", code=1)
+        assert said.stdout == ""
+        assert re.search(r"error: .* pip install .*matplotlib; or pass --json, which prints the findings", said.stderr)
+        if missing == "matplotlib":
+            assert "drawing needs matplotlib" in run("plot", "blocks", "--out", "b.svg", code=1).stderr
+
+
+def test_the_help_says_when_no_page_is_written():
+    assert "With --json none is written unless --out names it" in " ".join(
+        run("report", "--help").output.replace("│", "").split()
+    )
 
 
 def test_too_little_memory_is_exit_code_1(monkeypatch, arrays):

@@ -58,3 +58,23 @@ def exact_half(n=16, block=4, terms=1):
 def norms(operator, relative_to):
     """Return the norm of a truncated operator's error for inputs, or for states."""
     return operator.error_norm if relative_to == "input" else operator.relative_error_norm
+
+
+def error_matrix(operator, relative_to):
+    """Return the matrix of a truncated operator's error for inputs, or for states."""
+    return (operator.error_operator() if relative_to == "input" else operator.relative_error_operator()).to_dense()
+
+
+def next_above_root(bound, square):
+    """Check that a bound is the next float above the root of an exact number."""
+    assert Fraction(bound) ** 2 >= square
+    assert square == 0 or Fraction(float(np.nextafter(bound, 0))) ** 2 < square
+
+
+def spectral_slack(n):
+    """Return how far the 2-norm of an exact n x n matrix in floats may be from its proved bound, relatively.
+
+    n eps for the singular value (Anderson et al., LAPACK Users' Guide, 1999, section 4.9), eps for the entries, and 4
+    for the bound, which is the guess of a root finder raised by 2 eps.
+    """
+    return (n + 5) * 2.0**-52

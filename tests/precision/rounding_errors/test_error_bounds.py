@@ -70,7 +70,7 @@ def numbers(rng):
 def test_is_the_sum_with_counted_factors(numbers, algorithm, window, fma, count):
     bound, expected = forward_bound(*numbers, FORMAT, algorithm, window=window, fma=fma), factors(count)(*numbers)
     assert np.all(bound >= expected)
-    np.testing.assert_allclose(bound, expected, rtol=1e-11)
+    assert np.all(bound <= expected * UPWARD)
 
 
 @pytest.mark.parametrize("underflow", ["gradual", "flush-after"])
@@ -152,7 +152,7 @@ def test_a_cast_at_the_end_counts_once(numbers):
     inner = forward_bound(*numbers, "float32")
     bound = forward_bound(*numbers, FORMAT, accumulate="float32")
     sizes = rounded_solve(*numbers, "float64")
-    np.testing.assert_allclose(bound, inner + 2.0**-11 * (sizes + inner), rtol=1e-11)
+    np.testing.assert_allclose(bound, inner + 2.0**-11 * (sizes + inner), rtol=UPWARD - 1)
 
 
 def test_a_narrower_accumulation_rounds_inputs_too():
