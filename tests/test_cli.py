@@ -198,7 +198,9 @@ def test_a_missing_extra_is_said_before_anything_is_computed(monkeypatch, missin
         assert said.stdout == ""
         assert re.search(r"error: .* pip install .*matplotlib; or pass --json, which prints the findings", said.stderr)
         if missing == "matplotlib":
-            assert "drawing needs matplotlib" in run("plot", "blocks", "--out", "b.svg", code=1).stderr
+            without.setattr("recfact.precision.verify", compute)
+            for command in (["plot", "blocks", "--out", "b.svg"], ["verify", "--plot", "b.svg"]):
+                assert "drawing needs matplotlib" in run(*command, code=1).stderr
 
 
 def test_the_help_says_when_no_page_is_written():

@@ -32,8 +32,7 @@ def bench(
     Takes 13 GiB of its memory. Exit code 3 if no GPU can be used.
     """
     from recfact.bench import display, run
-    from recfact.report.files import check_destination
-    from recfact.report.style import PICTURE_SUFFIXES, save
+    from recfact.report.style import check_picture, save
     from recfact.report.tables import to_json
 
     if markdown and as_json:
@@ -44,7 +43,7 @@ def bench(
         _bench_gpu(smoke, markdown, as_json)
         return
     if picture:
-        check_destination(picture, PICTURE_SUFFIXES)
+        check_picture(picture)
     with progress(run.steps(), quiet=False) as step:
         record = run.run(run.SMOKE if smoke else run.FULL, step)
     if as_json:

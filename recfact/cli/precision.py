@@ -56,13 +56,12 @@ def horizon(
     """
     from recfact.precision import actual_horizon_table, horizon_table
     from recfact.precision.horizons.horizon_tables import several_formats
-    from recfact.report.files import check_destination
-    from recfact.report.style import PICTURE_SUFFIXES, save
+    from recfact.report.style import check_picture, save
 
     if as_json and style != Style.TEXT:
         raise typer.BadParameter("--json and --style exclude each other")
     if picture:
-        check_destination(picture, PICTURE_SUFFIXES)
+        check_picture(picture)
     names = [*(formats or ()), *(more or ())]
     for name in names:
         if name in tuple(Style):
@@ -140,15 +139,14 @@ def verify(
     """
     from recfact import precision
     from recfact.report.bound_plot import SIZES, bound_figure, sweep_windows
-    from recfact.report.files import check_destination
-    from recfact.report.style import PICTURE_SUFFIXES, save
+    from recfact.report.style import check_picture, save
     from recfact.report.tables import to_json
     from recfact.windows import Jagged, Uniform
 
     kept = parse_window(window)
     check_format(accumulate, "--accumulate")
     if picture:
-        check_destination(picture, PICTURE_SUFFIXES)
+        check_picture(picture)
     problem = read_problem(a, u, dt, tau, pick)
     arithmetic = {"accumulate": accumulate, "fma": fma, "rounding": rounding, "underflow": underflow}
     with progress(100 + (len(SIZES) if picture else 0), as_json) as step:
@@ -228,9 +226,9 @@ def materialize(
     from recfact.checks import choice
     from recfact.precision import COEFFICIENT_FAMILIES, MaterializationTable, materialization_table
     from recfact.precision.materialization.constructions import METHODS
-    from recfact.report.files import check_destination, read_array
+    from recfact.report.files import read_array
     from recfact.report.materialization_plot import materialization_figure
-    from recfact.report.style import PICTURE_SUFFIXES, save
+    from recfact.report.style import check_picture, save
 
     if a is not None and family:
         raise typer.BadParameter("--a and --family exclude each other")
@@ -239,7 +237,7 @@ def materialize(
     for name in accumulate or ():
         check_format(name, "--accumulate")
     if picture:
-        check_destination(picture, PICTURE_SUFFIXES)
+        check_picture(picture)
     named = {a: read_array(a, "a")} if a is not None else None
     names = list(named or family or COEFFICIENT_FAMILIES)
     rows: list[ConstructionRow] = []

@@ -10,6 +10,7 @@ import typer
 
 from recfact.cli.app import app, progress, show
 from recfact.cli.options import A, Block, Dt, Formats, Json, Kept, Pick, Tau, U, parse_window, read_problem, read_state
+from recfact.errors import MissingExtraError
 
 PAGE_SUFFIXES = (".html", ".htm")
 
@@ -25,7 +26,11 @@ def report(
     pick: Pick = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE", help="The HTML page; report.html if left out, none with --json."),
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="The HTML page; report.html if left out. With --json none is written unless --out names it.",
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -35,7 +40,7 @@ def report(
     """
     from recfact.report.build import build_report, report_steps
     from recfact.report.files import check_destination, replacing
-    from recfact.report.html import PAGE, page
+    from recfact.report.html import PAGE, check_page, page
     from recfact.report.tables import report_text, to_json
 
     problem = read_problem(a, u, dt, tau, pick)
@@ -46,6 +51,10 @@ def report(
                 f"--out {path} must end in .html or .htm, for what is written is a page; a browser prints it as PDF"
             )
         check_destination(path)
+        try:
+            check_page()
+        except MissingExtraError as error:
+            raise MissingExtraError(f"{error}; or pass --json, which prints the findings and makes no page") from None
     steps = report_steps(problem, block, formats or ()) + (len(PAGE) if path else 0)
     with progress(steps, as_json) as step:
         made = build_report(problem, block, step, formats or ())
@@ -138,12 +147,11 @@ def plot(
 ) -> None:
     """Draw one picture of a report, of the bundled CO2 record or the recurrence in --a and --u."""
     from recfact.report.build import build_report, report_steps
-    from recfact.report.files import check_destination
     from recfact.report.gallery import PICTURES, draw
-    from recfact.report.style import PICTURE_SUFFIXES, save
+    from recfact.report.style import check_picture, save
     from recfact.report.tables import to_json
 
-    check_destination(out, PICTURE_SUFFIXES)
+    check_picture(out)
     problem = read_problem(a, u, dt, tau, pick)
     with progress(report_steps(problem, block, formats or ()) + 1, as_json) as step:
         made = build_report(problem, block, step, formats or ())

@@ -11,7 +11,7 @@ from recfact.report.build import Report
 from recfact.report.gallery import FLAT, PICTURES, draw, drawn_block
 from recfact.report.problem import duration
 from recfact.report.safety import STEPS
-from recfact.report.style import inline_svg
+from recfact.report.style import check_drawing, inline_svg
 from recfact.report.tables import format_cells, verified_cells
 from recfact.report.words import coefficient, counted, lowered, number, percent
 from recfact.windows import Jagged, Uniform
@@ -31,6 +31,21 @@ PAGE = (
 """The pictures on the page, in order."""
 
 
+def check_page() -> None:
+    """Check, before work is spent on it, that a page can be made.
+
+    Raises
+    ------
+    MissingExtraError
+        If matplotlib or jinja2 isn't installed.
+    """
+    try:
+        import jinja2  # noqa: F401
+    except ImportError:
+        raise MissingExtraError("the page needs jinja2; install it with: pip install jinja2 matplotlib") from None
+    check_drawing()
+
+
 def page(report: Report, step: Callable[[str], None] = lambda _: None) -> str:
     """Return the page on `report` as HTML text.
 
@@ -46,11 +61,10 @@ def page(report: Report, step: Callable[[str], None] = lambda _: None) -> str:
     MissingExtraError
         If matplotlib or jinja2 isn't installed.
     """
-    try:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
-        from markupsafe import Markup, escape
-    except ImportError:
-        raise MissingExtraError("the page needs jinja2; install it with: pip install jinja2 matplotlib") from None
+    check_page()
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup, escape
+
     environment = Environment(
         loader=PackageLoader("recfact.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,

@@ -59,16 +59,45 @@ _STYLE: dict[str, Any] = {
 }
 
 
+def check_drawing() -> None:
+    """Check, before work is spent on it, that figures can be drawn.
+
+    Raises
+    ------
+    MissingExtraError
+        If matplotlib isn't installed.
+    """
+    try:
+        import matplotlib.style  # noqa: F401
+    except ImportError:
+        raise MissingExtraError("drawing needs matplotlib; install it with: pip install matplotlib") from None
+
+
+def check_picture(path: Path) -> None:
+    """Check, before work is spent on it, that a picture can be drawn and come to stand at `path`.
+
+    Raises
+    ------
+    OptionError
+        If the ending is neither .png nor .svg.
+    DataFileError
+        If `path` is a directory, or in none.
+    MissingExtraError
+        If matplotlib isn't installed.
+    """
+    check_destination(path, PICTURE_SUFFIXES)
+    check_drawing()
+
+
 @contextmanager
 def style() -> Iterator[None]:
     """Draw in the style of recfact inside this block, whatever the caller's matplotlib settings are.
 
     A recurrence that grows is drawn without a warning: the report has said it already.
     """
-    try:
-        import matplotlib.style
-    except ImportError:
-        raise MissingExtraError("drawing needs matplotlib; install it with: pip install matplotlib") from None
+    check_drawing()
+    import matplotlib.style
+
     in_style = matplotlib.style.context(["default", _STYLE])
     with in_style, np.errstate(over="ignore", invalid="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", GrowthWarning)
