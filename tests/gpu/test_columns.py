@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from gpu import stand_in, torch_stand_in
 from gpu.stand_in import on_gpu
+from gpu.test_on_device import from_gpu, to_gpu
 from scipy.sparse.linalg import aslinearoperator
 
 import recfact as rf
@@ -78,6 +79,17 @@ def test_products_are_those_of_the_host(machine, rng, name, way):
             t = operator @ torch_stand_in.tensor(x)
             assert type(t) is torch_stand_in.Tensor
             np.testing.assert_array_equal(t.numpy(), expected)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", OPERATORS)
+def test_products_on_a_real_gpu(name, rng):
+    for dtype in TYPES:
+        operator = OPERATORS[name](SIGNS.astype(dtype))
+        for direction in (operator, operator.T):
+            for rest in ((), (3,)):
+                x = rng.integers(-2, 3, (direction.shape[1], *rest)).astype(dtype)
+                np.testing.assert_array_equal(from_gpu(direction @ to_gpu(x)), direction @ x)
 
 
 @pytest.mark.parametrize(
