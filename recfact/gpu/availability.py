@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 SERIES = {13: 580, 12: 525}  # of CUDA that there are extras for, and the first driver for Linux that takes each
 LEAST_CAPABILITY = (7, 5)
+BROKEN = (ImportError, AttributeError, OSError, RuntimeError)  # what the import of an incomplete CuPy raises
 # The headers that the kernels include, and which of cuda-toolkit's extras brings them in which package. Those of CUDA's
 # C++ library (<nv/target>) aren't among them: compiled at run time, these include none of it, from CUDA 12.0 to 13.5.
 HEADERS = {
@@ -48,8 +49,10 @@ def why_unavailable(device: int | None = None) -> str | None:
     """
     try:
         import cupy
-    except ImportError as error:
-        if error.name == "cupy":
+
+        cupy.cuda  # noqa: B018  # missing from what an uninstalled CuPy may leave behind
+    except BROKEN as error:
+        if isinstance(error, ImportError) and error.name == "cupy":
             return _without_cupy(driver_version())
         return f"the GPU engine needs CuPy, which is installed but can't be imported: {error.__cause__ or error}"
     return _driver_fault(cupy) or _device_fault(cupy, device) or compiler_fault(cupy)
@@ -81,7 +84,7 @@ def current_gpu() -> int:
         import cupy
 
         number: int = cupy.cuda.runtime.getDevice()
-    except (ImportError, RuntimeError) as error:  # CUDA's errors are RuntimeErrors
+    except BROKEN as error:  # CUDA's errors are RuntimeErrors
         raise DeviceError(why_unavailable() or str(error)) from error
     return number
 

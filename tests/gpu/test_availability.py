@@ -11,7 +11,7 @@ import pytest
 
 from recfact.errors import DeviceError
 from recfact.gpu import availability
-from recfact.gpu.availability import require, why_unavailable
+from recfact.gpu.availability import current_gpu, require, why_unavailable
 from recfact.gpu.compiler import header_folders
 from recfact.gpu.machine_code import DISASSEMBLERS
 
@@ -178,6 +178,22 @@ def test_a_cupy_that_fails_to_import_says_why(packages):
         "except ImportError as error:\n    raise ImportError('====\\nlong\\n====') from error\n"
     )
     assert why_unavailable().endswith("can't be imported: libcudart is broken")
+
+
+@pytest.mark.parametrize(
+    ("left", "says"),
+    [
+        ("raise OSError('no such library')", "no such library"),
+        ("raise RuntimeError('another NumPy')", "another NumPy"),
+        ("", "has no attribute 'cuda'"),
+    ],
+)
+def test_an_incomplete_cupy_says_why(packages, left, says):
+    (packages / "cupy.py").write_text(left)
+    assert "CuPy, which is installed but can't be imported: " in why_unavailable()
+    assert says in why_unavailable()
+    with pytest.raises(DeviceError, match=says):
+        current_gpu()
 
 
 def test_what_works_is_looked_up_once_and_what_does_not_again(packages, monkeypatch):
