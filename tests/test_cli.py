@@ -12,9 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 import recfact
+from recfact.cli import study
 from recfact.cli.app import app
 from recfact.cli.options import parse_window
-from recfact.cli.study import Picture
 from recfact.errors import DeviceError
 from recfact.report.gallery import PICTURES
 from recfact.windows import Jagged, Uniform
@@ -273,9 +273,9 @@ def test_solve_refuses_an_unknown_kind_of_file_before_it_works(arrays):
     assert "must end in" in run("solve", "--a", "a.npy", "--u", "u.npy", "--out", "x.txt", code=2).stderr
 
 
-@pytest.mark.parametrize("picture", Picture)
+@pytest.mark.parametrize("picture", PICTURES)
 def test_plot(picture):
-    result = run("plot", picture.value, "--out", f"{picture}.svg")
+    result = run("plot", picture, "--out", f"{picture}.svg")
     assert result.stdout == f"wrote {picture}.svg: {PICTURES[picture]}\n"
     assert Path(f"{picture}.svg").read_text(encoding="utf-8").startswith("<?xml")
 
@@ -289,7 +289,33 @@ def test_plot_as_json_and_its_refusals():
 
 
 def test_pictures_are_those_of_the_gallery():
-    assert [picture.value for picture in Picture] == list(PICTURES)
+    assert tuple(PICTURES) == study.PICTURES
+
+
+@pytest.mark.parametrize("columns", ["80", "100"])
+def test_the_help_breaks_no_name_of_a_picture(columns):
+    text = run_process("plot", "--help", COLUMNS=columns, TERMINAL_WIDTH=columns).stdout.decode()
+    assert all(re.search(rf"[ <|]{picture}[,.>|]", text) for picture in PICTURES)
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["horizon", "zz"], "FORMAT must be the name of a floating-point format, got 'zz'"),
+        (["horizon", "--format", "zz"], "--format must be the name of a floating-point format, got 'zz'"),
+        (["horizon", "--style", "foo"], "'--style': must be one of text, markdown, latex, csv, html, got 'foo'"),
+        (["plot", "nope", "--out", "x.svg"], f"'PICTURE': must be one of {', '.join(PICTURES)}, got 'nope'"),
+        (["report", "--block", "0"], "'--block': must be an integer of at least 1, got '0'"),
+        (["plot", "blocks", "--out", "x.svg", "--block", "x"], "'--block': must be an integer of at least 1, got 'x'"),
+        (["window", "--block", "-2"], "'--block': must be an integer of at least 1, got '-2'"),
+        (["materialize", "--block", "0"], "'--block': must be an integer of at least 1, got '0'"),
+        (["materialize", "--blocks", "1.5"], "'--blocks': must be an integer of at least 1, got '1.5'"),
+        (["materialize", "--seed", "-1"], "'--seed': must be an integer of at least 0, got '-1'"),
+        (["solve", "--a", "a", "--u", "u", "--out", "x.npy", "--axis", "t"], "'--axis': must be an integer, got 't'"),
+    ],
+)
+def test_what_was_required_and_what_was_given_is_said_of_the_option(command, said):
+    assert said in " ".join(re.sub("[│╭╮╰╯─]", " ", run(*command, code=2).stderr).split())
 
 
 def test_in_a_process_json_is_alone_on_standard_output():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,6 +12,34 @@ from recfact.windows import Full, Jagged, Uniform, Window
 
 if TYPE_CHECKING:
     from recfact.report.problem import Problem
+
+
+def whole(least: int | None = None) -> Callable[[str], int]:
+    """Return what parses an option that takes integers, of at least `least` where one is given."""
+
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = None
+        if value is None or (least is not None and value < least):
+            required = "an integer" if least is None else f"an integer of at least {least}"
+            raise typer.BadParameter(f"must be {required}, got {text!r}")
+        return value
+
+    return parse
+
+
+def one_of(names: Sequence[str]) -> Callable[[str], str]:
+    """Return what parses an option that takes one of `names`."""
+
+    def parse(text: str) -> str:
+        if text not in names:
+            raise typer.BadParameter(f"must be one of {', '.join(names)}, got {text!r}")
+        return text
+
+    return parse
+
 
 A = Annotated[
     str | None,
@@ -34,7 +63,9 @@ Tau = Annotated[
 Pick = Annotated[
     str | None, typer.Option("--pick", metavar="INDEX", help="Which sequence of arrays with several axes, as in 0,:,3.")
 ]
-Block = Annotated[int, typer.Option("--block", min=1, help="Block length to look at closely.")]
+Block = Annotated[
+    int, typer.Option("--block", metavar="INTEGER", parser=whole(1), help="Block length to look at closely.")
+]
 Formats = Annotated[
     list[str] | None,
     typer.Option(

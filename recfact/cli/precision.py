@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from recfact.cli.app import app, progress, say_written, show_table
-from recfact.cli.options import A, Dt, Json, Kept, Pick, Tau, U, check_format, parse_window, read_problem
+from recfact.cli.options import A, Dt, Json, Kept, Pick, Tau, U, check_format, one_of, parse_window, read_problem, whole
 
 if TYPE_CHECKING:
     from recfact.precision.materialization.construction_table import ConstructionRow
 
 
-class Style(StrEnum):
-    """How a table is printed."""
-
-    TEXT = "text"
-    MARKDOWN = "markdown"
-    LATEX = "latex"
-    CSV = "csv"
-    HTML = "html"
+STYLES = ("text", "markdown", "latex", "csv", "html")
+"""How a table is printed."""
 
 
 @app.command(epilog="Example: recfact horizon bfloat16 fp16 'fp8 e4m3fn' --rho 0.99 --style markdown")
@@ -42,7 +35,12 @@ def horizon(
     actual: Annotated[
         bool, typer.Option("--actual", help="What products become that are rounded at every step, instead.")
     ] = False,
-    style: Annotated[Style, typer.Option("--style", help="How to print the table.")] = Style.TEXT,
+    style: Annotated[
+        str,
+        typer.Option(
+            "--style", metavar="NAME", parser=one_of(STYLES), help=f"How to print the table: {', '.join(STYLES)}."
+        ),
+    ] = "text",
     picture: Annotated[
         Path | None, typer.Option("--plot", metavar="FILE", help="Draw horizons against rho: .png or .svg.")
     ] = None,
@@ -58,22 +56,24 @@ def horizon(
     from recfact.precision.horizons.horizon_tables import several_formats
     from recfact.report.style import check_picture, save
 
-    if as_json and style != Style.TEXT:
+    if as_json and style != "text":
         raise typer.BadParameter("--json and --style exclude each other")
     if picture:
         check_picture(picture)
     names = [*(formats or ()), *(more or ())]
     for name in names:
-        if name in tuple(Style):
+        if name in STYLES:
             raise typer.BadParameter(f"{name} is no number format but a style; pass --style {name}")
+    for name in formats or ():
+        check_format(name, "FORMAT")
     chosen = several_formats(names or None)
     table = (actual_horizon_table if actual else horizon_table)(chosen, rho or None)
     if as_json:
         typer.echo(table.to_json())
-    elif style == Style.TEXT:
+    elif style == "text":
         show_table(table)
     else:
-        typer.echo(getattr(table, f"to_{style.value}")().rstrip("\n"))
+        typer.echo(getattr(table, f"to_{style}")().rstrip("\n"))
     if picture:
         from recfact.report.horizon_plot import COLOURS, horizon_figure
 
@@ -195,7 +195,8 @@ def materialize(
         ),
     ] = None,
     block: Annotated[
-        list[int] | None, typer.Option("--block", min=1, help="Block length; may be given several times.")
+        list[int] | None,
+        typer.Option("--block", metavar="INTEGER", parser=whole(1), help="Block length; may be given several times."),
     ] = None,
     number_format: Annotated[
         list[str] | None, typer.Option("--format", metavar="FORMAT", help="Number format; may be given several times.")
@@ -212,8 +213,10 @@ def materialize(
             help="Construction: cumprod, segsum, log-outer, ratio or reciprocal; may be given several times.",
         ),
     ] = None,
-    blocks: Annotated[int, typer.Option("--blocks", min=1, help="How many blocks to draw.")] = 200,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the draws.")] = 0,
+    blocks: Annotated[
+        int, typer.Option("--blocks", metavar="INTEGER", parser=whole(1), help="How many blocks to draw.")
+    ] = 200,
+    seed: Annotated[int, typer.Option("--seed", metavar="INTEGER", parser=whole(0), help="Seed of the draws.")] = 0,
     picture: Annotated[
         Path | None, typer.Option("--plot", metavar="FILE", help="Draw the percentage errors: .png or .svg.")
     ] = None,

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from recfact.cli.app import app, progress, show
-from recfact.cli.options import A, Block, Dt, Formats, Json, Kept, Pick, Tau, U, parse_window, read_problem, read_state
+from recfact.cli.options import (
+    A,
+    Block,
+    Dt,
+    Formats,
+    Json,
+    Kept,
+    Pick,
+    Tau,
+    U,
+    one_of,
+    parse_window,
+    read_problem,
+    read_state,
+    whole,
+)
 from recfact.errors import MissingExtraError
 
 PAGE_SUFFIXES = (".html", ".htm")
@@ -81,7 +95,7 @@ def solve_files(
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where the states go: .npy, .npz or .csv.")],
     window: Kept = "full",
     x0: Annotated[str | None, typer.Option("--x0", metavar="NUMBER|FILE", help="State before the first step.")] = None,
-    axis: Annotated[int, typer.Option("--axis", help="Axis of time.")] = -1,
+    axis: Annotated[int, typer.Option("--axis", metavar="INTEGER", parser=whole(), help="Axis of time.")] = -1,
     reverse: Annotated[
         bool, typer.Option("--reverse", help="Run from the last step to the first: the transpose.")
     ] = False,
@@ -115,26 +129,29 @@ def solve_files(
     typer.echo(f"solved {shape} states in {x.dtype}, the largest {number(float(size.max()))} in magnitude; wrote {out}")
 
 
-class Picture(StrEnum):
-    """The pictures of `recfact plot`."""
-
-    OPERATOR = "operator"
-    KOGGE_STONE = "kogge-stone"
-    BRENT_KUNG = "brent-kung"
-    BLOCKS = "blocks"
-    WINDOWS = "windows"
-    ERRORS = "errors"
-    SOLUTION = "solution"
-    FORMATS = "formats"
-    HORIZONS = "horizons"
-    BOUNDS = "bounds"
-    MATERIALIZATION = "materialization"
-    OVERVIEW = "overview"
+PICTURES = (
+    "operator",
+    "kogge-stone",
+    "brent-kung",
+    "blocks",
+    "windows",
+    "errors",
+    "solution",
+    "formats",
+    "horizons",
+    "bounds",
+    "materialization",
+    "overview",
+)
+"""The pictures of `recfact plot`, as in the gallery, which isn't imported for the help alone."""
 
 
 @app.command(epilog="Example: recfact plot overview --out overview.png")
 def plot(
-    picture: Annotated[Picture, typer.Argument(help="What to draw.")],
+    picture: Annotated[
+        str,
+        typer.Argument(metavar="PICTURE", parser=one_of(PICTURES), help=f"What to draw: {', '.join(PICTURES)}."),
+    ],
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The picture: .png or .svg.")],
     a: A = None,
     u: U = None,
@@ -146,8 +163,8 @@ def plot(
     as_json: Json = False,
 ) -> None:
     """Draw one picture of a report, of the bundled CO2 record or the recurrence in --a and --u."""
+    from recfact.report import gallery
     from recfact.report.build import build_report, report_steps
-    from recfact.report.gallery import PICTURES, draw
     from recfact.report.style import check_picture, save
     from recfact.report.tables import to_json
 
@@ -156,8 +173,6 @@ def plot(
     with progress(report_steps(problem, block, formats or ()) + 1, as_json) as step:
         made = build_report(problem, block, step, formats or ())
         step("drawing")
-        save(draw(picture.value, made), out)
-    shows = PICTURES[picture.value]
-    typer.echo(
-        to_json({"picture": picture.value, "shows": shows, "out": str(out)}) if as_json else f"wrote {out}: {shows}"
-    )
+        save(gallery.draw(picture, made), out)
+    shows = gallery.PICTURES[picture]
+    typer.echo(to_json({"picture": picture, "shows": shows, "out": str(out)}) if as_json else f"wrote {out}: {shows}")

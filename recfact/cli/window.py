@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recfact.cli.app import app, progress, show_table
-from recfact.cli.options import Json, Pick
+from recfact.cli.options import Json, Pick, whole
 
 if TYPE_CHECKING:
     from recfact.arrays import Array
@@ -37,7 +37,13 @@ def window(
         str, typer.Option("--relative-to", metavar="WHAT", help="A part of the largest: state, or input.")
     ] = "state",
     block: Annotated[
-        int | None, typer.Option("--block", min=1, help="Block length of jagged windows, where a kernel sets it.")
+        int | None,
+        typer.Option(
+            "--block",
+            metavar="INTEGER",
+            parser=whole(1),
+            help="Block length of jagged windows, where a kernel sets it.",
+        ),
     ] = None,
     pick: Pick = None,
     as_json: Json = False,
