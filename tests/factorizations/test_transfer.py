@@ -65,7 +65,7 @@ def test_symbolic_entries_inverse_and_nilpotency(n):
     assert np.all(L.neumann(n).to_dense() == matrix)
 
 
-@pytest.mark.parametrize("n", [9, 16, 17, 33])
+@pytest.mark.parametrize("n", [9, 16, 17, 33, 64])
 def test_exact_inverse_and_nilpotency(n):
     a, eye = spaced_fractions(n), np.eye(n, dtype=int)
     L = TransferOperator(a)
