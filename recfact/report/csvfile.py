@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -39,7 +40,7 @@ class CsvTable:
         """Return the position of `column`; raise DataFileError with the columns there are if it is missing."""
         if self.columns.count(column) == 1:
             return self.columns.index(column)
-        found = ", ".join(map(repr, self.columns))
+        found = listed([repr(name) for name in self.columns])
         problem = "two columns" if column in self.columns else "no column"
         raise DataFileError(f"{self.path} has {problem} named {column!r}; its columns are {found}")
 
@@ -89,6 +90,19 @@ class CsvTable:
 
     def _place(self, row: int, column: str) -> str:
         return f"{self.path}, line {self.lines[row]}, column {column!r}"
+
+
+def listed(names: Sequence[str], most: int = 12) -> str:
+    """Return names as a message lists them: the first ones and how many there are, where there are many.
+
+    Examples
+    --------
+    >>> listed(["a", "u"]), listed([str(k) for k in range(300)], most=3)
+    ('a, u', '0, 1, 2 and so on, 300 in all')
+    """
+    if len(names) <= most:
+        return ", ".join(names)
+    return f"{', '.join(names[:most])} and so on, {len(names)} in all"
 
 
 def _refuse_other_separators(path: Path, text: TextIO) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from recfact.arrays import Array
 from recfact.errors import DataFileError, OptionError
-from recfact.report.csvfile import CsvTable, read_csv
+from recfact.report.csvfile import CsvTable, listed, read_csv
 
 SUFFIXES = (".npy", ".npz", ".csv")
 
@@ -74,7 +74,12 @@ def read_array(source: str, name: str) -> Array:
                 return _read_npz(path, part, name)
             case _:
                 table = read_csv(path)
-                return table.numbers(_choose(table.columns, part, name, f"{path} has several columns"))
+                several = f"{path} has several columns"
+                if len(table.rows) == 1 and table.columns[-1] == str(len(table.columns)):  # numbers without a header
+                    several = (
+                        f"{path} has one row: if that is the sequence, write one number a line; it has several columns"
+                    )
+                return table.numbers(_choose(table.columns, part, name, several))
 
 
 def read_table(source: str, name: str, other: str) -> tuple[CsvTable, str]:
@@ -175,7 +180,7 @@ def _choose(parts: tuple[str, ...], part: str | None, name: str, several: str) -
         return name
     if len(parts) == 1:
         return parts[0]
-    raise DataFileError(f"{several} ({', '.join(parts)}); choose one, as in FILE:{parts[0]}")
+    raise DataFileError(f"{several} ({listed(parts)}); choose one, as in FILE:{parts[0]}")
 
 
 def _read_npz(path: Path, part: str | None, name: str) -> Array:
@@ -186,7 +191,7 @@ def _read_npz(path: Path, part: str | None, name: str) -> Array:
                 raise DataFileError(f"{path} holds no arrays")
             chosen = _choose(parts, part, name, f"{path} holds several arrays")
             if chosen not in parts:
-                raise DataFileError(f"{path} has no array named {chosen!r}; it has {', '.join(parts)}")
+                raise DataFileError(f"{path} has no array named {chosen!r}; it has {listed(parts)}")
             place = f"{path}, array {chosen!r}"
             with archive.open(f"{chosen}.npy") as stream:
                 return _numbers(_load_npy(stream, place), place)

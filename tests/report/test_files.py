@@ -131,6 +131,16 @@ HOSTILE = {
     "open quote": ("a.csv", 'a\n"1\n', "a.csv, line 2: unexpected end of data"),
     "long cell": ("a.csv", "a\n" + "1" * 200_000 + "\n", "a.csv, line 2: field larger than field limit"),
     "several columns": ("b.csv", "b,c\n1,2\n", r"several columns \(b, c\); choose one, as in FILE:b"),
+    "one row": (
+        "row.csv",
+        ",".join(["0.5"] * 300) + "\n",
+        r"row.csv has one row: .* write one number a line; .* \(1, 2, .*, 12 and so on, 300 in all\); choose one, as",
+    ),
+    "one of many columns": (
+        "row.csv:x",
+        ",".join(["0.5"] * 300) + "\n",
+        "no column named 'x'.* and so on, 300 in all$",
+    ),
     "wrong column": ("b.csv:x", "b,c\n1,2\n", "no column named 'x'; its columns are 'b', 'c'"),
     "twice the column": ("a.csv", "a,a\n1,2\n", "two columns named 'a'"),
     "part of npy": ("a.npy:a", npy_bytes(np.ones(1)), "one array without named parts"),
