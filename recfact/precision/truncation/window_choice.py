@@ -65,6 +65,8 @@ class WindowChoice(Tabular):
         What `tol` is, in words.
     reason : str
         Why there is no window, where there is none.
+    length : int, optional
+        Length of the sequence, all of which a window of that length keeps; None for a bound of all coefficients.
 
     Notes
     -----
@@ -76,6 +78,7 @@ class WindowChoice(Tabular):
     relative_to: str
     goal: str
     reason: str = ""
+    length: int | None = None
 
     @property
     def window(self) -> Uniform | Jagged | None:
@@ -99,7 +102,8 @@ class WindowChoice(Tabular):
             for each in self.candidates
         )
         if not rows:
-            title = f"No window keeps the truncation error within {limit}: {self.reason}"
+            none = "No window" if self.length is None else "No window shorter than the sequence"
+            title = f"{none} keeps the truncation error within {limit}: {self.reason}"
             return PrintedTable(rows, _COLUMNS, _NAMES, title)
         title = f"{self.window} keeps the truncation error within {limit}."
         note = "(operations and entries a step, for long sequences)"
@@ -218,15 +222,17 @@ def choose_window(
     limit, goal = _limit(tol, format)
     if block is not None:
         block = positive_integer(block, "block")
-    search = (BoundSearch if as_numpy(a, "a").ndim == 0 else DataSearch)(a, limit, relative_to)
+    given = as_numpy(a, "a")
+    length = len(given) if given.ndim else None
+    search = (BoundSearch if length is None else DataSearch)(a, limit, relative_to)
     uniform = search.uniform()
     if uniform is None:  # without growth no jagged window does then: its last step loses as much
-        return WindowChoice((), limit, relative_to, goal, search.reason())
+        return WindowChoice((), limit, relative_to, goal, search.reason(), length)
     candidates = [Candidate(*uniform)]
     if jagged := search.jagged(block, uniform[0]):
         candidates.append(Candidate(*jagged))
     candidates.sort(key=lambda candidate: (candidate.operations, candidate.entries))
-    return WindowChoice(tuple(candidates), limit, relative_to, goal)
+    return WindowChoice(tuple(candidates), limit, relative_to, goal, length=length)
 
 
 def _limit(tol: Any, format: Any) -> tuple[Fraction, str]:

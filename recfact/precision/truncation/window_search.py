@@ -21,6 +21,8 @@ from recfact.windows import Jagged, Uniform
 MARGIN = 1e-6
 """Sums of logarithms this far above the limit's are still left to the proof."""
 
+_GROWTH = "coefficients above 1 in magnitude make lost states larger"
+
 W = TypeVar("W", Uniform, Jagged)
 
 
@@ -62,7 +64,9 @@ class BoundSearch:
 
     def reason(self) -> str:
         """Return why there is none."""
-        if self.rho >= 1:
+        if self.rho > 1:
+            return _GROWTH
+        if self.rho == 1:
             return "coefficients of magnitude 1 let no input fade"
         return "no coefficient is 0, so every input leaves a trace"
 
@@ -173,7 +177,7 @@ class DataSearch:
         """Return why there is none."""
         n = len(self.a)
         if self.grows:
-            return "coefficients above 1 in magnitude make lost states larger"
+            return _GROWTH
         error = self.proved.bound(Uniform(n - 1))
         return (
             f"of {n} steps the last still sees the first with a weight of {error:.3g}, the product of all coefficients"

@@ -118,14 +118,18 @@ def test_growing_coefficients_may_find_a_window(rng):
 
 
 def test_no_window_is_said_clearly():
-    for a in (np.ones(50), 1, 1.5, np.full(20, 1.5)):
+    shorter = " shorter than the sequence"
+    for a, which in ((np.ones(50), shorter), (1, ""), (1.5, ""), (np.full(20, 1.5), shorter)):
         result = choose_window(a, 0.5)
         assert not result
         assert result.window is None
         assert result.error == np.inf
         assert repr(result).startswith(
-            "No window keeps the truncation error within 0.5 times the largest exact state: "
+            f"No window{which} keeps the truncation error within 0.5 times the largest exact state: "
         )
+    assert choose_window(1, 0.5).reason == "coefficients of magnitude 1 let no input fade"
+    assert choose_window(1.5, 0.5).reason == choose_window([1.5] * 20, 0.5).reason
+    assert "above 1 in magnitude" in choose_window(1.5, 0.5).reason
     assert "every input leaves a trace" in repr(choose_window(0.5, 0))
     assert "sees the first with a weight of 1" in repr(choose_window(np.ones(50), 0.5))
 
