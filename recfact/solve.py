@@ -10,7 +10,7 @@ import numpy as np
 
 from recfact import algorithms
 from recfact.arrays import COMPUTED, Array, library_of, prepare, to_torch
-from recfact.checks import boolean, choice, positive_integer
+from recfact.checks import boolean, choice, positive_integer, shown
 from recfact.errors import OptionError
 from recfact.windows import Full, Window, check_window
 
@@ -142,10 +142,12 @@ def solve_numpy(
     )
 
 
-def _solve_on_gpu(device: str | None, algorithm: str, threads: int | None) -> Callable[..., Any]:
+def _solve_on_gpu(device: Any, algorithm: str, threads: int | None) -> Callable[..., Any]:
     """Return the entry of the GPU engine, unless an option excludes it."""
-    if device is not None:
-        choice(device, "device", ("gpu",))
+    if device is not None and not (isinstance(device, str) and device == "gpu"):
+        raise OptionError(
+            f"device must be 'gpu', got {shown(device)}; leave it out to solve where arrays are, NumPy's on the host"
+        )
     if algorithm != "auto":
         raise OptionError(
             f"algorithm={algorithm!r} runs on the host only, and the arrays or the device are a GPU's; leave "
