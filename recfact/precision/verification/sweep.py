@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from itertools import product
-from multiprocessing import get_context
+from multiprocessing import current_process, get_context
 from typing import Any
 
 import numpy as np
@@ -205,6 +205,9 @@ def _batches(
     ]
 
 
+_GUARD = 'a script must call verify_many under if __name__ == "__main__":, and processes=1 does without processes'
+
+
 def _run(batches: list[Batch], workers: int) -> Iterator[tuple[int, list[Tally]]]:
     """Yield the index and what was found of each batch, as they end."""
     if workers <= 1:
@@ -213,16 +216,25 @@ def _run(batches: list[Batch], workers: int) -> Iterator[tuple[int, list[Tally]]
     # Not forked: a fork copies whatever threads and locks the caller holds.
     pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
     try:
-        futures = {pool.submit(run_batch, batch): index for index, batch in enumerate(batches)}
+        futures = _submitted(pool, batches)
         for future in as_completed(futures):
             yield futures[future], future.result()
     except BrokenProcessPool as error:
-        raise WorkerError(
-            'a process of the sweep ended by itself; a script must call verify_many under if __name__ == "__main__":, '
-            "and processes=1 does without processes"
-        ) from error
+        raise WorkerError(f"a process of the sweep ended by itself; {_GUARD}") from error
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _submitted(pool: ProcessPoolExecutor, batches: list[Batch]) -> dict[Future[list[Tally]], int]:
+    """Return the index of each batch by its future."""
+    try:
+        return {pool.submit(run_batch, batch): index for index, batch in enumerate(batches)}
+    except BrokenProcessPool:
+        raise
+    except RuntimeError:  # multiprocessing's, about freezing programs
+        if current_process().name == "MainProcess":
+            raise
+        raise WorkerError(f"a process of the sweep ran the script that had started it; {_GUARD}") from None
 
 
 def _processors() -> int:

@@ -256,6 +256,8 @@ def test_a_script_without_a_guard_is_told(tmp_path):
     done = run(check=False)
     assert done.returncode == 1
     assert 'a script must call verify_many under if __name__ == "__main__":' in done.stderr
+    assert "WorkerError: a process of the sweep ran the script that had started it" in done.stderr
+    assert "freeze_support" not in done.stderr
     script.write_text(CALL.replace("print", 'if __name__ == "__main__":\n    print'))
     assert run(check=True).stdout == "True\n"
 
