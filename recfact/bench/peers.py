@@ -28,12 +28,15 @@ class Peer:
     make : callable
         ``make(a, u)`` returns a call that returns the states, in something that NumPy takes for an array. It raises
         ImportError if the library isn't there.
+    package : str
+        What pip installs it from.
     constant : bool
         Whether all coefficients must be the same.
     """
 
     name: str
     make: Callable[[Array, Array], Solver]
+    package: str = "scipy"
     constant: bool = False
 
 
@@ -97,6 +100,6 @@ PEERS = (
     Peer("scipy lfilter, constant a", lfilter, constant=True),
     Peer("LAPACK tbtrs", tbtrs),
     Peer("scipy solve_banded", solve_banded),
-    Peer("torchlpc", torchlpc),
-    Peer("JAX associative_scan", associative_scan),
+    Peer("torchlpc", torchlpc, package="torchlpc"),
+    Peer("JAX associative_scan", associative_scan, package="jax"),
 )

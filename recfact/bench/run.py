@@ -145,7 +145,7 @@ def measure_peers(plan: Plan, step: Step, skipped: dict[str, str]) -> Iterator[R
         try:
             call = peer.make(coefficients, u)
         except ImportError as error:
-            skipped[peer.name] = f"{error}; pip install 'recfact[bench]' brings it"
+            skipped[peer.name] = f"{error}; install it with: pip install {peer.package}"
             continue
         difference = largest_difference(call, coefficients, u)
         found = compare(call, multiply, plan.peers)

@@ -2,6 +2,7 @@
 
 import json
 import platform
+import sys
 
 import pytest
 from records import sample_record
@@ -87,6 +88,17 @@ def test_two_threads_are_left_out_on_one_processor(monkeypatch):
     assert skipped
     assert all(name.startswith("two threads") for name in skipped)
     assert set(skipped.values()) == {"needs 2 processors, and this process may use 1"}
+
+
+@pytest.mark.parametrize(
+    ("module", "packages"), [("jax", {"jax"}), ("torch", {"torchlpc"}), ("torchlpc", {"torchlpc"})]
+)
+def test_what_brings_a_missing_peer_is_a_package_of_that_name(module, package, monkeypatch):
+    monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.setattr(run, "PEERS", [peer for peer in run.PEERS if peer.package == package])
+    skipped = {}
+    assert list(run.measure_peers(run.SMOKE, lambda what: None, skipped)) == []
+    assert [reason.rpartition("; install it with: pip install ")[2] for reason in skipped.values()] == [package]
 
 
 def test_the_machine_is_described_without_its_name():
