@@ -90,9 +90,7 @@ def test_two_threads_are_left_out_on_one_processor(monkeypatch):
     assert set(skipped.values()) == {"needs 2 processors, and this process may use 1"}
 
 
-@pytest.mark.parametrize(
-    ("module", "packages"), [("jax", {"jax"}), ("torch", {"torchlpc"}), ("torchlpc", {"torchlpc"})]
-)
+@pytest.mark.parametrize(("module", "package"), [("jax", "jax"), ("torch", "torchlpc"), ("torchlpc", "torchlpc")])
 def test_what_brings_a_missing_peer_is_a_package_of_that_name(module, package, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)
     monkeypatch.setattr(run, "PEERS", [peer for peer in run.PEERS if peer.package == package])

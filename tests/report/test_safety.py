@@ -191,7 +191,7 @@ def test_a_bound_that_does_not_hold_is_not_called_proved(holds, says):
 def test_the_finding_says_which_steps_and_which_numbers_are_proved():
     found = format_safety(np.full(3000, 0.3), np.full(3000, 0.1), pr.format("half"), 16)
     said = format_finding(found)
-    assert f"in the first {STEPS} steps the states of Jagged(16) err by up to" in said
+    assert f"in the first {STEPS} steps of these inputs the states of Jagged(16) err by up to" in said
     change = max(abs(float(np.float16(value)) / value - 1) for value in (0.3, 0.1))
     rounded = f"beside the relative errors up to {percent(change)} of the {2 * STEPS} coefficients and inputs that were"
     assert rounded in said
