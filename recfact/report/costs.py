@@ -125,7 +125,7 @@ def enough_windows(a: Array, limits: Mapping[str, float]) -> dict[str, WindowCho
     """
     if a.dtype.kind == "c":  # a window loses what it does for the moduli, which are less than a float above these
         moduli = np.abs(a.astype(np.complex128))
-        a = np.where(moduli > 0, np.nextafter(moduli, np.inf), 0)
+        a = np.where((a.real == 0) | (a.imag == 0), moduli, np.nextafter(moduli, np.inf))
     return {name: choose_window(a, limit) for name, limit in limits.items()}
 
 

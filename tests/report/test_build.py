@@ -12,7 +12,7 @@ from recfact.factorizations import TransferOperator
 from recfact.precision import truncation_norm
 from recfact.recurrence import first_kept
 from recfact.report.build import build_report, report_steps
-from recfact.report.costs import BLOCKS, TERMS, standard_windows
+from recfact.report.costs import BLOCKS, TERMS, enough_windows, standard_windows
 from recfact.report.problem import Problem, bundled_problem
 from recfact.report.summary import summarize, transfer_operator
 from recfact.report.tables import report_text, to_json
@@ -243,3 +243,10 @@ def test_terminal_text_fits_its_width(dyadic):
     lines = captured.get().splitlines()
     assert max(map(len, lines)) <= 80
     assert any("2 terms" in line and "uniform keeps" in line for line in lines)
+
+
+def test_moduli_that_are_exact_stay_so():
+    (choice,) = enough_windows(np.full(300, 1j), {"half": 0.5}).values()
+    assert "weight of 1," in choice.reason
+    assert enough_windows(np.full(300, 0.6 + 0.8j), {"half": 0.5})["half"].window is None
+    assert enough_windows(np.eye(1, 300, 150)[0] * 1j, {"nothing": 0.0})["nothing"].error == 0
