@@ -284,6 +284,46 @@ def test_what_is_not_finite_goes_where_the_loop_sends_it(name, kind):
             assert np.isfinite(got).all()
 
 
+ON_THE_WAY = {
+    "chain": ("float32", Full(), 3000, (1, 1030, 1031)),
+    "sliding": ("float32", Uniform(7), 100, (20, 22, 23)),
+    "sliding blocks": ("float32", Jagged(4, 3), 100, (20, 25, 26)),
+    "sliding complex": ("complex64", Uniform(7), 100, (20, 22, 23)),
+    # The block's state is 0, for what it reaches itself and what comes from the block before cancel.
+    "b2p": ("bfloat16", Jagged(32), 96, (32, 49, 50)),
+}
+
+
+@pytest.mark.parametrize("name", ON_THE_WAY)
+def test_a_state_that_overflows_on_its_way_stays_infinite(name):
+    dtype, window, n, (first, up, down) = ON_THE_WAY[name]
+    for reverse in (False, True):
+        case = make_case("head, time, channel", 1, n, 16, dtype)
+        a, u = (array[0, ::-1] if reverse else array[0] for array in (case.a, case.u))
+        shift = 1 if reverse else 0  # the coefficient into a step stands at the one before it
+        a[...], u[...] = 1, 0
+        u[first] = 1e20
+        a[up - shift], a[down - shift] = 1e30, 1e-30
+        if name == "b2p":
+            u[first - 1] = -1e20
+        with np.errstate(all="ignore"):
+            assert solve(case, window, reverse=reverse).kernel == name.split()[0]
+            wide = np.complex64 if dtype == "complex64" else np.float32
+            a, u = (np.moveaxis(np.broadcast_to(v, case.x.shape), 1, 0).astype(wide) for v in (case.a, case.u))
+            plain = loop(a, u, window, None, reverse)
+        got = np.moveaxis(case.x, 1, 0).astype(wide)
+        assert not np.isfinite(plain).all()
+        np.testing.assert_array_equal(np.isfinite(got), np.isfinite(plain))
+
+
+def test_large_states_pass_from_tile_to_tile():
+    # Above what tiles pass on at once, and back below.
+    case = make_case("head, time, channel", 2, 3000, 16, "float32")
+    case.a[...], case.u[...] = 1, 0
+    case.u[:, 5], case.a[:, 700], case.a[:, 1100], case.a[:, 1900] = 2.0**70, 0.5**60, 2.0**65, 0.5**70
+    assert check(case, Full()).kernel == "chain"
+
+
 def test_strided_arrays():
     rng = np.random.default_rng(0)
     for dtype in ("float32", "bfloat16"):

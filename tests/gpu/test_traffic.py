@@ -133,3 +133,12 @@ def test_traffic_of_the_exact_recurrence(dtype):
     assert launch.kernel == "chain"
     moved = sum(array.read + array.written for array in report.arrays.values())
     assert moved <= 1.10 * (case.u.nbytes + case.a.nbytes + case.x.nbytes)
+
+
+@pytest.mark.parametrize("heads", [1, 4, 16])
+def test_lanes_without_a_line_move_nothing(heads):
+    case = make_case(HEADS, heads, 2048, 16, "bfloat16")
+    launch, report = run(case, Full(), device=NO_TENSOR_CORES, schedule="interleaved")
+    assert launch.kernel == "chain"
+    moved = sum(array.read + array.written for array in report.arrays.values())
+    assert moved <= 1.10 * (case.u.nbytes + case.a.nbytes + case.x.nbytes)

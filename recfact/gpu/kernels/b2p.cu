@@ -11,8 +11,8 @@
 // jagged window starts one block early, without writing, to have its carrier. Nothing passes between warps.
 //
 // A tile is taken in the order of memory also when the sweep runs backwards (REVERSE); L_t stands mirrored then. A tile
-// with a result that isn't finite is repeated by plain steps: 0 * inf would spread it to rows before its cause, and a
-// product of coefficients may overflow in half precision where the states don't.
+// with a result or a carrier that isn't finite is repeated by plain steps: 0 * inf would spread it to rows before its
+// cause, and a product of coefficients may overflow in half precision where the states don't.
 //
 // Shared memory of a warp, in bytes from its start (a row of 16 halves takes 48, a row of 16 floats 96, which keeps all
 // accesses free of bank conflicts):
@@ -340,6 +340,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, 16 / WARPS) b2p(
                         const float through = TIME_CONTIGUOUS ? factor.items[c] : row_g;
                         const float from = TIME_CONTIGUOUS ? row_local : other.items[c];
                         passed.items[c] = enters ? w : fmaf(through, from, w);
+                        check = fmaf(passed.items[c], 0.0f, check);
                     }
                 }
                 // The last row, in the order of the sweep, is what passes on.

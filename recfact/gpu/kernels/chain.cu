@@ -12,8 +12,11 @@
 // doesn't depend on the timing of thread blocks. Then all warps step through their registers again with the true state.
 // Tiles are handed out by a counter in the order of time, so that the tiles that one waits for have always started.
 //
-// Where a product or a state overflows, G c + v isn't what the plain steps give. Such a tile publishes no aggregate, its
-// warps step one after another, and the tiles behind it wait for its last state.
+// Where a state overflows on its way, G c + v isn't what the plain steps give. Bounds rule that out: with the sums of
+// |products| from the tile's start and of what |u| reaches by |a| both at most SAFE, and |c| at most SAFE too, no state of
+// the tile is above SAFE^2 + SAFE. A tile that isn't within these bounds itself publishes no aggregate. One that a larger
+// state enters isn't passed by its aggregate. In both, warps step one after another, and the tiles behind wait for the
+// last state.
 //
 // Macros: those of lines.cuh, and
 //   WARPS     of a thread block
@@ -26,10 +29,20 @@ constexpr unsigned int EVERYONE = 0xffffffffu;
 constexpr unsigned int AGGREGATE = 1, STATE = 2;  // what a flag says is published
 constexpr int NUMBERS = CHANNELS + COEFFICIENTS;  // of an aggregate: v of each channel, then G of each coefficient
 
+using Real = Magnitude<Number>::type;
+constexpr Real SAFE = Magnitude<Number>::SAFE;
+
 struct Aggregate {
     Number numbers[NUMBERS];
 
     __device__ __forceinline__ Number product(int c) const { return numbers[CHANNELS + (COEFFICIENTS == 1 ? 0 : c)]; }
+
+    __device__ __forceinline__ Real largest_product() const {
+        Real largest = magnitude(product(0));
+#pragma unroll
+        for (int c = 1; c < COEFFICIENTS; ++c) largest = fmax(largest, magnitude(product(c)));
+        return largest;
+    }
 
     // What this and then `next` give together.
     __device__ __forceinline__ void append(const Aggregate& next) {
@@ -37,12 +50,6 @@ struct Aggregate {
         for (int c = 0; c < CHANNELS; ++c) numbers[c] = multiply_add(next.product(c), numbers[c], next.numbers[c]);
 #pragma unroll
         for (int c = CHANNELS; c < NUMBERS; ++c) numbers[c] = multiply(next.numbers[c], numbers[c]);
-    }
-    __device__ __forceinline__ bool is_finite() const {
-        bool all = true;
-#pragma unroll
-        for (int k = 0; k < NUMBERS; ++k) all = all && finite_number(numbers[k]);
-        return all;
     }
 };
 
@@ -53,11 +60,12 @@ struct States {
 #pragma unroll
         for (int c = 0; c < CHANNELS; ++c) numbers[c] = multiply_add(part.product(c), numbers[c], part.numbers[c]);
     }
-    __device__ __forceinline__ bool are_finite() const {
+    // Whether all that the warp holds are within the bound.
+    __device__ __forceinline__ bool are_safe() const {
         bool all = true;
 #pragma unroll
-        for (int c = 0; c < CHANNELS; ++c) all = all && finite_number(numbers[c]);
-        return all;
+        for (int c = 0; c < CHANNELS; ++c) all = all && magnitude(numbers[c]) <= SAFE;
+        return __all_sync(EVERYONE, all);
     }
 };
 
@@ -88,6 +96,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, 1) chain(
     long long x_batch, long long x_head, long long x_channel, STRIDE x_step,
     long long x0_batch, long long x0_head, long long x0_channel) {
     __shared__ Number parts[(WARPS + 1) * NUMBERS * 32];  // of each warp: its aggregate, then the states before it; of the tile
+    __shared__ Real bounds[WARPS * 2 * 32];  // of each warp: the sum of |products|, and of what |u| reaches
     __shared__ unsigned int ticket, wild;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     if (threadIdx.x == 0) store_shared(&ticket, atomicAdd(counters, 1u));
@@ -95,7 +104,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, 1) chain(
     const long long tile = load_shared(&ticket);
     const long long row_of_tiles = tile / columns, column = tile - row_of_tiles * columns;
 
-    // A lane without a line follows the last one, and writes nothing.
+    // A lane without a line follows the last one, and writes nothing to global memory.
     const long long all = batch * heads * lines;
     const bool owns = column * 32 + lane < all;
     const long long line = owns ? column * 32 + lane : all - 1;
@@ -123,13 +132,28 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, 1) chain(
     }
 
     Aggregate part;
+    Real reach[COEFFICIENTS], products = 0, reaches = 0;
+#pragma unroll
+    for (int s = 0; s < STEPS; ++s) {
+#pragma unroll
+        for (int k = 0; k < COEFFICIENTS; ++k) {
+            // Channels that share coefficients share a bound.
+            Real sizes = 0;
+#pragma unroll
+            for (int c = k; c < CHANNELS; c += COEFFICIENTS) sizes += magnitude(chunk.input(s, c));
+            reach[k] = s == 0 ? sizes : fma(magnitude(Number(chunk.coefficient(s, k))), reach[k], sizes);
+            reaches += reach[k];
+        }
+    }
 #pragma unroll
     for (int c = 0; c < CHANNELS; ++c) {
         Number v = chunk.input(0, c), product = chunk.coefficient(0, c);
+        if (c < COEFFICIENTS) products += magnitude(product);
 #pragma unroll
         for (int s = 1; s < STEPS; ++s) {
             v = multiply_add(chunk.coefficient(s, c), v, chunk.input(s, c));
             product = multiply(product, chunk.coefficient(s, c));
+            if (c < COEFFICIENTS) products += magnitude(product);
         }
         part.numbers[c] = v;
         if (c < COEFFICIENTS) part.numbers[CHANNELS + c] = product;
@@ -139,11 +163,14 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, 1) chain(
         for (int k = 0; k < NUMBERS; ++k) store_shared(&parts[(w * NUMBERS + k) * 32 + lane], numbers.numbers[k]);
     };
     put_part(warp, part);
+    store_shared(&bounds[warp * 64 + lane], products);
+    store_shared(&bounds[warp * 64 + 32 + lane], reaches);
     __syncthreads();
 
+    const int slot = owns ? lane : static_cast<int>(line - column * 32);  // of the lane's line
     unsigned int* flags = counters + 1 + column;  // of this column, `columns` apart
-    Number* tile_aggregates = reinterpret_cast<Number*>(aggregates) + column * NUMBERS * 32 + lane;
-    Number* tile_states = reinterpret_cast<Number*>(states) + column * CHANNELS * 32 + lane;
+    Number* tile_aggregates = reinterpret_cast<Number*>(aggregates) + column * NUMBERS * 32 + slot;
+    Number* tile_states = reinterpret_cast<Number*>(states) + column * CHANNELS * 32 + slot;
     States state;
     if (warp == 0) {
         auto part_of = [&](int w) {
@@ -152,14 +179,28 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, 1) chain(
             for (int k = 0; k < NUMBERS; ++k) other.numbers[k] = load_shared(&parts[(w * NUMBERS + k) * 32 + lane]);
             return other;
         };
-        Aggregate together = part_of(0);
+        Aggregate together;
+        Real before_w = 1, reach_w = 0;  // of the warps before: the product's and the states' bounds
+        bool bounded = true;
 #pragma unroll 1
-        for (int w = 1; w < WARPS; ++w) together.append(part_of(w));
-        const bool calm = __all_sync(EVERYONE, together.is_finite());
+        for (int w = 0; w < WARPS; ++w) {
+            const Aggregate next = part_of(w);
+            const Real in_products = load_shared(&bounds[w * 64 + lane]), in_reach = load_shared(&bounds[w * 64 + 32 + lane]);
+            bounded = bounded && in_products * before_w <= SAFE && fma(in_products, reach_w, in_reach) <= SAFE;
+            const Real largest = next.largest_product();
+            before_w *= largest;
+            reach_w = fma(largest, reach_w, in_reach);
+            if (w == 0) {
+                together = next;
+            } else {
+                together.append(next);
+            }
+        }
+        const bool calm = __all_sync(EVERYONE, bounded);
         if (calm && row_of_tiles > 0) {
 #pragma unroll
             for (int k = 0; k < NUMBERS; ++k)
-                store(tile_aggregates + (row_of_tiles * columns * NUMBERS + k) * 32, together.numbers[k]);
+                if (owns) store(tile_aggregates + (row_of_tiles * columns * NUMBERS + k) * 32, together.numbers[k]);
             publish(flags + row_of_tiles * columns, AGGREGATE, lane);
         }
         put_part(WARPS, together);  // out of the way of what looking back takes
@@ -182,21 +223,21 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, 1) chain(
             read_state(k);
 #pragma unroll 1
             for (++k; k < row_of_tiles; ++k) {
+                if (!state.are_safe()) {
+                    wait_for(flags + k * columns, STATE);
+                    read_state(k);
+                    continue;
+                }
                 Aggregate other;
 #pragma unroll
                 for (int i = 0; i < NUMBERS; ++i)
                     other.numbers[i] = load(tile_aggregates + (k * columns * NUMBERS + i) * 32);
-                const bool known = __all_sync(EVERYONE, state.are_finite());
                 state.pass(other);
-                if (!known || !__all_sync(EVERYONE, state.are_finite())) {
-                    wait_for(flags + k * columns, STATE);
-                    read_state(k);
-                }
             }
         }
 
         // The states before each warp; then the one after the tile.
-        bool finite_states = __all_sync(EVERYONE, state.are_finite());
+        const bool plain = calm && state.are_safe();
 #pragma unroll 1
         for (int w = 0; w < WARPS; ++w) {
             const Aggregate other = part_of(w);
@@ -209,12 +250,10 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, 1) chain(
 #pragma unroll
         for (int c = 0; c < CHANNELS; ++c) before.numbers[c] = load_shared(&parts[c * 32 + lane]);
         before.pass(part_of(WARPS));
-        finite_states = finite_states && __all_sync(EVERYONE, state.are_finite() && before.are_finite());
-        const bool plain = calm && finite_states;
         if (plain) {
 #pragma unroll
             for (int c = 0; c < CHANNELS; ++c)
-                store(tile_states + (row_of_tiles * columns * CHANNELS + c) * 32, before.numbers[c]);
+                if (owns) store(tile_states + (row_of_tiles * columns * CHANNELS + c) * 32, before.numbers[c]);
             publish(flags + row_of_tiles * columns, STATE, lane);
         }
         if (lane == 0) store_shared(&wild, plain ? 0u : 1u);
@@ -222,7 +261,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, 1) chain(
     __syncthreads();
     chunk.forget_widened();
 
-    // All warps at once or, in a tile where something overflows, one after another.
+    // All warps at once or, in a tile where something might overflow, one after another.
     const bool in_turn = load_shared(&wild) != 0;
 #pragma unroll 1
     for (int turn = 0; turn < (in_turn ? WARPS : 1); ++turn) {
@@ -255,7 +294,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, 1) chain(
                 for (int c = 0; c < CHANNELS; ++c) {
                     if (warp + 1 < WARPS) {
                         store_shared(&parts[((warp + 1) * NUMBERS + c) * 32 + lane], state.numbers[c]);
-                    } else {
+                    } else if (owns) {
                         store(tile_states + (row_of_tiles * columns * CHANNELS + c) * 32, state.numbers[c]);
                     }
                 }

@@ -87,6 +87,26 @@ __device__ __forceinline__ bool finite_number(double x) { return x - x == 0; }
 __device__ __forceinline__ bool finite_number(float2 x) { return finite_number(x.x) && finite_number(x.y); }
 __device__ __forceinline__ bool finite_number(double2 x) { return finite_number(x.x) && finite_number(x.y); }
 
+// The real type of a number, and SAFE: a magnitude whose square is far from overflow.
+template <class N>
+struct Magnitude {
+    using type = float;
+    static constexpr float SAFE = 0x1p60f;
+};
+template <>
+struct Magnitude<double> {
+    using type = double;
+    static constexpr double SAFE = 0x1p500;
+};
+template <>
+struct Magnitude<double2> : Magnitude<double> {};
+
+// At least the modulus, and of a product at most the product of both.
+__device__ __forceinline__ float magnitude(float x) { return fabsf(x); }
+__device__ __forceinline__ double magnitude(double x) { return fabs(x); }
+__device__ __forceinline__ float magnitude(float2 x) { return fabsf(x.x) + fabsf(x.y); }
+__device__ __forceinline__ double magnitude(double2 x) { return fabs(x.x) + fabs(x.y); }
+
 // N numbers that stand next to each other in memory, in registers as they are stored.
 template <class T, int N>
 struct Vector {

@@ -11,8 +11,9 @@
 // where p is what its own group reached from zero so far and g the product of the group's coefficients so far. The slot
 // is free then for what block r leaves. A segment starts one group early, without writing.
 //
-// A product may overflow where the recurrence itself doesn't. So a state that isn't finite is repeated by its definition,
-// a loop over its window.
+// A product may overflow where the recurrence itself doesn't, and a state on its way where p and g S_r don't show it. What
+// |u| reaches by |a| from the start of the group before bounds the states of all windows on their way. From where that is
+// large, and where a state isn't finite, states are repeated by their definition, a loop over their window.
 //
 // Lines and strides (in bytes, negative in reverse) are those of `sweep`. Macros
 //   INPUT, COEFFICIENT, OUTPUT   number types stored
@@ -24,6 +25,24 @@
 #include "numbers.cuh"
 
 using Number = Accumulator<INPUT>::type;
+using Real = Magnitude<Number>::type;
+constexpr Real LARGE = Magnitude<Number>::SAFE * Magnitude<Number>::SAFE;
+
+// What |u| reaches by |a|, and whether it has been large. Channels that share coefficients share it.
+struct Reach {
+    Real reach[COEFFICIENTS];
+    bool large;
+
+    __device__ __forceinline__ void clear() {
+#pragma unroll
+        for (int c = 0; c < COEFFICIENTS; ++c) reach[c] = 0;
+        large = false;
+    }
+    __device__ __forceinline__ void advance(int c, Real coefficient, Real input) {
+        reach[c] = fma(coefficient, reach[c], input);
+        large = large || !(reach[c] <= LARGE);
+    }
+};
 
 // The numbers that a block leaves: one for each channel, then one for each coefficient.
 struct Slots {
@@ -119,6 +138,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 512 / THREADS) sliding(
     long long index = written - (segment > 0 ? terms : 0);  // of the block
     bool follows = false;                                   // the group follows another one of this segment
 
+    Reach of_group, of_both;  // from the start of the group, and of the one before
+    of_group.clear();
+    of_both.clear();
     Number state[CHANNELS], prefix[CHANNELS], local[CHANNELS], whole[COEFFICIENTS], product[COEFFICIENTS];
 #pragma unroll
     for (int c = 0; c < CHANNELS; ++c) state[c] = prefix[c] = local[c] = number<Number>(0);
@@ -140,6 +162,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, 512 / THREADS) sliding(
             const Vector<INPUT, CHANNELS> inputs = inputs_at(i);
             Vector<COEFFICIENT, COEFFICIENTS> coefficients;
             if (i > 0) coefficients = coefficients_at(i);
+#pragma unroll
+            for (int c = 0; c < COEFFICIENTS; ++c) {
+                const Real coefficient = i == 0 ? Real(0) : magnitude(Number(coefficients[c]));
+                Real sizes = 0;
+#pragma unroll
+                for (int k = c; k < CHANNELS; k += COEFFICIENTS)
+                    sizes += magnitude(i == 0 ? first_input(k) : Number(inputs[k]));
+                of_group.advance(c, coefficient, sizes);
+                of_both.advance(c, coefficient, sizes);
+            }
             Vector<OUTPUT, CHANNELS> outputs;
 #pragma unroll
             for (int c = 0; c < CHANNELS; ++c) {
@@ -153,7 +185,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 512 / THREADS) sliding(
                     local[c] = multiply_add(fresh ? zero : coefficient, local[c], inputs[c]);
                 }
                 Number result = state[c];
-                if (!finite_number(result) && i >= begin) {
+                if ((of_both.large || !finite_number(result)) && i >= begin) {
                     // By the definition: from the first step of the window on.
                     long long j = start_of(index - terms);
                     result = j == 0 ? first_input(c) : inputs_at(j)[c];
@@ -180,6 +212,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 512 / THREADS) sliding(
             slot.close_group(terms);
             r = 0;
             follows = true;
+            of_both = of_group;
+            of_group.clear();
 #pragma unroll
             for (int c = 0; c < CHANNELS; ++c) prefix[c] = number<Number>(0);
 #pragma unroll
