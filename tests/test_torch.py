@@ -77,7 +77,7 @@ def test_pieces_of_tensors_give_pieces_of_tensors(rng):
     ("u", "message"),
     [
         (torch.ones(4, requires_grad=True), r"u is a torch tensor that requires gradients.*pass u\.detach\(\)"),
-        (torch.ones(4, device="meta"), "runs on the CPU, got a torch tensor on meta"),
+        (torch.ones(4, device="meta"), "runs on the CPU and on NVIDIA GPUs, got a torch tensor on meta"),
         (torch.eye(4).to_sparse(), r"u must be a dense tensor.*use \.to_dense\(\)"),
     ],
     ids=["gradients", "device", "sparse"],
