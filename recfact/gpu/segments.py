@@ -65,9 +65,8 @@ def solve_segments(
     blocks = blocks_of(window, n)
     carries = blocks.terms is None
     lag = int(reverse and carries)
-    if (
-        lag
-    ):  # from its other end, where a state can be carried on; a coefficient leads into the step after its own there
+    if lag:
+        # From its other end, where a state can be carried on; a coefficient leads into the step after its own there.
         a, u, x = (np.flip(array, axis) for array in (a, u, x))
         reverse = False
     dtype = accumulator(x.dtype) if carries else x.dtype  # what is carried on isn't rounded
