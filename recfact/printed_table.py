@@ -11,6 +11,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -63,6 +64,20 @@ class Column:
     latex: str
     cell: Callable[[Row], Any]
     words: bool = False
+
+
+def at_most(value: float, digits: int) -> float:
+    """Return the smallest number of so many decimal digits that isn't below `value`, for a bound to stay one in print.
+
+    Examples
+    --------
+    >>> at_most(0.12301, 3), at_most(0.123, 3), at_most(0.0, 3), at_most(float("inf"), 3)
+    (0.124, 0.123, 0.0, inf)
+    """
+    near = float(f"{value:.{digits}g}")
+    if near == value or not math.isfinite(value):
+        return value
+    return float(Context(digits, ROUND_CEILING).create_decimal(Decimal(value)))
 
 
 class Tabular(ABC):

@@ -11,6 +11,7 @@ import numpy as np
 from recfact.arrays import Array
 from recfact.factorizations import TransferOperator
 from recfact.precision import WindowChoice, choose_window
+from recfact.precision.truncation.window_losses import WindowLosses
 from recfact.windows import Full, Jagged, Uniform, Window
 
 BLOCKS = (8, 16, 32, 64, 128, 256)
@@ -30,9 +31,9 @@ class WindowCost:
     relative_error : float
         The same over the largest state, max |x - x~| / max |x|, for the inputs at hand; 0 where all states are 0.
     error_norm : float
-        Largest change that any inputs up to 1 in magnitude can see: the infinity norm of L - L~.
+        Largest change that any inputs up to 1 in magnitude can see: the infinity norm of L - L~, rounded up.
     relative_error_norm : float
-        Largest relative change for any inputs: the infinity norm of N in L~ = (I - N) L.
+        Largest relative change for any inputs: the infinity norm of N in L~ = (I - N) L, rounded up.
     kept : float
         Share of the entries on and below the diagonal of L that the window keeps.
     reach : int
@@ -89,6 +90,8 @@ def window_costs(
     """
     n = len(u)
     largest = float(np.abs(x).max(initial=0.0))
+    moduli = upper_moduli(np.asarray(transfer.a))
+    absolute, relative = WindowLosses(moduli, "input"), WindowLosses(moduli, "state")
     costs = []
     for window in windows:
         truncated: Any = transfer.truncate(window)
@@ -98,8 +101,8 @@ def window_costs(
                 window=window,
                 max_error=error,
                 relative_error=error / largest if largest > 0 else 0.0,
-                error_norm=float(truncated.error_norm(np.inf)),
-                relative_error_norm=float(truncated.relative_error_norm(np.inf)),
+                error_norm=absolute.bound(window),
+                relative_error_norm=relative.bound(window),
                 kept=truncated.nnz / (n * (n + 1) // 2),
                 reach=min(n, window_reach(window)),
             )
@@ -123,10 +126,16 @@ def enough_windows(a: Array, limits: Mapping[str, float]) -> dict[str, WindowCho
     >>> enough_windows(np.full(300, 0.9j), {"a hundredth": 0.01})["a hundredth"].window
     Jagged(block=43, terms=1)
     """
-    if a.dtype.kind == "c":  # a window loses what it does for the moduli, which are less than a float above these
-        moduli = np.abs(a.astype(np.complex128))
-        a = np.where((a.real == 0) | (a.imag == 0), moduli, np.nextafter(moduli, np.inf))
-    return {name: choose_window(a, limit) for name, limit in limits.items()}
+    moduli = upper_moduli(a)
+    return {name: choose_window(moduli, limit) for name, limit in limits.items()}
+
+
+def upper_moduli(a: Array) -> Array:
+    """Return the magnitudes of coefficients, those of complex ones rounded up: a window loses the same for them."""
+    if a.dtype.kind != "c":
+        return np.abs(a)
+    moduli = np.abs(a.astype(np.complex128))  # less than a float below the truth
+    return np.asarray(np.where((a.real == 0) | (a.imag == 0), moduli, np.nextafter(moduli, np.inf)))
 
 
 def window_error(transfer: TransferOperator, window: Window, u: Array) -> Array:

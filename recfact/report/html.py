@@ -13,7 +13,7 @@ from recfact.report.problem import duration
 from recfact.report.safety import STEPS
 from recfact.report.style import check_drawing, inline_svg
 from recfact.report.tables import format_cells, verified_cells
-from recfact.report.words import coefficient, counted, lowered, number, percent
+from recfact.report.words import coefficient, counted, lowered, number, number_at_most, percent
 from recfact.windows import Jagged, Uniform
 
 PAGE = (
@@ -76,6 +76,7 @@ def page(report: Report, step: Callable[[str], None] = lambda _: None) -> str:
     environment.filters |= {
         "typeset": typeset,
         "number": lambda value: typeset(number(value)),
+        "number_at_most": lambda value: typeset(number_at_most(value)),
         "coefficient": lambda value: typeset(coefficient(value)),
         "percent": lambda share: typeset(percent(share)),
     }

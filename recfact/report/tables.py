@@ -16,7 +16,7 @@ from rich.text import Text
 from recfact.report.build import Report
 from recfact.report.costs import TERMS, WindowCost
 from recfact.report.safety import STEPS, FormatSafety
-from recfact.report.words import coefficient, counted, number, percent
+from recfact.report.words import coefficient, counted, number, number_at_most, percent
 from recfact.windows import Jagged, Uniform
 
 
@@ -76,7 +76,7 @@ def worst_table(report: Report) -> Table:
     """Return the relative error of the states for the worst inputs, by block length and kind of window."""
     table = _table("for the worst inputs there can be, the same error", ["k", *_KINDS], ["right"] * 5)
     for k, costs in _by_length(report).items():
-        cells = [number(cost.relative_error_norm) for cost in costs]
+        cells = [number_at_most(cost.relative_error_norm) for cost in costs]
         table.add_row(str(k), *cells, style=_chosen(k, report))
     return table
 
@@ -114,7 +114,7 @@ def format_cells(found: FormatSafety) -> list[str]:
     cells = [coefficient(found.largest), str(found.ones), str(found.largest_horizon), str(found.median_horizon)]
     if found.choice is None:
         return [*cells, "not proved", "–"]
-    return [*cells, found.window or "none", number(found.choice.error) if found.window else "–"]
+    return [*cells, found.window or "none", number_at_most(found.choice.error) if found.window else "–"]
 
 
 def verified_table(report: Report) -> Table:
@@ -135,7 +135,7 @@ def verified_cells(found: FormatSafety) -> list[str]:
         return ["–"] * 6 + ["not measured"]
     values = v.truncation.largest, v.rounding.largest, v.total.largest, v.total.bound, v.total.ratio
     verdict = f"{v.nonfinite} overflow" if v.nonfinite else {True: "yes", False: "NO", None: "undecided"}[v.holds]
-    return [percent(v.inputs_change), *map(number, values), verdict]
+    return [percent(v.inputs_change), *map(number_at_most, values), verdict]
 
 
 def rows_table(rows: Sequence[Mapping[str, Any]]) -> Table:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 
 from recfact.precision.truncation.window_choice import WindowChoice
 from recfact.precision.verification.result import Verification
+from recfact.printed_table import at_most
 from recfact.report.costs import WindowCost, window_name, window_reach
 from recfact.report.safety import FormatSafety
 from recfact.report.summary import Summary
@@ -33,6 +35,17 @@ def number(value: float) -> str:
         mantissa, exponent = f"{value:.2e}".split("e")
         text = f"{mantissa}×{power_of_ten(int(exponent))}"
     return text.replace("-", "−")
+
+
+def number_at_most(value: float) -> str:
+    """Return `value` as `number` does, rounded up, for a bound to stay one in print.
+
+    Examples
+    --------
+    >>> number_at_most(0.79113), number_at_most(1234.5), number_at_most(0.25)
+    ('0.792', '1235', '0.250')
+    """
+    return number(math.ceil(value) if 999 < value < 1e5 else at_most(value, 3))
 
 
 def power_of_ten(exponent: int) -> str:
@@ -95,6 +108,18 @@ def percent(share: float) -> str:
     return f"{value:.0f} %" if value >= 10 or value == 0 else f"{value:#.2g} %"
 
 
+def percent_at_most(share: float) -> str:
+    """Return `share` as `percent` does, rounded up.
+
+    Examples
+    --------
+    >>> percent_at_most(0.1731), percent_at_most(0.0691), percent_at_most(0.5)
+    ('18 %', '7.0 %', '50 %')
+    """
+    whole = 0.1 <= share < math.inf
+    return percent(math.ceil(Fraction(share) * 100) / 100 if whole else at_most(share, 3 if share < 1e-6 else 2))
+
+
 def counted(count: int, noun: str) -> str:
     """Return a count with its noun, in the plural unless it is 1.
 
@@ -142,8 +167,8 @@ def findings(
             else "no state for these inputs"
         )
         said.append(
-            f"{chosen.name} changes {changes}; other inputs can lose up to {percent(chosen.relative_error_norm)} of "
-            "the largest state, and none more."
+            f"{chosen.name} changes {changes}; other inputs can lose up to "
+            f"{percent_at_most(chosen.relative_error_norm)} of the largest state, and none more."
         )
     if summary.n > 1:
         said += [_enough(name, choice) for name, choice in enough.items()]
@@ -164,7 +189,7 @@ def _enough(name: str, choice: WindowChoice) -> str:
 
 
 def _lost(error: float) -> str:
-    return f"at most {percent(error)} of the largest state" if error else "nothing"
+    return f"at most {percent_at_most(error)} of the largest state" if error else "nothing"
 
 
 def _warning(summary: Summary) -> list[str]:
@@ -208,7 +233,7 @@ def format_finding(found: FormatSafety) -> str:
     >>> print(format_finding(format_safety(np.full(200, 0.5), np.ones(200), pr.format("half"), 16)))
     In binary16, Jagged(10) costs no more than rounding: it is proved to lose at most 0.049 % of the largest
     state; in the first 200 steps of these inputs the states of Jagged(16) err by up to 0.000488, proved at most
-    0.00391.
+    0.00392.
     """
     parts = []
     if found.ones:
@@ -234,7 +259,7 @@ def _verified(v: Verification) -> str:
     steps = counted(states, "step")
     if v.nonfinite == states:
         return f"in the first {steps} of these inputs every state of {name} overflows"
-    proved = f"proved at most {number(v.total.bound)}" if v.total.holds else "which is NOT proved"
+    proved = f"proved at most {number_at_most(v.total.bound)}" if v.total.holds else "which is NOT proved"
     overflow = f", but {v.nonfinite} of {states} overflow" if v.nonfinite else ""
     rounded = (
         f", beside the relative errors up to {percent(v.inputs_change)} of the {v.inputs_changed} coefficients and "

@@ -13,6 +13,7 @@ from recfact.precision.formats.float_format import FloatFormat
 from recfact.precision.materialization.constructions import METHODS, coefficients_of, construct, formats_of
 from recfact.precision.materialization.exact_blocks import exact_blocks
 from recfact.precision.materialization.laws import error_bound
+from recfact.printed_table import at_most
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -107,7 +108,7 @@ class MaterializationErrors:
             f"entries          {self.entries} below the diagonal: {self.zero} true zeros, {beyond}",
             f"relative error   median {median:.3g}, largest {largest:.3g} (of {self.measured.size} entries)",
             f"failures         {failures}; on the diagonal {self.diagonal}",
-            f"error / bound    at most {self.ratio:.3g} (over {self.bounded} entries)",
+            f"error / bound    at most {at_most(self.ratio, 3):.3g} (over {self.bounded} entries)",
         ]
         return "\n".join(lines)
 
@@ -149,7 +150,7 @@ def materialization_errors(
     entries          150 below the diagonal: 0 true zeros, 60 below the smallest normal number, 0 beyond the largest
     relative error   median 0.506, largest 1 (of 60 entries)
     failures         30 NaN, 0 infinite, 30 lost, 0 invented; on the diagonal 30
-    error / bound    at most 0.421 (over 120 entries)
+    error / bound    at most 0.422 (over 120 entries)
     """
     choice(method, "method", METHODS)
     storage, wide = formats_of(format, accumulate)

@@ -19,7 +19,7 @@ from recfact.precision.exact.outward import round_up
 from recfact.precision.formats.catalogue import format as find_format
 from recfact.precision.truncation.truncation_bounds import magnitude
 from recfact.precision.truncation.window_search import BoundSearch, DataSearch
-from recfact.printed_table import Column, PrintedTable, Tabular
+from recfact.printed_table import Column, PrintedTable, Tabular, at_most
 from recfact.windows import Jagged, Uniform
 
 
@@ -96,7 +96,7 @@ class WindowChoice(Tabular):
     def table(self) -> PrintedTable:
         """Return what is printed."""
         what = "the largest exact state" if self.relative_to == "state" else "the largest input"
-        limit = f"{round_up(self.tol):.6g}{self.goal} times {what}"
+        limit = f"{at_most(round_up(self.tol), 6):.6g}{self.goal} times {what}"
         rows = tuple(
             {"window": str(each.window), "error": each.error, "operations": each.operations, "entries": each.entries}
             for each in self.candidates
@@ -117,7 +117,7 @@ class WindowChoice(Tabular):
 _NAMES = ("window", "error", "operations", "entries")
 _COLUMNS = (
     Column("window", "window", itemgetter("window"), words=True),
-    Column("proved error", "proved error", lambda row: f"{row['error']:.6g}"),
+    Column("proved error", "proved error", lambda row: f"{at_most(row['error'], 6):.6g}"),
     Column("operations", "operations", lambda row: f"{row['operations']:.3g}"),
     Column("entries", "entries", lambda row: f"{row['entries']:g}"),
 )
@@ -211,8 +211,8 @@ def choose_window(
     Jagged(block=52, terms=1) keeps the truncation error within 0.00390625 (the unit roundoff of bfloat16) times the
     largest exact state.
     window                     proved error  operations  entries
-    Jagged(block=52, terms=1)     0.0037571        4.94     78.5
-    Uniform(lags=53)              0.0037571        7.75       53
+    Jagged(block=52, terms=1)    0.00375711        4.94     78.5
+    Uniform(lags=53)             0.00375711        7.75       53
     (operations and entries a step, for long sequences)
     >>> choose_window(1.0, 0.01)
     No window keeps the truncation error within 0.01 times the largest exact state: coefficients of magnitude 1 let no

@@ -11,7 +11,7 @@ import numpy as np
 
 from recfact.arrays import Array
 from recfact.precision.formats.float_format import FloatFormat
-from recfact.printed_table import Column, PrintedTable, Tabular
+from recfact.printed_table import Column, PrintedTable, Tabular, at_most
 from recfact.windows import Full, Window
 
 PARTS = ("largest", "at", "bound", "ratio", "ratio_at", "holds")
@@ -20,7 +20,7 @@ _HOLDS = {True: "yes", False: "NO", None: "undecided"}
 
 
 def _digits(part: str, digits: int) -> Callable[[Mapping[str, Any]], Any]:
-    return lambda row: float(f"{row[part]:.{digits}g}")
+    return lambda row: at_most(row[part], digits)
 
 
 def _place(row: Mapping[str, Any]) -> str | None:

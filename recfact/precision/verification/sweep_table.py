@@ -8,7 +8,7 @@ from typing import Any
 
 from recfact.precision.verification.sweep_batch import ERRORS, Tally
 from recfact.precision.verification.sweep_case import Case
-from recfact.printed_table import Column, PrintedTable, Tabular
+from recfact.printed_table import Column, PrintedTable, Tabular, at_most
 
 KEYS = ("format", "algorithm", "window", "accumulate", "fma", "family")
 QUOTIENTS = (*ERRORS, "accumulated")
@@ -140,6 +140,6 @@ def _cell(name: str) -> Any:
         value = row[name]
         if isinstance(value, bool):
             return "yes" if value else "no"
-        return float(f"{value:.4g}") if isinstance(value, float) else value
+        return at_most(value, 4) if isinstance(value, float) else value
 
     return cell
