@@ -16,7 +16,7 @@ from recfact.precision.formats.float_format import FloatFormat
 from recfact.precision.horizons.effective_horizons import EffectiveHorizon
 from recfact.precision.truncation.window_choice import WindowChoice
 from recfact.precision.verification.result import Verification
-from recfact.report.costs import window_name
+from recfact.report.costs import upper_moduli, window_name
 from recfact.windows import Jagged
 
 USUAL = ("binary32", "binary16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
@@ -43,8 +43,7 @@ class FormatSafety:
     horizon : EffectiveHorizon, optional
         How far back each position looks, until weights are below the unit roundoff.
     choice : WindowChoice, optional
-        The cheapest windows whose truncation error is proved to be at most the unit roundoff times the largest state;
-        not for complex coefficients.
+        The cheapest windows whose truncation error is proved to be at most the unit roundoff times the largest state.
     verification : Verification, optional
         The errors of the jagged window of the report on the first `STEPS` steps; not for complex numbers.
     unsaid : str
@@ -135,11 +134,9 @@ def format_safety(a: Array, u: Array, fmt: FloatFormat, block: int) -> FormatSaf
         ones=int(np.count_nonzero((size == 1) & (before != 1))),
         horizon=effective_horizon(kept, Fraction(fmt.unit_roundoff)),
     )
-    if a.dtype.kind == "c":
-        return replace(said, unsaid="no window and no error is proved for complex coefficients")
-    choice = choose_window(kept, format=fmt)
-    if u.dtype.kind == "c":
-        return replace(said, choice=choice, unsaid="errors are measured for real inputs only")
+    choice = choose_window(upper_moduli(kept), format=fmt)
+    if "c" in (a.dtype.kind, u.dtype.kind):
+        return replace(said, choice=choice, unsaid="errors are measured for real numbers only")
     found = verify(a[:STEPS], u[:STEPS], window=Jagged(block), format=fmt, algorithm="hierarchical")
     return replace(said, choice=choice, verification=found)
 

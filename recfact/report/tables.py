@@ -109,11 +109,9 @@ def formats_table(report: Report) -> Table:
 
 def format_cells(found: FormatSafety) -> list[str]:
     """Return the cells of one format in the table of formats, but its name."""
-    if found.horizon is None:
+    if found.choice is None:
         return ["–"] * 4 + ["out of range", "–"]
     cells = [coefficient(found.largest), str(found.ones), str(found.largest_horizon), str(found.median_horizon)]
-    if found.choice is None:
-        return [*cells, "not proved", "–"]
     return [*cells, found.window or "none", number_at_most(found.choice.error) if found.window else "–"]
 
 

@@ -87,14 +87,20 @@ def test_long_sequences_are_measured_on_their_first_steps_and_cut_for_all_their_
     assert found.window == window_name(pr.choose_window(pr.format("half").round(a), format="half").window)
 
 
-def test_complex_numbers_leave_things_unsaid():
-    found = safe(np.full(40, 0.5j), np.ones(40), "bfloat16")
-    assert (found.largest, found.largest_horizon) == (0.5, 8)
-    assert (found.choice, found.verification) == (None, None)
-    assert "complex coefficients" in format_finding(found)
-    found = safe(np.full(40, 0.5), np.full(40, 1j), "bfloat16")
-    assert found.window == "Jagged(7)"
-    assert "real inputs only" in format_finding(found)
+@pytest.mark.parametrize(("a", "u"), [(0.5j, 1), (0.5, 1j), (0.5j, 1j)])
+def test_complex_numbers_have_a_proved_window_and_no_measured_error(a, u):
+    found = safe(np.full(40, a), np.full(40, u), "bfloat16")
+    assert (found.largest, found.largest_horizon, found.window, found.verification) == (0.5, 8, "Jagged(7)", None)
+    assert "real numbers only" in format_finding(found)
+
+
+def test_a_window_of_complex_coefficients_loses_no_more_than_it_says(rng):
+    a = rng.uniform(0.5, 0.9, 60) * np.exp(1j * rng.uniform(0, 6, 60))
+    found, fmt = safe(a, np.ones(60), "binary16"), pr.format("binary16")
+    parts = [(Fraction(re), Fraction(im)) for re, im in zip(fmt.round(a.real), fmt.round(a.imag), strict=True)]
+    squares = [re**2 + im**2 for re, im in parts]
+    assert left_out(squares, found.choice.window) <= Fraction(found.choice.error) ** 2
+    assert found.choice.error <= fmt.unit_roundoff
 
 
 def test_what_a_format_cannot_hold():
