@@ -179,6 +179,13 @@ def test_states_that_grow_are_held_to_fewer_bits():
     check(pieces, exact.solve(a, u))
 
 
+def test_bits_that_inputs_lose_are_in_the_radius():
+    # Once the states have few bits, a shift turns each of these inputs into -1: the worst that it can do.
+    a = np.concatenate([np.full(5 * PIECE, 2.0), np.full(PIECE, 1 - 2.0**-53)])
+    u = np.r_[1.0, np.full(len(a) - 1, -(2.0**-60))]
+    check(exact.enclose(a, u, bits=1), exact.solve(a, u))
+
+
 def test_a_radius_of_zero_is_exact():
     (piece,) = exact.enclose([0.5] * 20, [1.0] * 20, bits=64)
     assert piece.radii == [0] * 20
