@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from recfact.checks import positive_integer, shown
 from recfact.errors import DeviceError
 from recfact.gpu.compiler import header_folders
 
@@ -42,11 +43,18 @@ def why_unavailable(device: int | None = None) -> str | None:
     str or None
         One sentence on what is missing and how to get it; None if nothing is.
 
+    Raises
+    ------
+    OptionTypeError, OptionError
+        If `device` isn't an integer of at least 0.
+
     Examples
     --------
     >>> isinstance(why_unavailable(), str | None)
     True
     """
+    if device is not None:
+        device = positive_integer(device, "device", least=0)
     try:
         import cupy
 
@@ -184,6 +192,9 @@ def _device_fault(cupy: ModuleType, device: int | None) -> str | None:
     if count == 0:
         return "the driver shows no GPU: see whether nvidia-smi lists one, and what CUDA_VISIBLE_DEVICES is set to"
     number = runtime.getDevice() if device is None else device
+    if number >= count:
+        there = "GPU 0 only" if count == 1 else f"GPUs 0 to {count - 1}"
+        return f"the driver shows {there}, got device {shown(number)}: pass one of these, or see CUDA_VISIBLE_DEVICES"
     properties = runtime.getDeviceProperties(number)
     capability = properties["major"], properties["minor"]
     if capability < LEAST_CAPABILITY:

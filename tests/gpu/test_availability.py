@@ -7,9 +7,10 @@ from configparser import ConfigParser
 from pathlib import Path
 from textwrap import dedent
 
+import numpy as np
 import pytest
 
-from recfact.errors import DeviceError
+from recfact.errors import DeviceError, OptionError, OptionTypeError
 from recfact.gpu import availability
 from recfact.gpu.availability import current_gpu, require, why_unavailable
 from recfact.gpu.compiler import header_folders
@@ -97,6 +98,34 @@ def test_a_toolkit_will_do(packages):
         (toolkit / "include" / header).touch()
     install(packages, toolkit=str(toolkit))
     assert why_unavailable() is None
+
+
+@pytest.mark.parametrize("there", [False, True])
+@pytest.mark.parametrize(
+    ("device", "kind", "says"),
+    [
+        ("0", OptionTypeError, r"device must be an integer, got '0' of type str; convert it with int\(\)"),
+        (1.0, OptionTypeError, "device must be an integer, got 1.0 of type float"),
+        (True, OptionTypeError, "device must be an integer, got the boolean True"),
+        (-1, OptionError, "device must be at least 0, got -1; pass a larger integer"),
+    ],
+)
+def test_a_device_is_a_number_of_a_gpu(packages, there, device, kind, says):
+    if there:
+        install(packages, *CUDA_13)
+    with pytest.raises(kind, match=says):
+        why_unavailable(device)
+
+
+@pytest.mark.parametrize(("devices", "shows"), [([H100], "GPU 0 only"), ([H100, T4], "GPUs 0 to 1")])
+def test_a_gpu_that_is_not_there_is_said_to_be_missing(packages, devices, shows):
+    install(packages, *CUDA_13, devices=devices)
+    for number in (len(devices), 10**30):
+        reason = f"the driver shows {shows}, got device {number}: pass one of these, or see CUDA_VISIBLE_DEVICES"
+        assert why_unavailable(number) == reason
+        with pytest.raises(DeviceError, match=reason):
+            require(number)
+    assert why_unavailable(np.int64(len(devices) - 1)) is None
 
 
 INSTALL_12 = 'pip install "cupy-cuda12x>=14" "cuda-toolkit[nvrtc,cudart,nvcc]==12.*"'
