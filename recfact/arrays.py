@@ -136,7 +136,7 @@ def result_dtype(a: Any, u: Any) -> np.dtype[Any]:
     try:
         dtype = np.result_type(*types)
     except TypeError:  # NumPy promotes bfloat16 with few others
-        kinds = {np.dtype(np.float64) if np.dtype(kind).kind in "biu" else kind for kind in types}
+        kinds = {np.dtype(np.float64) if kind.kind in "biu" else kind for kind in map(np.result_type, types)}
         dtype = np.dtype(np.float32) if kinds == set(HALVES) else np.dtype(np.float64) if kinds <= COMPUTED else None
     if dtype is not None:
         dtype = np.dtype(np.float64) if dtype.kind in "biu" else native(dtype)

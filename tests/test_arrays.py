@@ -123,6 +123,13 @@ def test_other_number_types_are_named(dtype):
             result_dtype(np.zeros(2, dtype), np.zeros(2, other))
 
 
+@pytest.mark.parametrize("dtype", ["U3", "S3", "M8[s]", "m8[s]", "f4,f4", np.longdouble, "V4"], ids=str)
+def test_other_number_types_are_named_beside_scalars(dtype):
+    for scalar in (0.5, 1j):
+        with pytest.raises(DTypeError, match=rf"got {type(scalar).__name__} and .*; convert them to float32"):
+            result_dtype(scalar, np.zeros(2, dtype))
+
+
 def test_accumulators_and_byte_orders():
     assert {str(kind): str(accumulator(kind)) for kind in DTYPES} == {
         "float16": "float32",

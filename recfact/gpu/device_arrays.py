@@ -15,12 +15,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from recfact.arrays import BFLOAT16, Array, native
+from recfact.arrays import BFLOAT16, COMPUTED, Array, native
 from recfact.errors import ArrayTypeError, DTypeError
 
 DType = np.dtype[Any]
 # Number type, shape, strides in bytes, address modulo 16.
 Layout = tuple[DType, tuple[int, ...], tuple[int, ...], int]
+# What kernels take, or CuPy converts to it.
+TAKEN = COMPUTED | {np.dtype(kind) for kind in "?bBhHiIlLqQ"}
 LEGACY_STREAM = 1  # the null stream's other name
 
 
@@ -131,13 +133,25 @@ def as_device_array(value: Any, name: str) -> DeviceArray:
     ArrayTypeError
         If it holds more than its numbers, as tensors do that require gradients, or says not what it is.
     DTypeError
-        If NumPy doesn't have its number type.
+        If recfact doesn't take its number type on a GPU.
     """
     if type(value).__module__.partition(".")[0] == "torch":
         return _aligned(_of_torch(value, name), name)
     import cupy
 
-    return _aligned(of_cupy(value) if isinstance(value, cupy.ndarray) else _of_interface(value, name), name)
+    array = of_cupy(value) if isinstance(value, cupy.ndarray) else _of_interface(value, name)
+    _taken(array.dtype, array.dtype, name)
+    return _aligned(array, name)
+
+
+def _taken(dtype: DType | None, given: Any, name: str) -> DType:
+    """Return a number type that a GPU is asked for; `given` is what the array calls it."""
+    if dtype not in TAKEN:
+        raise DTypeError(
+            f"{name} must hold float32, float64, complex64, complex128, float16 or bfloat16, or integers or booleans, "
+            f"got {given}; convert it to one of these first"
+        )
+    return dtype
 
 
 def _aligned(array: DeviceArray, name: str) -> DeviceArray:
@@ -166,9 +180,7 @@ def _of_torch(tensor: Any, name: str) -> DeviceArray:
         )
     if tensor.layout != torch.strided:
         raise ArrayTypeError(f"{name} must be a dense tensor, got layout {tensor.layout}; use .to_dense()")
-    dtype = _number_type(tensor.dtype)
-    if dtype is None:
-        raise DTypeError(f"{name} must be of a number type that NumPy has, got {tensor.dtype}; use .float()")
+    dtype = _taken(_number_type(tensor.dtype), tensor.dtype, name)
     tensor = tensor.resolve_conj().resolve_neg()
     strides = tuple(step * dtype.itemsize for step in tensor.stride())
     return DeviceArray(tensor, "torch", dtype, tuple(tensor.shape), strides, tensor.data_ptr(), tensor.device.index)

@@ -1,5 +1,6 @@
 """What is known of an array on a GPU, against NumPy's view of the same memory."""
 
+import re
 from importlib.util import find_spec
 from types import SimpleNamespace
 
@@ -91,16 +92,27 @@ def _sparse():
     return tensor
 
 
-def _quantized():
+def _of_type(name):
     tensor = torch_stand_in.tensor(numbers())
-    tensor.dtype = torch_stand_in.dtype("quint8")
+    tensor.dtype = torch_stand_in.dtype(name)
     return tensor
+
+
+TAKEN = "u must hold float32, .* or bfloat16, or integers or booleans, got {}; convert it to one of these first"
 
 
 REFUSED = {
     "gradients": (_gradients, ArrayTypeError, r"u is a torch tensor that requires gradients.*u\.detach\(\)"),
     "sparse": (_sparse, ArrayTypeError, r"u must be a dense tensor, got layout torch.sparse_csr; use .to_dense\(\)"),
-    "quantized": (_quantized, DTypeError, r"u must be of a number type that NumPy has, got torch.quint8"),
+    **{
+        name: (lambda name=name: _of_type(name), DTypeError, TAKEN.format(rf"torch\.{name}"))
+        for name in ("quint8", "float8_e4m3fn", "float8_e5m2", "float4_e2m1fn_x2", "complex32", "uint1", "bits8")
+    },
+    **{
+        str(kind): (lambda kind=kind: stand_in.empty((2,), kind), DTypeError, TAKEN.format(re.escape(str(kind))))
+        for kind in map(np.dtype, ("V2", "f4,f4", "M8[s]", "S4", "U2", "g", ml_dtypes.float8_e4m3fn, ml_dtypes.int4))
+    },
+    "nameless": (lambda: Interface(asarray(numbers()), typestr="|V4"), DTypeError, TAKEN.format(r"\|V4")),
     "masked": (
         lambda: Interface(asarray(numbers()), mask=1),
         ArrayTypeError,

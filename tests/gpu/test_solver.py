@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import ClassVar
 
+import ml_dtypes
 import numpy as np
 import pytest
 from gpu import stand_in, torch_stand_in
@@ -294,6 +295,31 @@ WRONG = {
     "strings": (lambda: {"a": ["x"] * 5}, DTypeError, "numbers that recfact computes in"),
     "None in a": (lambda: {"a": None}, DTypeError, "the GPU engine computes in float32"),
     "None in u": (lambda: {"u": None}, DTypeError, "the GPU engine computes in float32"),
+    "nameless beside a scalar": (
+        lambda: {"a": 0.5, "u": stand_in.empty((5,), "V4")},
+        DTypeError,
+        r"u must hold float32, .*got \|V4; convert",
+    ),
+    "eight bits in a": (
+        lambda: {"a": stand_in.empty((5,), ml_dtypes.float8_e5m2)},
+        DTypeError,
+        "a must hold float32, .*got float8_e5m2; convert",
+    ),
+    "long doubles in x0": (
+        lambda: {"x0": stand_in.empty((), np.longdouble)},
+        DTypeError,
+        "x0 must hold float32, .*got .*; convert",
+    ),
+    "structures in out": (
+        lambda: {"out": stand_in.empty((5,), "f4,f4")},
+        DTypeError,
+        "out must hold float32, .*'f0'.*; convert",
+    ),
+    "nameless on the host": (
+        lambda: {"a": 0.5, "u": np.zeros(5, "V4")},
+        DTypeError,
+        r"numbers that recfact computes in, got float and \|V4; convert",
+    ),
     "a too large": (lambda: {"a": 10**400}, DTypeError, "a must hold numbers that fit into float64, got 1000"),
     "objects": (lambda: {"a": [object()] * 5}, DTypeError, "the GPU engine computes in float32"),
     "integers in x0": (lambda: {"x0": on_gpu(ONES + 0j)}, DTypeError, "x0 must fit into float64, got complex128"),
