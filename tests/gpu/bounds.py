@@ -51,8 +51,8 @@ def roundings(launch: Launch, case: Case, seen: np.ndarray) -> np.ndarray:
     match launch.kernel:
         case "sweep":  # one multiply-add a step, and one for the initial state
             most = seen + 1
-        case "sliding":  # a product for each coefficient; sums in two blocks, over the blocks of a group, two to join
-            most = seen + 2 * numbers["block"] + numbers["terms"] + 4
+        case "sliding":  # one a step; the sums over the blocks of a group, or the one that joins two
+            most = seen - 1 + max(2, numbers["terms"])
         case "chain":  # products; sums in a chunk twice, over warps, over tiles
             steps, warps = int(macros["STEPS"]), int(macros["WARPS"])
             most = seen + 2 * steps + warps + case.x.shape[case.axis] // (steps * warps) + 2
