@@ -70,8 +70,8 @@ def solve(
         Where to put the result, as for `recfact.solve`. Beside inputs in float16 or bfloat16 it may be of their number
         type or of float32.
     precision : {"full", "paper"}, default "full"
-        How tensor cores get the products of coefficients: in two terms, so that storing them costs less than the
-        rounding of the result; or in one, rounded to half precision, as the paper does.
+        How tensor cores get the products of coefficients: in two terms, which are off by 2^-22 (float16) or 2^-16
+        (bfloat16) of each; or in one, rounded to half precision, by 2^-11 or 2^-8, as the paper does.
 
     Returns
     -------

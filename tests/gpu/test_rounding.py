@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
 from gpu.bare_run import need_compiler
-from gpu.cases import Case
+from gpu.bounds import HALF_SPACING, RAISED, TENSOR_CORE, UNIT
+from gpu.cases import NUMPY, Case
 from gpu.test_kernels import make_case, solve
 
 from recfact.windows import Jagged, Uniform, Window
 
-ROUNDING = Fraction(1, 2**24)  # of float32
 HEADS = "head, time, channel"
 
 
@@ -22,8 +23,8 @@ def compiler() -> None:
     need_compiler()
 
 
-def gamma(count: int) -> Fraction:
-    return count * ROUNDING / (1 - count * ROUNDING)
+def gamma(count: int, unit: float = UNIT["float32"]) -> Fraction:
+    return count * Fraction(unit) / (1 - count * Fraction(unit))
 
 
 def blocks_of(window: Window) -> tuple[int, int]:
@@ -32,9 +33,12 @@ def blocks_of(window: Window) -> tuple[int, int]:
 
 
 def exact(
-    case: Case, window: Window, reverse: bool, roundings: Callable[[int, int, int], int]
+    case: Case, window: Window, reverse: bool, wrong: Callable[[int, int, int], Fraction]
 ) -> tuple[list[Fraction], list[Fraction]]:
-    """Return the states of the first channel, and bounds for terms rounded so often for their steps and blocks ago."""
+    """Return the states of the first channel, and what they may be off by, for terms from so many steps and blocks ago.
+
+    The third number that `wrong` gets is how many blocks before its own a step sees.
+    """
     a, u = ([Fraction(float(value)) for value in array[0, :, 0]] for array in (case.a, case.u))
     block, terms = blocks_of(window)
     states, most = ([Fraction(0)] * len(u) for _ in range(2))
@@ -50,13 +54,12 @@ def exact(
                 terms_here.append(product * Fraction(float(case.x0[0, 0, 0])))
             for term in terms_here:
                 states[to] += term
-                most[to] += abs(term) * gamma(roundings(i - j, i // block - j // block, terms))
+                most[to] += abs(term) * wrong(i - j, i // block - j // block, terms)
     return states, most
 
 
-def sliding(d: int, blocks: int, m: int) -> int:
-    """Return the roundings of a term in `sliding`."""
-    return d + 1 + (0 if blocks == 0 else max(1, m - blocks))
+def sliding(d: int, blocks: int, m: int, fewer: int = 0) -> Fraction:
+    return gamma(d + 1 + (0 if blocks == 0 else max(1, m - blocks)) - fewer)
 
 
 def errors(case: Case, states: list[Fraction]) -> list[Fraction]:
@@ -85,5 +88,44 @@ def test_a_rounding_fewer_would_be_wrong_of_sliding():
     case.u[0, 2 * m - 2 : 2 * m + 1] = np.float32([lost, 1, lost])[:, None]  # the last two of a group, and the next
     assert solve(case, Jagged(2, m)).kernel == "sliding"
     for fewer in (0, 1):
-        states, most = exact(case, Jagged(2, m), False, lambda *where, fewer=fewer: sliding(*where) - fewer)
+        states, most = exact(case, Jagged(2, m), False, partial(sliding, fewer=fewer))
         assert (errors(case, states)[2 * m] <= most[2 * m]) == (fewer == 0)
+
+
+def b2p(case: Case, precision: str, reverse: bool) -> tuple[list[Fraction], list[Fraction]]:
+    """Return the states of the first channel, and what they may be off by in `b2p` with blocks of 16 steps."""
+    dtype, out = case.u.dtype.name, case.x.dtype.name
+    stored = Fraction(UNIT[dtype]) ** (2 if precision == "full" else 1)
+    spacing = RAISED if dtype == "float16" and precision == "full" else HALF_SPACING[dtype]
+    states, most = exact(case, Jagged(16), reverse, lambda d, *_: gamma(d + 37, TENSOR_CORE) + stored)
+    # Entries below the normal numbers: each of 16 in the row, and of 16 in what entered, which g_t passes on.
+    small = 32 * Fraction(spacing) * Fraction(float(abs(case.u).max()))
+    most = [limit + small for limit in most]
+    if out != "float32":
+        ends = zip(states, most, strict=True)
+        most = [limit + Fraction(UNIT[out]) * (abs(x) + limit) + Fraction(HALF_SPACING[out]) for x, limit in ends]
+    return states, most
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("precision", ["full", "paper"])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_b2p_is_within_the_bound_of_its_page(dtype, precision, reverse):
+    for out in (dtype, "float32"):
+        case = make_case(HEADS, 1, 90, 16, dtype, a_dtype=out, out=out, initial=not reverse, size=1.0)
+        assert solve(case, Jagged(16), reverse=reverse, precision=precision).kernel == "b2p"
+        states, most = b2p(case, precision, reverse)
+        assert all(error <= limit for error, limit in zip(errors(case, states), most, strict=True))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_where_terms_cancel_the_rounding_at_the_end_is_not_the_largest(dtype):
+    case = make_case(HEADS, 1, 90, 16, dtype, a_dtype="float32", out=dtype)
+    coefficient = np.float32(1 / 3)
+    first = coefficient.astype(NUMPY[dtype])
+    rest = (coefficient - first.astype("f4")).astype(NUMPY[dtype])
+    case.a[...], case.u[...] = 1, 0
+    case.a[0, 1], case.u[0, 0], case.u[0, 1], case.u[0, 2] = coefficient, 1, -first, -rest
+    assert solve(case, Jagged(16)).kernel == "b2p"
+    states, most = b2p(case, "full", False)
+    assert Fraction(UNIT[dtype]) * abs(states[2]) < errors(case, states)[2] <= most[2]
