@@ -9,11 +9,11 @@ from functools import partial
 import numpy as np
 import pytest
 from gpu.bare_run import need_compiler
-from gpu.bounds import HALF_SPACING, RAISED, TENSOR_CORE, UNIT
+from gpu.bounds import HALF_SPACING, RAISED, TENSOR_CORE, UNIT, reference
 from gpu.cases import NUMPY, Case
 from gpu.test_kernels import make_case, solve
 
-from recfact.windows import Jagged, Uniform, Window
+from recfact.windows import Full, Jagged, Uniform, Window
 
 HEADS = "head, time, channel"
 
@@ -129,3 +129,33 @@ def test_where_terms_cancel_the_rounding_at_the_end_is_not_the_largest(dtype):
     assert solve(case, Jagged(16)).kernel == "b2p"
     states, most = b2p(case, "full", False)
     assert Fraction(UNIT[dtype]) * abs(states[2]) < errors(case, states)[2] <= most[2]
+
+
+SMALLEST = 2.0**-149  # of float32, which these runs don't flush
+# Number type, window, steps, the only input, and where the state is divided by 2^80 twice: it is multiplied again later.
+VANISHING = {
+    "sweep": ("float32", Full(), 60, 3, 10),
+    "chain": ("float32", Full(), 3000, 3, 1030),
+    "sliding": ("float32", Uniform(31), 120, 29, 40),
+    "b2p": ("bfloat16", Jagged(16), 96, 33, 46),
+}
+
+
+@pytest.mark.parametrize("grows", [False, True])
+@pytest.mark.parametrize("kernel", VANISHING)
+def test_a_product_that_underflows_loses_the_smallest_number_of_what_it_multiplies(kernel, grows):
+    dtype, window, n, first, down = VANISHING[kernel]
+    case = make_case(HEADS, 1, n, 16, dtype, out="float32")
+    case.a[...], case.u[...] = 1, 0
+    case.u[0, first], case.a[0, [down, down + 1]] = 2.0**50, 2.0**-80
+    if grows:
+        case.a[0, [down + 6, down + 12]] = 2.0**80
+    assert solve(case, window).kernel == kernel
+    plain, got = reference(case, window, False)[0][:, 0, 0], case.x[0, :, 0].astype(np.float64)  # powers of 2: exact
+    lost = np.flatnonzero(got != plain)
+    assert not got[lost].any()  # all of a state or nothing
+    assert bool(lost.size) == (kernel != "sweep")
+    assert (2.0**50 in plain[lost]) == (grows and kernel != "sweep")
+    # What came before the product is lost, as if an input had been wrong there, and all that comes later multiplies it.
+    later = np.cumprod(np.where(np.arange(n) < down + 2, 1, case.a[0, :, 0].astype(np.float64)))
+    assert (plain[lost] <= SMALLEST * 2.0**50 * later[lost]).all()
