@@ -132,7 +132,7 @@ def test_where_terms_cancel_the_rounding_at_the_end_is_not_the_largest(dtype):
 
 
 SMALLEST = 2.0**-149  # of float32, which these runs don't flush
-# Number type, window, steps, the only input, and where its state is divided by 2^80 twice; later it is multiplied again.
+# Number type, window, steps, the only input, and where its state is divided by 2^80 twice; later it grows back.
 VANISHING = {
     "sweep": ("float32", Full(), 60, 3, 10),
     "chain": ("float32", Full(), 3000, 3, 1030),
