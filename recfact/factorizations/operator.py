@@ -76,8 +76,8 @@ class Operator(LinearOperator):
     def dot(self, x: Any) -> Any:
         """Return the product with a vector (n,), a matrix (n, m), a scalar or another operator; the same as ``*``.
 
-        A product with an array is one of the same library: NumPy, torch, or CuPy. On a GPU the operator's own numbers
-        are sent there for each product.
+        A product with an array is one of the same library: NumPy, torch, or CuPy. On a GPU the operator's own numbers,
+        which may have changed, are sent there for each product; `recfact.solve` takes coefficients that lie there.
 
         Raises
         ------

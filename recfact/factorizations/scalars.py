@@ -61,7 +61,7 @@ def as_coefficients(a: Any) -> Array:
     if library_of(a) == "gpu":
         raise ArrayTypeError(
             f"an operator keeps its coefficients on the host, got a {type(a).__name__} on a GPU; copy them with "
-            "cupy.asnumpy or .cpu(), or pass all arrays to recfact.solve"
+            "cupy.asnumpy or .cpu(), or leave them there and call recfact.solve(a, u, axis=0) for L @ u"
         )
     try:
         coefficients = np.asarray(a)

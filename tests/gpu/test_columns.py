@@ -178,5 +178,20 @@ def test_products_with_tensors_of_the_host_are_tensors():
 
 
 def test_coefficients_stay_on_the_host(machine):
-    with pytest.raises(ArrayTypeError, match="keeps its coefficients on the host, got a ndarray on a GPU; copy them"):
+    words = r"keeps its coefficients on the host, got a ndarray on a GPU; copy them .* or .*solve\(a, u, axis=0\)"
+    with pytest.raises(ArrayTypeError, match=words):
         rf.TransferOperator(on_gpu(SIGNS))
+
+
+def test_coefficients_on_the_gpu_are_for_solve(machine, rng):
+    operator, x = rf.TransferOperator(SIGNS), on_gpu(rng.integers(-2, 3, (N, 3)).astype("f8"))
+    for product, reverse in ((operator @ x, False), (operator.T @ x, True)):
+        solved = rf.solve(on_gpu(SIGNS[:, None]), x, axis=0, reverse=reverse)
+        np.testing.assert_array_equal(product.get(), solved.get())
+
+
+def test_coefficients_that_change_count_in_the_next_product(machine):
+    operator, x = rf.TransferOperator(SIGNS.copy()), on_gpu(np.ones(N))
+    for _ in range(2):
+        np.testing.assert_array_equal((operator @ x).get(), operator @ np.ones(N))
+        operator.a *= 2
