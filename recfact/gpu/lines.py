@@ -238,7 +238,7 @@ def sliding(geometry: Geometry, blocks: Blocks, reverse: bool, device: Device) -
             *extents(geometry, lines),
             *frame.strides,
         ),
-        () if shared else (Scratch("slots", slot_bytes * threads * grid, False),),
+        () if shared else (Scratch("slots", slot_bytes * all_lines * split.segments, False),),
         (
             f"sliding: the window has {blocks.terms + 1} blocks of {blocks.length} steps",
             f"{lines.channels} channels to a thread; what blocks leave is in {where}",

@@ -191,6 +191,14 @@ def test_window_that_leaves_nothing_out_is_full():
         assert value(described(HEADS, 2, 64, 16, "float32", window), "block") == ENDLESS
 
 
+@pytest.mark.parametrize("n", [10**7, 10**9])
+def test_scratch_is_small_beside_the_arrays(n):
+    # A thread block has 128 threads also where there is one line.
+    for window in (Uniform(n // 100), Uniform(500), Jagged(16, n // 1600)):
+        (slots,) = described(HEADS, 1, n, 1, "float32", window).scratch
+        assert slots.bytes <= n * 4 / 4  # two numbers a block, of a group in eight at the most
+
+
 def test_nothing_to_do():
     for shape in ((0, 3), (4, 0)):
         operand = Operand("float32", (12, 4))

@@ -73,6 +73,16 @@ def test_no_faults(name):
         assert report.wavefront_excess <= 1.05
 
 
+def test_each_line_of_a_segment_has_its_slots_in_global_memory():
+    # Two thread blocks for a segment, the second with few lines: any slot taken by two would be a race.
+    case = make_case(HEADS, 9, 1600, 16, "complex64", shared=False)
+    launch, _ = run(case, Uniform(98), schedule="interleaved", check=False)
+    segments = next(argument.value for argument in launch.arguments if argument.name == "segments")
+    assert (launch.kernel, launch.grid[0]) == ("sliding", 2 * segments)
+    (slots,) = launch.scratch
+    assert slots.bytes == segments * 9 * 16 * 97 * 2 * 8  # of each line, and of each block: a sum and a product
+
+
 def test_look_back_gives_the_same_bits_in_every_order():
     results = set()
     for schedule in SCHEDULES:

@@ -21,7 +21,7 @@
 //   STRIDE, INITIAL, THREADS as in `sweep`
 //   COEFFICIENTS             of one step: CHANNELS, or 1 that the channels share
 //   SLOTS_SHARED             1: slots in shared memory, terms * (CHANNELS + coefficients) * THREADS numbers;
-//                            0: in `slots`, which holds that many for each thread block
+//                            0: in `slots`, terms * (CHANNELS + coefficients) numbers for each line of each segment
 #include "numbers.cuh"
 
 using Number = Accumulator<INPUT>::type;
@@ -47,9 +47,10 @@ struct Reach {
 // The numbers that a block leaves: one for each channel, then one for each coefficient.
 struct Slots {
     Number* numbers;
+    int owners;  // threads whose slots lie side by side
 
     __device__ __forceinline__ Number* slot(long long block, int index) const {
-        return numbers + (block * (CHANNELS + COEFFICIENTS) + index) * THREADS;
+        return numbers + (block * (CHANNELS + COEFFICIENTS) + index) * owners;
     }
     __device__ __forceinline__ Number get(long long block, int index) const {
         return SLOTS_SHARED ? load_shared(slot(block, index)) : load(slot(block, index));
@@ -95,18 +96,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, 512 / THREADS) sliding(
     long long u_batch, long long u_head, long long u_channel, STRIDE u_step,
     long long x_batch, long long x_head, long long x_channel, STRIDE x_step,
     long long x0_batch, long long x0_head, long long x0_channel) {
-#if SLOTS_SHARED
-    extern __shared__ __align__(16) unsigned char dynamic_shared[];
-    const Slots slot = {reinterpret_cast<Number*>(dynamic_shared) + threadIdx.x};
-#else
-    const Slots slot = {reinterpret_cast<Number*>(slots) + threadIdx.x +
-                        blockIdx.x * terms * (CHANNELS + COEFFICIENTS) * THREADS};
-#endif
     const long long all = batch * heads * lines;
     const long long line_blocks = (all + THREADS - 1) / THREADS;
     const long long segment = blockIdx.x / line_blocks;
-    const long long line = (blockIdx.x - segment * line_blocks) * THREADS + threadIdx.x;
+    const long long first_line = (blockIdx.x - segment * line_blocks) * THREADS, line = first_line + threadIdx.x;
     if (line >= all) return;
+#if SLOTS_SHARED
+    extern __shared__ __align__(16) unsigned char dynamic_shared[];
+    const Slots slot = {reinterpret_cast<Number*>(dynamic_shared) + threadIdx.x, THREADS};
+#else
+    const int owners = all - first_line < THREADS ? static_cast<int>(all - first_line) : THREADS;
+    const long long before = (segment * all + first_line) * terms * (CHANNELS + COEFFICIENTS);  // other blocks' numbers
+    const Slots slot = {reinterpret_cast<Number*>(slots) + before + threadIdx.x, owners};
+#endif
     const long long row = line / lines, channel = (line - row * lines) * CHANNELS;
     const long long b = row / heads, h = row - b * heads;
     a += b * a_batch + h * a_head + channel * a_channel;
