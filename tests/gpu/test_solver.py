@@ -189,6 +189,13 @@ def test_an_initial_state_may_lie_in_the_result(machine):
     np.testing.assert_array_equal(out.get(), rf.solve(a, u, axis=0, x0=np.full(2, 3.0)))
 
 
+def test_one_state_of_all_channels_may_lie_in_the_result(machine):
+    a, u = np.full((5, 600), 0.5), np.ones((5, 600))
+    out = on_gpu(np.full((5, 600), 3.0))
+    rf.solve(on_gpu(a), on_gpu(u), axis=0, x0=out[2, :1], out=out)  # read by thread blocks that start late
+    np.testing.assert_array_equal(out.get(), rf.solve(a, u, axis=0, x0=3.0))
+
+
 def test_arrays_of_many_dimensions_are_solved_slice_by_slice(machine, rng):
     a = random_numbers(rng, (2, 1, 3, 20, 1), "float32")
     u = random_numbers(rng, (2, 5, 3, 20, 4), "float32")
