@@ -53,7 +53,7 @@ def solve(
 
     What `recfact.solve` calls for arrays on a GPU. The solve is put on the caller's current stream (torch's for
     tensors, CuPy's for other arrays), behind the stream that an array names by its ``__cuda_array_interface__``, and
-    the host doesn't wait for it.
+    the host doesn't wait for it. For arrays of the host it does: their result is there on return.
 
     Parameters
     ----------
