@@ -78,12 +78,10 @@ __device__ __forceinline__ bool wait_for(const unsigned int* flag, unsigned int 
     return __all_sync(EVERYONE, seen == STATE);
 }
 
+// After the barrier of the warp the release of one lane is that of what all have stored.
 __device__ __forceinline__ void publish(unsigned int* flag, unsigned int what, int lane) {
     __syncwarp();
-    if (lane == 0) {
-        __threadfence();
-        store_release(flag, what);
-    }
+    if (lane == 0) store_release(flag, what);
 }
 
 extern "C" __global__ void __launch_bounds__(WARPS * 32, 1) chain(

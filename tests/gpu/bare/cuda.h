@@ -159,7 +159,6 @@ inline bool __any_sync(unsigned int, bool mine) {
     });
 }
 inline bool __all_sync(unsigned int mask, bool mine) { return !__any_sync(mask, !mine); }
-inline void __threadfence() {}
 inline unsigned int atomicAdd(unsigned int* at, unsigned int more) {
     const unsigned int before = *at;
     *at += more;
