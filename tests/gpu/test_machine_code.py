@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+
 import pytest
 from gpu.cases import H100, described, need_tools
 
@@ -67,6 +70,56 @@ def test_every_target(capability, kind):
     sound(code, launch)
     assert (code.count("HMMA") > 0) == (launch.kernel == "b2p")
     assert (code.count("LDGSTS") > 0) == (launch.kernel == "b2p" and capability >= (8, 0))
+
+
+def fragments(code: MachineCode) -> Counter[str]:
+    """Count the loads of fragments in the main loop, as they lie in memory (M88) and transposed (MT88)."""
+    return Counter(instruction.name for instruction in code.main_loop(WORK) if instruction.opcode == "LDSM")
+
+
+@pytest.mark.parametrize("kind", ["b2p", "b2p along time"])
+@pytest.mark.parametrize("capability", TARGETS[1:], ids=lambda target: f"sm_{target[0]}{target[1]}")
+def test_tiles_come_as_the_source_says(capability, kind):
+    # What is written out in PTX, which no test runs.
+    launch = kinds(Device(capability, 132))[kind]
+    code = machine_code(launch, capability)
+    stages = int(dict(launch.macros)["STAGES"])
+    # L_t in two terms, row by row; inputs are taken transposed where a row of them is a step.
+    plain, transposed = (2, 1) if kind == "b2p" else (3, 0)
+    loads = Counter({"LDSM.16.M88.4": plain * stages, "LDSM.16.MT88.4": transposed * stages})
+    assert fragments(code) == loads
+    loop = code.main_loop(WORK)
+    copies = [instruction for instruction in loop if instruction.opcode == "LDGSTS"]
+    assert len(copies) == sum(instruction.opcode == "LDGDEPBAR" for instruction in loop) == stages
+    # A copy of nothing fills with zeros: that is its last operand, a predicate.
+    assert all(re.fullmatch(r".*, !?P\d", copy.operands) for copy in copies)
+    # All but the tile at hand may be on their way.
+    waits = [instruction for instruction in loop if instruction.name == "DEPBAR.LE"]
+    assert [wait.operands for wait in waits] == [f"SB0, {stages - 1:#x}"] * stages
+
+
+@pytest.mark.parametrize("layout", [HEADS, ROWS])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_fragments_come_as_by_cudas_own_function(layout, reverse):
+    # float16 takes load_matrix_sync, bfloat16 the PTX.
+    own, written = (
+        fragments(machine_code(described(layout, 128, 8192, 16, dtype, Jagged(16), reverse=reverse), (9, 0)))
+        for dtype in ("float16", "bfloat16")
+    )
+    assert own == written
+
+
+@pytest.mark.parametrize("capability", TARGETS, ids=lambda target: f"sm_{target[0]}{target[1]}")
+def test_flags_are_released_and_acquired(capability):
+    code = machine_code(kinds(Device(capability, 132))["chain"], capability)
+    names = [instruction.name for instruction in code.instructions]
+    # In three places a flag is stored, each behind one fence; in two it is polled, and the cache emptied before
+    # anything else is read.
+    assert sum(name.startswith("STG") and name.endswith(".STRONG.GPU") for name in names) == 3
+    assert [name for name in names if name.startswith("MEMBAR")] == ["MEMBAR.ALL.GPU"] * 3
+    polls = [place for place, name in enumerate(names) if name.startswith("LDG") and name.endswith(".STRONG.GPU")]
+    following = [next(name for name in names[place + 1 :] if name.startswith(("LDG", "CCTL"))) for place in polls]
+    assert following == ["CCTL.IVALL"] * 2
 
 
 @pytest.mark.parametrize("kind", more_launches())
