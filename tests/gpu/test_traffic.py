@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from gpu.bare_run import need_compiler
-from gpu.bounds import bound
+from gpu.bounds import bound, reference
 from gpu.cases import LAYOUTS, Case
 from gpu.emulator import SCHEDULES, Report, emulate
 from gpu.test_kernels import H100, NO_TENSOR_CORES, make_case
@@ -71,6 +71,31 @@ def test_no_faults(name):
         if launch.kernel != "chain":
             assert report.counts["block_barriers"] == 0
         assert report.wavefront_excess <= 1.05
+
+
+REPEATED = {
+    "b2p": (HEADS, "bfloat16", Jagged(16), {}, {}),
+    "b2p long blocks backwards": (HEADS, "float16", Jagged(32), {"reverse": True}, {}),
+    "b2p along time": (ROWS, "bfloat16", Jagged(32), {}, {"initial": True}),
+    "b2p along time backwards": (ROWS, "float16", Jagged(16), {"reverse": True}, {}),
+    "b2p blocks alone": (HEADS, "bfloat16", Jagged(16, 0), {}, {"initial": True}),
+}
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_no_faults_where_tiles_are_repeated(name):
+    layout, dtype, window, options, arrays = REPEATED[name]
+    for schedule in ("in order", "newest first"):
+        case = make_case(layout, 2, 136, 16, dtype, **arrays)
+        u = np.moveaxis(case.u, case.axis, 0)
+        u[37], u[100] = np.inf, np.nan
+        with np.errstate(all="ignore"):
+            launch, _ = run(case, window, schedule=schedule, check=False, **options)
+            plain, *_ = reference(case, window, options.get("reverse", False))
+        assert launch.kernel == "b2p"
+        got = np.moveaxis(case.x, case.axis, 0)
+        np.testing.assert_array_equal(np.isnan(got), np.isnan(plain))
+        np.testing.assert_array_equal(np.isinf(got), np.isinf(plain))
 
 
 def test_each_line_of_a_segment_has_its_slots_in_global_memory():
