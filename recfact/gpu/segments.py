@@ -1,8 +1,11 @@
 """Arrays of the host on a GPU: in segments of time, copied there and back while others are computed.
 
-Two segments are on their way at any time, each in a slot of its own: a stream, memory of the GPU, and memory of the
-host that the GPU copies by itself. What a segment needs of the steps before it stays on the GPU (the last state, for
-the full recurrence) or is sent again (the steps that a window reaches back to).
+Two segments are under way at any time, each in a slot of its own: a stream, memory of the GPU, and memory of the host
+that the GPU copies by itself. What a segment needs of the steps before it stays on the GPU (the last state, for the
+full recurrence) or is sent again (the steps that a window reaches back to).
+
+Where time is cut decides which kernel runs and how it rounds. So it follows from shapes, number types and the GPU, and
+not from the memory that happens to be free: where that is too little for two slots, one does, with the same bits.
 """
 
 from __future__ import annotations
@@ -16,7 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from recfact.arrays import Array, accumulator
-from recfact.gpu.device_arrays import DeviceArray, DType, contiguous_strides, uploaded
+from recfact.errors import DeviceError
+from recfact.gpu.device_arrays import DeviceArray, DType, contiguous_strides, of_cupy, uploaded
 from recfact.gpu.launch import blocks_of
 from recfact.gpu.run import run
 from recfact.gpu.streams import follow
@@ -24,7 +28,7 @@ from recfact.windows import Window
 
 SLOTS = 2
 SEGMENT_BYTES = 64 << 20  # of a slot: copies of this size run at full speed, and a few of them fill the pipeline
-MEMORY_SHARE = 0.8  # of what is free on the GPU, for all slots
+MEMORY_SHARE = 0.8  # of all that the GPU has, for all slots
 FULL_PERIOD = 256  # steps: segments of the full recurrence are multiples of it, which keeps copies aligned
 HALO_SHARE = 8  # a segment has at least so many times the steps that it sends again, if there is memory for it
 
@@ -55,6 +59,11 @@ def solve_segments(
     segment_bytes : int, optional
         Memory of a slot; by default `SEGMENT_BYTES`, more for a window that reaches far, and less where the GPU has
         less.
+
+    Raises
+    ------
+    DeviceError
+        If there is no memory for a segment. Nothing has been written to `x` then.
     """
     import cupy
 
@@ -74,16 +83,15 @@ def solve_segments(
     period, least = (FULL_PERIOD, 1) if carries else (blocks.length, blocks.length)
     step_bytes = x.size // n * dtype.itemsize + sum(_steps(v, axis, 0, 1).nbytes for v in (a, u) if v.shape[axis] == n)
     length = _segment_length(n, step_bytes, halo, period, least, segment_bytes)
-    if halo > length and np.may_share_memory(x, u):
-        u = u.copy()  # results stand in u when a later segment sends its steps again
-
     longest = min(n, length + halo)
     sizes = [*(_steps(v, axis, 0, longest).nbytes for v in (a, u)), x.size // n * longest * dtype.itemsize]
     initial = None if x0 is None else uploaded(x0)
-    streams = _streams(cupy.cuda.Device().id)
-    slots = [Slot(stream, *sizes) for stream in streams[: -(-n // length)]]
+    carrier = cupy.empty(x.shape[:axis] + x.shape[axis + 1 :] if carries else 0, dtype)
+    slots = _slots(-(-n // length), sizes)
     for slot in slots:
         follow(slot.stream, cupy.cuda.get_current_stream())  # where others may still use what is their memory now
+    if halo > (len(slots) - 1) * length and np.may_share_memory(x, u):
+        u = u.copy()  # results stand in u when a later segment sends its steps again
     state, carried = initial, None
     try:
         for segment, slot in zip(_segments(n, length, halo, reverse), cycle(slots), strict=False):
@@ -98,7 +106,8 @@ def solve_segments(
                 before = state if carries or start == 0 else None
                 run(coefficients, inputs, result, before, axis, window=window, reverse=reverse, precision=precision)
                 if carries:
-                    state, carried = result.taken(axis, stop - start - 1), slot.stream.record()
+                    carrier[...] = result.taken(axis, stop - start - 1).as_cupy()  # the slot may be the next one's
+                    state, carried = of_cupy(carrier), slot.stream.record()
                 staged = slot.x.fetch(result)
             slot.kept = _steps(x, axis, first, last), _steps(staged, axis, first - start, last - start)
         for slot in slots:
@@ -106,6 +115,24 @@ def solve_segments(
     finally:
         for slot in slots:
             slot.stream.synchronize()  # before its memory is given back
+
+
+def _slots(segments: int, sizes: list[int]) -> list[Slot]:
+    """Return a slot for each segment, up to `SLOTS`, or as many as there is memory for."""
+    import cupy
+
+    slots: list[Slot] = []
+    for stream in _streams(cupy.cuda.Device().id)[:segments]:
+        try:
+            slots.append(Slot(stream, *sizes))
+        except MemoryError as error:
+            if not slots:
+                raise DeviceError(
+                    f"solving these arrays of the host takes {sum(sizes)} bytes of the GPU's memory and as many of the "
+                    f"host's that GPUs copy by themselves, got: {error}; free what else is there, or solve on the host"
+                ) from error
+            break
+    return slots
 
 
 @cache
@@ -140,9 +167,9 @@ def _segment_length(n: int, step_bytes: int, halo: int, period: int, least: int,
     import cupy
 
     if segment_bytes is None:
-        free = cupy.cuda.Device().mem_info[0] + cupy.get_default_memory_pool().free_bytes()
+        _, total = cupy.cuda.Device().mem_info
         wanted = max(SEGMENT_BYTES, (1 + HALO_SHARE) * halo * step_bytes)
-        segment_bytes = min(int(MEMORY_SHARE * free) // SLOTS, wanted)
+        segment_bytes = min(int(MEMORY_SHARE * total) // SLOTS, wanted)
     most = segment_bytes // step_bytes - halo
     if most >= n - halo:
         return n

@@ -30,6 +30,10 @@ def numbers_at(address: int, shape: tuple[int, ...], strides: tuple[int, ...], d
     return np.asarray(SimpleNamespace(__array_interface__={**interface, "data": (address, False)})).view(dtype)
 
 
+class OutOfMemoryError(MemoryError):
+    """CuPy's name for it."""
+
+
 class Queue:
     """The work of a stream, in its order."""
 
@@ -61,7 +65,9 @@ class Machine:
     devices: int = 1
     capabilities: dict[int, str] = field(default_factory=lambda: defaultdict(lambda: "90"))
     multiprocessors: int = 132
-    free_memory: int = 1 << 30
+    free_memory: int = 1 << 30  # that others leave
+    total_memory: int = 1 << 31
+    most_taken: int = 0
     compiler_log: str | None = None  # what the compiler says to each kernel
     launches: list[Recorded] = field(default_factory=list)
     compiled: list[str] = field(default_factory=list)
@@ -99,9 +105,20 @@ class Machine:
         queue = self.queue(handle)
         queue.run_until(len(queue.work))
 
+    @property
+    def memory_taken(self) -> int:
+        """Bytes of the current GPU that are in use: what was returned to a pool isn't."""
+        made = sum(memory.nbytes - ALIGNMENT for memory, device in self.blocks.values() if device == self.device)
+        idle = sum(size * len(returned) for (device, _, size), returned in self.pools.items() if device == self.device)
+        return made - idle
+
     def allocate(self, size: int) -> tuple[int, tuple[int, int, int]]:
         """Return the address of memory, and the pool that it goes back to."""
         rounded = -(-max(size, 1) // ALIGNMENT) * ALIGNMENT
+        taken = self.memory_taken + rounded
+        if taken > self.free_memory:
+            raise OutOfMemoryError(f"Out of memory allocating {rounded} bytes")
+        self.most_taken = max(taken, self.most_taken)
         pool = (self.device, self.stream, rounded)
         returned = self.pools.setdefault(pool, [])
         if returned:

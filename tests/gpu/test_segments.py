@@ -102,15 +102,64 @@ def test_overflow_of_the_output_is_infinite_without_a_warning(machine):
     assert (np.isinf(x[:, 0]) == (np.arange(300) >= 15)).all()
 
 
-def test_what_a_segment_takes_follows_from_the_memory_that_is_free(machine, monkeypatch):
-    count = 1 << 12
-    monkeypatch.setattr(segments, "SEGMENT_BYTES", 1 << 16)
-    a, u = np.zeros((count, 1)), np.arange(2.0 * count).reshape(count, 2)
-    for free, launches in ((1 << 30, 3), (1 << 16, 8)):
+# Window, number type, and the kernel that solves it.
+KERNELS = [
+    (Full(), "bfloat16", "chain"),
+    (Full(), "float32", "chain"),
+    (Full(), "float64", "chain"),
+    (Full(), "complex64", "chain"),
+    (Jagged(8), "float16", "sweep"),
+    (Jagged(16), "float16", "b2p"),
+    (Jagged(48), "bfloat16", "b2p"),
+    (Jagged(16, 3), "float32", "sliding"),
+    (Uniform(33), "complex128", "sliding"),
+]
+
+
+@pytest.mark.parametrize(("window", "dtype", "kernel"), KERNELS)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_the_bits_are_the_same_whatever_memory_is_free(machine, rng, monkeypatch, window, dtype, kernel, reverse):
+    a, u = (random_numbers(rng, (2000, channels), dtype) for channels in (1, 16))
+    monkeypatch.setattr(segments, "SEGMENT_BYTES", 800 * (a[0].nbytes + 2 * u[0].nbytes))
+    options = {"axis": 0, "window": window, "reverse": reverse, "device": "gpu"}
+    expected = rf.solve(a, u, **options)
+    taken = machine.most_taken
+    for free, streams in ((taken, 2), (3 * taken // 4, 1)):
         machine.launches.clear()
         machine.free_memory = free
-        np.testing.assert_array_equal(rf.solve(a, u, axis=0, device="gpu"), u)
+        x = rf.solve(a, u, **options)
+        assert machine.launches[0].launch.kernel == kernel
+        assert len(machine.launches) > 2
+        assert len({launch.stream for launch in machine.launches}) == streams
+        np.testing.assert_array_equal(x.view(np.uint8), expected.view(np.uint8))
+    machine.free_memory = taken // 4
+    with pytest.raises(DeviceError, match=r"takes \d+ bytes of the GPU's memory.*got: Out of memory.*; free what"):
+        rf.solve(a, u, out=x, **options)
+    np.testing.assert_array_equal(x, expected)
+
+
+def test_a_window_that_reaches_far_gets_shorter_segments_on_a_small_gpu(machine, monkeypatch):
+    monkeypatch.setattr(segments, "SEGMENT_BYTES", 1 << 12)
+    a, u = np.full(4096, 0.5), np.ones(4096)
+    expected = rf.solve(a, u, window=Jagged(256))
+    for total, launches in ((1 << 20, 2), (1 << 16, 6)):
+        machine.launches.clear()
+        machine.total_memory = total
+        np.testing.assert_array_equal(rf.solve(a, u, window=Jagged(256), device="gpu"), expected)
         assert len(machine.launches) == launches
+
+
+@pytest.mark.parametrize("window", [Jagged(16), Jagged(16, 3)])
+def test_the_result_may_replace_the_inputs_in_a_single_slot(machine, rng, monkeypatch, window):
+    monkeypatch.setattr(segments, "SEGMENT_BYTES", 200_000)
+    a, u = (random_numbers(rng, (1000, 32), "float64", 0.95) for _ in "au")
+    expected = rf.solve(a, u, axis=0, window=window, device="gpu")
+    machine.launches.clear()
+    machine.free_memory = 3 * machine.most_taken // 4
+    rf.solve(a, u, axis=0, window=window, out=u, device="gpu")
+    assert len({launch.stream for launch in machine.launches}) == 1
+    assert len(machine.launches) > 2
+    np.testing.assert_array_equal(u, expected)
 
 
 @pytest.mark.parametrize(("window", "launches"), [(Full(), 16), (Jagged(16), 3)])
