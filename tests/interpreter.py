@@ -29,6 +29,7 @@ from numba.core.extending import _Intrinsic
 
 from recfact.cpu.compilation import Kernel
 from recfact.cpu.numbers import Lanes
+from recfact.cpu.uniform_tiles import Carried
 from recfact.cpu.vectors import Registers
 
 CELLS = {"float32": c_float, "float64": c_double}
@@ -238,6 +239,9 @@ class Machine(Registers):
     def make_tuple(self, builder: Any, kind: Any, values: Any) -> Any:
         return values
 
+    def get_dummy_value(self) -> None:
+        """Return what an operation gives that only writes."""
+
 
 def read(algebra: Any, lanes: Lanes, address: int) -> Any:
     """Return the scalars that numbers in memory stand for; a list if the lanes are many."""
@@ -268,6 +272,7 @@ def operations(algebra: Any) -> dict[str, Any]:
         "tile_steps": lambda tile: tile.steps,
         "block_steps": lambda tile: tile.block,
         "runs_in_reverse": lambda tile: tile.reverse,
+        "carried_bytes": Carried.size,
     }
 
 

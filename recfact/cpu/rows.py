@@ -25,7 +25,7 @@ from recfact.windows import Full, Jagged, Uniform, Window
 STORAGES = {np.dtype(kind): np.dtype(kind).name for kind in (np.float32, np.float64, np.float16, ml_dtypes.bfloat16)}
 
 # Sub-tiles in a tile of a short window, which has more to do between tiles than the whole recurrence.
-WINDOW_SUB_TILES = 4
+WINDOW_SUB_TILES = {"float64": 2, "float32": 4, "float16": 4, "bfloat16": 4}
 
 # Steps of a block below which plain loops are as fast.
 FEW = 8
@@ -43,7 +43,7 @@ def tile_for(dtype: np.dtype[Any], reverse: bool, window: Window) -> Tile | None
     whole = Tile(storage, reverse)
     match window:
         case Uniform(block) | Jagged(block, 1) if CHUNK <= block <= whole.sub_tile and block & (block - 1) == 0:
-            return Tile(storage, reverse, block, WINDOW_SUB_TILES)
+            return Tile(storage, reverse, block, WINDOW_SUB_TILES[storage])
         case Uniform(block) | Jagged(block, _) if block < FEW:
             return None
         case Uniform(block) | Jagged(block, _) if block % whole.steps:

@@ -77,7 +77,7 @@ def jagged_tile(typingctx: Any, tile: Any, a: Any, u: Any, x: Any, before: Any) 
         r = Registers(context, b, tile)
         _, a, u, x, before = args
         previous, checks, results = r.splat(before), r.zero, {}
-        chunk_before, carrier = tile.earlier(1), tile.block_before(last=True)
+        chunk_before, carrier = tile.earlier(1), tile.block_before()
         for part, sub in read(r, tile, a, u).items():
             combine(r, tile, sub)
             entering = r.fma(
@@ -93,36 +93,6 @@ def jagged_tile(typingctx: Any, tile: Any, a: Any, u: Any, x: Any, before: Any) 
 
     address = types.int64
     return types.Tuple((number, types.boolean))(tile, address, address, address, number), codegen
-
-
-@operation
-def uniform_tile(typingctx: Any, tile: Any, a: Any, u: Any, x: Any, sums: Any) -> Any:
-    """Solve a tile of the uniform window; return whether all is finite.
-
-    ``sums`` points at CHUNK vectors of accumulators with the suffix sums of the sub-tile before, which those of the
-    tile's last sub-tile replace.
-    """
-
-    def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
-        r = Registers(context, b, tile)
-        _, a, u, x, sums = args
-        places = [r.at(sums, k * VECTOR) for k in range(CHUNK)]
-        previous, checks, results = [r.load_accumulators(place) for place in places], r.zero, {}
-        chunk_before, block_before = tile.earlier(1), tile.block_before(last=False)
-        for part, sub in read(r, tile, a, u).items():
-            combine(r, tile, sub)
-            own = suffix_sums(r, tile, sub)
-            product = r.shuffle(sub.total, r.one, chunk_before)
-            local = r.shuffle(sub.reached, r.zero, chunk_before)
-            entering = [r.fma(product, r.shuffle(own[k], previous[k], block_before), local) for k in range(CHUNK)]
-            results[part], checks = finish(r, sub, entering, checks)
-            previous = own
-        for value, place in zip(previous, places, strict=True):
-            r.store_accumulators(value, place)
-        return write(r, tile, x, results, checks)
-
-    address = types.int64
-    return types.boolean(tile, address, address, address, address), codegen
 
 
 @operation

@@ -9,8 +9,9 @@ follows with one multiplication and addition: the hierarchical decomposition wit
 Three kinds of tile share this. The *scan tile* solves the whole recurrence: between sub-tiles pass the state `local`
 reached from zero and the product `factor` since the start of a segment, so that the true state is
 local + factor * entry. The *jagged tile* stops the stages at the blocks of the jagged window and lets each block start
-from what the block before reached from zero. The *uniform tile* does the same with the suffix sums of the block before
-(van Herk 1992, Gil and Werman 1993, for the affine maps of the recurrence instead of maxima).
+from what the block before reached from zero. The *uniform tile* (`uniform_tiles`) lets a window of chunks slide; blocks
+longer than a sub-tile take the suffix sums of the block before instead (van Herk 1992, Gil and Werman 1993, for the
+affine maps of the recurrence instead of maxima).
 
 Every tile says whether all its states are finite, and writes nothing if one isn't: the caller repeats it step by step,
 so that NaN, infinities and products that overflow where the states don't end up where the plain loop puts them.
@@ -85,15 +86,24 @@ class Tile(Lanes):
                 lanes[self.lane(chunk)] = self.lane(source)
         return lanes
 
-    def block_before(self, last: bool) -> list[int]:
-        """Return the lanes that give each chunk what one of the block before holds, its last or the one in its place.
+    def block_before(self) -> list[int]:
+        """Return the lanes that give each chunk what the last one of the block before holds.
 
         The second vector is the sub-tile before.
         """
-        lanes = [0] * self.count
         chunks = self.block // CHUNK
-        for chunk in range(self.count):
-            source = chunk // chunks * chunks - 1 if last else chunk - chunks
+        return self._lanes_of([chunk // chunks * chunks - 1 for chunk in range(self.count)])
+
+    def before(self, distance: int) -> list[int]:
+        """Return the lanes that give each chunk what the one `distance` chunks before it holds, in any block.
+
+        The second vector is the sub-tile before.
+        """
+        return self._lanes_of([chunk - distance for chunk in range(self.count)])
+
+    def _lanes_of(self, sources: Sequence[int]) -> list[int]:
+        lanes = [0] * self.count
+        for chunk, source in enumerate(sources):
             lanes[self.lane(chunk)] = self.lane(source) if source >= 0 else self.count + self.lane(source + self.count)
         return lanes
 
@@ -116,21 +126,23 @@ class SubTile:
 
 def read(r: Registers, tile: Tile, a: Any, u: Any) -> dict[int, SubTile]:
     """Load a tile and solve its chunks from zero; the sub-tiles come in the order of their steps."""
+    return {part: read_part(r, tile, a, u, part) for part in tile.parts}
 
-    def rows(base: Any, part: int) -> list[Any]:
-        start = part * CHUNK * tile.count * tile.itemsize
+
+def read_part(r: Registers, tile: Tile, a: Any, u: Any, part: int) -> SubTile:
+    """Load one sub-tile and solve its chunks from zero."""
+    start = part * CHUNK * tile.count * tile.itemsize
+
+    def rows(base: Any) -> list[Any]:
         got = {row: r.load(r.at(base, start + row * tile.count * tile.itemsize)) for row in tile.order}
         return r.transpose([got[row] for row in range(CHUNK)])
 
-    subs = {}
-    for part in tile.parts:
-        coefficients, inputs = rows(a, part), rows(u, part)
-        states, products = list(inputs), list(coefficients)
-        for before, k in zip(tile.order, tile.order[1:], strict=False):
-            states[k] = r.fma(coefficients[k], states[before], inputs[k])
-            products[k] = r.b.fmul(products[before], coefficients[k])
-        subs[part] = SubTile(coefficients, inputs, states, products)
-    return subs
+    coefficients, inputs = rows(a), rows(u)
+    states, products = list(inputs), list(coefficients)
+    for before, k in zip(tile.order, tile.order[1:], strict=False):
+        states[k] = r.fma(coefficients[k], states[before], inputs[k])
+        products[k] = r.b.fmul(products[before], coefficients[k])
+    return SubTile(coefficients, inputs, states, products)
 
 
 def combine(r: Registers, tile: Tile, sub: SubTile) -> None:

@@ -1,8 +1,9 @@
 """Windows whose blocks fit into a sub-tile, tile by tile.
 
 A jagged window with one carrier term passes from tile to tile the state that the last block reached from zero, a
-uniform window the suffix sums of the last sub-tile. Both depend on that tile alone, so any tile can be solved once the
-tile before it was: `skip` tiles at the start of a row are solved for what they pass on, and not written.
+uniform window what its last sub-tile has for the steps behind it. Both depend on that tile alone, so any tile can be
+solved once the tile before it was: `skip` tiles at the start of a row are solved for what they pass on, and not
+written.
 
 A tile whose states aren't all finite is repeated by the definition, step by step; and so is the first of a jagged
 window with an initial state, which the second block meets as well.
@@ -24,8 +25,9 @@ from recfact.cpu.row_steps import (
     tile_position,
     tile_target,
 )
-from recfact.cpu.tile_solvers import block_steps, jagged_tile, number, runs_in_reverse, tile_steps, uniform_tile
+from recfact.cpu.tile_solvers import block_steps, jagged_tile, number, runs_in_reverse, tile_steps
 from recfact.cpu.tiles import CHUNK
+from recfact.cpu.uniform_tiles import carried_bytes, start_carried, uniform_tile
 
 
 @helper
@@ -175,14 +177,14 @@ def uniform_rows(
     """
     kept = accumulator(single(tile))
     area = CHUNK * size(accumulator(tile))
-    sums = spare(tile, scratch) + tile_steps(tile) * size(kept)
+    carried = spare(tile, scratch) + tile_steps(tile) * size(kept)
+    inputs_before = carried + carried_bytes(tile)
     for index in range(count):
         row = row_at(tile, rows, count, index, steps, a_step, u_step, x_step, alone != 0)
         state = number(tile, 0.0)
         if x0 != 0:
             state = load(kept, x0, index * size(kept))
-        for i in range(CHUNK * width(tile)):
-            store(kept, sums, i * size(kept), state)  # the first block meets x0 where others meet the sums
+        start_carried(tile, carried, state)
         for turn in range((steps + tile_steps(tile) - 1) // tile_steps(tile)):
             position = tile_position(tile, turn, steps)
             coefficients = tile_coefficients(tile, row, position, scratch)
@@ -190,10 +192,10 @@ def uniform_rows(
             written = turn >= skip
             history = 0
             if row.u == row.x:
-                history = sums + (1 + turn % 2) * area
-                remember(tile, inputs, sums + (1 + (turn + 1) % 2) * area)
+                history = inputs_before + turn % 2 * area
+                remember(tile, inputs, inputs_before + (turn + 1) % 2 * area)
             target = tile_target(tile, row, position, scratch) if written else spare(tile, scratch)
-            finite = uniform_tile(tile, coefficients, inputs, target, sums)
+            finite = uniform_tile(tile, coefficients, inputs, target, carried)
             if written:
                 if finite:
                     put(tile, row, position, target)
