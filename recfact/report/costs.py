@@ -11,6 +11,7 @@ import numpy as np
 from recfact.arrays import Array
 from recfact.factorizations import TransferOperator
 from recfact.precision import WindowChoice, choose_window
+from recfact.precision.exact.moduli import upper_moduli
 from recfact.precision.truncation.window_losses import WindowLosses
 from recfact.windows import Full, Jagged, Uniform, Window
 
@@ -90,7 +91,7 @@ def window_costs(
     """
     n = len(u)
     largest = float(np.abs(x).max(initial=0.0))
-    moduli = upper_moduli(np.asarray(transfer.a))
+    moduli = magnitudes(np.asarray(transfer.a))
     absolute, relative = WindowLosses(moduli, "input"), WindowLosses(moduli, "state")
     costs = []
     for window in windows:
@@ -126,16 +127,13 @@ def enough_windows(a: Array, limits: Mapping[str, float]) -> dict[str, WindowCho
     >>> enough_windows(np.full(300, 0.9j), {"a hundredth": 0.01})["a hundredth"].window
     Jagged(block=43, terms=1)
     """
-    moduli = upper_moduli(a)
+    moduli = magnitudes(a)
     return {name: choose_window(moduli, limit) for name, limit in limits.items()}
 
 
-def upper_moduli(a: Array) -> Array:
+def magnitudes(a: Array) -> Array:
     """Return the magnitudes of coefficients, those of complex ones rounded up: a window loses the same for them."""
-    if a.dtype.kind != "c":
-        return np.abs(a)
-    moduli = np.abs(a.astype(np.complex128))  # less than a float below the truth
-    return np.asarray(np.where((a.real == 0) | (a.imag == 0), moduli, np.nextafter(moduli, np.inf)))
+    return upper_moduli(a) if a.dtype.kind == "c" else np.abs(a)
 
 
 def window_error(transfer: TransferOperator, window: Window, u: Array) -> Array:

@@ -16,7 +16,7 @@ from recfact.precision.formats.float_format import FloatFormat
 from recfact.precision.horizons.effective_horizons import EffectiveHorizon
 from recfact.precision.truncation.window_choice import WindowChoice
 from recfact.precision.verification.result import Verification
-from recfact.report.costs import upper_moduli, window_name
+from recfact.report.costs import magnitudes, window_name
 from recfact.windows import Jagged
 
 USUAL = ("binary32", "binary16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
@@ -134,7 +134,7 @@ def format_safety(a: Array, u: Array, fmt: FloatFormat, block: int) -> FormatSaf
         ones=int(np.count_nonzero((size == 1) & (before != 1))),
         horizon=effective_horizon(kept, Fraction(fmt.unit_roundoff)),
     )
-    choice = choose_window(upper_moduli(kept), format=fmt)
+    choice = choose_window(magnitudes(kept), format=fmt)
     if "c" in (a.dtype.kind, u.dtype.kind):
         return replace(said, choice=choice, unsaid="errors are measured for real numbers only")
     found = verify(a[:STEPS], u[:STEPS], window=Jagged(block), format=fmt, algorithm="hierarchical")

@@ -38,6 +38,14 @@ def outward(numbers: list[int], scale: int, direction: int) -> Array:
         return np.where(wrong, np.nextafter(scaled, np.inf * direction), scaled)
 
 
+def ldexp_up(significands: Array, exponents: Array) -> Array:
+    """Return significands times powers of two as float64, rounded up."""
+    with np.errstate(all="ignore"):
+        values = np.ldexp(significands, exponents)
+        # The product with a power of two is rounded where it is subnormal.
+        return np.where(np.ldexp(values, -exponents) < significands, np.nextafter(values, np.inf), values)
+
+
 def round_up(value: Any) -> float:
     """Return the smallest float64 that is at least a real number."""
     return float(Upward.of(value))

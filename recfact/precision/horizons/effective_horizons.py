@@ -13,6 +13,7 @@ import numpy as np
 from recfact.arrays import BFLOAT16, Array, as_numpy
 from recfact.checks import shown
 from recfact.errors import DTypeError, OptionError, ShapeError
+from recfact.precision.exact.moduli import scaled_moduli
 from recfact.precision.horizons.horizon import threshold
 from recfact.precision.reals import Number, as_rational
 from recfact.printed_table import short
@@ -132,7 +133,8 @@ def effective_horizon(a: Any, eps: Any) -> EffectiveHorizon:
     Kogge-Stone factors, squared until none matters, and each row takes the longest steps that stay above: O(n log d)
     work for a longest horizon of d, no division and no logarithm, so zeros are exact. Products have 53 bits and
     exponents of any size: nothing underflows, and a weight of d factors is decided rightly unless it is within d 2^-53
-    of eps, relatively.
+    of eps, relatively. That is 4 d 2^-53 if the magnitudes themselves are rounded: those of complex coefficients, and
+    what float64 doesn't hold.
 
     The pointwise horizon of the sliding window recurrences paper, for the products at hand; the steps are those of
     Kogge and Stone (1973).
@@ -187,14 +189,12 @@ def _magnitudes(a: Array) -> Scaled:
         return _exact_magnitudes(a)
     if a.dtype.kind not in "biufcV" or (a.dtype.kind == "V" and a.dtype != BFLOAT16):
         raise DTypeError(f"a must be real or complex numbers, got an array of {a.dtype}; pass floats")
-    with np.errstate(over="ignore"):
-        size = np.abs(a if a.dtype.kind == "c" else a.astype(np.float64)).astype(np.float64)
-    size[:1] = 0.0
-    if not np.isfinite(size).all():
-        place = int(np.argmin(np.isfinite(size)))
+    fractions, exponents = scaled_moduli(a if a.dtype.kind == "c" or a.dtype == np.longdouble else a.astype(np.float64))
+    fractions[:1] = exponents[:1] = 0
+    if not np.isfinite(fractions).all():
+        place = int(np.argmin(np.isfinite(fractions)))
         raise _not_finite(a[place], place)
-    fractions, exponents = np.frexp(size)
-    return fractions, exponents.astype(np.int64)
+    return fractions, exponents
 
 
 def _exact_magnitudes(a: Array) -> Scaled:

@@ -15,7 +15,7 @@ import numpy as np
 
 from recfact.arrays import Array
 from recfact.precision.exact.error_free import two_product
-from recfact.precision.exact.outward import Upward
+from recfact.precision.exact.outward import Upward, ldexp_up
 from recfact.windows import Jagged, Uniform
 
 # Significands in [1/2, 1), or 0, and binary exponents.
@@ -123,8 +123,4 @@ def _times(x: Scaled, y: Scaled) -> Scaled:
 def _largest(products: Scaled, states: Array) -> float:
     """Return the largest product with a state, rounded up to a float."""
     significand, shift = np.frexp(states)
-    significand, exponent = _times(products, (significand, shift))
-    with np.errstate(all="ignore"):
-        values = np.ldexp(significand, exponent)
-        # The product with a power of two is rounded where it is subnormal.
-        return float(np.max(np.where(np.ldexp(values, -exponent) < significand, np.nextafter(values, inf), values)))
+    return float(np.max(ldexp_up(*_times(products, (significand, shift)))))

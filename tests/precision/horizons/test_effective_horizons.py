@@ -109,6 +109,23 @@ def test_weights_far_out_of_the_range_of_floats():
     assert lags(tiny, Fraction(1, 2**3222)).tolist() == [0, 1, 2, 3]
 
 
+def test_complex_weights_are_decided_as_exactly_as_is_said(rng):
+    low, high = ((1 + sign * Fraction(4 * 2, 2**53)) ** 2 for sign in (-1, 1))  # two factors, squared
+    for weights in (rng.standard_normal((500, 2, 2)) @ [1, 1j]).tolist():
+        product = np.prod([Fraction(w.real) ** 2 + Fraction(w.imag) ** 2 for w in weights])
+        for step in range(-6, 7):
+            level = Fraction(float(product) ** 0.5 * (1 + step * 2.0**-51))
+            if not low * level**2 < product < high * level**2:
+                assert (lags([0, *weights], level)[2] == 2) == (product >= level**2)
+
+
+def test_complex_weights_at_the_ends_of_floats():
+    assert lags(np.array([0, 5e-324 + 5e-324j]), Fraction(5e-324) * Fraction(7, 5)).tolist() == [0, 1]
+    assert lags(np.array([0, 5e-324 + 5e-324j]), Fraction(5e-324) * Fraction(3, 2)).tolist() == [0, 0]
+    assert lags(np.array([0, 1.7e308 + 1.7e308j]), Fraction(1.7e308) * Fraction(7, 5)).tolist() == [0, 1]
+    assert lags(np.array([0, np.longdouble(2) ** 16000]), Fraction(2) ** 16000).tolist() == [0, 1]
+
+
 def test_formats_count_from_their_smallest_normal_number():
     a = np.full(500, 0.9)
     assert lags(a, "half").max() == pr.horizon(0.9, "half") == 92
