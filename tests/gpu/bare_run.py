@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,17 +41,18 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 
 
 @cache
-def _built(kernel: str, signature: tuple[str, ...], options: tuple[str, ...]) -> ctypes.CDLL:
+def _built(kernel: str, signature: tuple[str, ...], options: tuple[str, ...]) -> Any:
     source = re.sub(
         r"extern __shared__ .* unsigned char (\w+)\[\];",
         rf"alignas(16) static unsigned char \1[{SHARED_BYTES}];",
         source_of(kernel),
     )
     call = ", ".join(f"*static_cast<{c_type}*>(values[{k}])" for k, c_type in enumerate(signature))
-    entry = f"bare::kernel = [=] {{ {kernel}({call}); }};\n    bare::launch(threads, grid);"
+    entry = f"bare::kernel = [=] {{ {kernel}({call}); }};\n    bare::misaligned = 0;\n    bare::launch(threads, grid);"
     text = (
         f'#include "cuda.h"\n{source}\n'
-        f'extern "C" void enter_kernel(void** values, int threads, long long grid) {{\n    {entry}\n}}\n'
+        'extern "C" long long enter_kernel(void** values, int threads, long long grid) {\n'
+        f"    {entry}\n    return bare::misaligned;\n}}\n"
     )
     number = _built.cache_info().currsize
     path = Path(_folder().name) / f"{kernel}{number}.cpp"
@@ -58,7 +60,9 @@ def _built(kernel: str, signature: tuple[str, ...], options: tuple[str, ...]) ->
     library = path.with_suffix(".so")
     defines = [option for option in options if option.startswith("-D")]
     _compile(*defines, "-DRECFACT_EMULATOR", "-shared", str(path), "-o", str(library))
-    return ctypes.CDLL(str(library))
+    entered = ctypes.CDLL(str(library)).enter_kernel
+    entered.restype = ctypes.c_longlong
+    return entered
 
 
 def need_compiler() -> None:
@@ -85,10 +89,11 @@ def run_bare(launch: Launch, arrays: dict[str, np.ndarray]) -> None:
 def call_bare(
     kernel: str, options: tuple[str, ...], signature: tuple[str, ...], values: list[int], threads: int, grid: int
 ) -> None:
-    """Call a kernel with numbers and addresses, which are of the types of its signature."""
+    """Call a kernel with numbers and addresses of the types of its signature, and see that its accesses are aligned."""
     arguments = [
         ctypes.c_void_p(value) if c_type.endswith("*") else C_INTEGERS[c_type](value)
         for c_type, value in zip(signature, values, strict=True)
     ]
     pointers = (ctypes.c_void_p * len(arguments))(*map(ctypes.addressof, arguments))
-    _built(kernel, signature, options).enter_kernel(pointers, threads, ctypes.c_longlong(grid))
+    misaligned = _built(kernel, signature, options)(pointers, threads, ctypes.c_longlong(grid))
+    assert misaligned == 0, f"{kernel} has {misaligned} accesses that aren't aligned to their size"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import product
 
 import numpy as np
@@ -26,12 +27,15 @@ def compiler() -> None:
     need_compiler()
 
 
-def framed(shape: tuple[int, ...], dtype: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return an array full of NaN, aligned as GPUs' are, in a frame of the same: what is outside must stay."""
+def framed(shape: tuple[int, ...], dtype: str, shift: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Return an array full of NaN, aligned as GPUs' are, in a frame of the same: what is outside must stay.
+
+    It may begin some numbers later than where it would be aligned.
+    """
     count = int(np.prod(shape))
     size = NUMPY[dtype].itemsize
-    memory = np.full(count * size + 768, 255, np.uint8)
-    start = 256 + -memory.ctypes.data % 256
+    memory = np.full((count + shift) * size + 768, 255, np.uint8)
+    start = 256 + -memory.ctypes.data % 256 + shift * size
     return memory, memory[start : start + count * size].view(NUMPY[dtype]).reshape(shape)
 
 
@@ -48,23 +52,25 @@ def make_case(
     initial: bool = False,
     seed: int = 0,
     size: float = 0.95,
+    shifts: Mapping[str, int] | None = None,
 ) -> Case:
+    shift = {"a": 0, "u": 0, "x": 0} | dict(shifts or {})
     rng = np.random.default_rng(seed)
     make, axis = LAYOUTS[layout]
     shape = make(heads, n, d)
     a_shape = list(shape)
     if shared:
         a_shape[channel_axis(layout)] = 1
-    _, a = framed(tuple(a_shape), a_dtype or dtype)
+    _, a = framed(tuple(a_shape), a_dtype or dtype, shift["a"])
     a[...] = random_numbers(rng, a_shape, a_dtype or dtype, size)
-    _, u = framed(shape, dtype)
+    _, u = framed(shape, dtype, shift["u"])
     u[...] = random_numbers(rng, shape, dtype)
     x0 = None
     if initial:
         x0_shape = list(shape)
         x0_shape[axis] = 1
         x0 = random_numbers(rng, x0_shape, COMPUTED.get(dtype, dtype))
-    return Case(a, u, framed(shape, out or dtype)[1], axis, x0)
+    return Case(a, u, framed(shape, out or dtype, shift["x"])[1], axis, x0)
 
 
 def solve(

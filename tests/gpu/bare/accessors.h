@@ -1,23 +1,34 @@
-// Memory, bare: what memory.cuh offers, as plain accesses.
+// Memory, bare: what memory.cuh offers, as plain accesses. Those that aren't aligned, which a GPU refuses, are counted.
 #pragma once
+
+namespace bare {
+inline long long misaligned = 0;
+inline void see(const void* place, size_t size) { misaligned += reinterpret_cast<uintptr_t>(place) % size != 0; }
+}  // namespace bare
 
 template <class T>
 T load(const T* from) {
-    return *from;
+    bare::see(from, sizeof(T));
+    T value;
+    std::memcpy(&value, from, sizeof value);
+    return value;
 }
 template <class T>
 void store(T* to, T value) {
-    *to = value;
+    bare::see(to, sizeof value);
+    std::memcpy(to, &value, sizeof value);
 }
 template <class T>
 T load_shared(const T* from) {
-    return *from;
+    return load(from);
 }
 template <class T>
 void store_shared(T* to, T value) {
-    *to = value;
+    store(to, value);
 }
 inline void copy16_async(void* shared, const void* global, int valid) {
+    bare::see(shared, 16);
+    bare::see(global, 16);
     std::memset(shared, 0, 16);
     std::memcpy(shared, global, valid);
 }
