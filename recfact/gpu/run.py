@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
@@ -17,6 +18,8 @@ from recfact.gpu.parts import NEIGHBOUR, Argument, Device, Launch
 from recfact.windows import Window
 
 PLANS_KEPT = 1024
+SCRATCH_ALIGNMENT = 256  # bytes; CUDA's own allocations have no less
+Solve = tuple[DeviceArray, DeviceArray, DeviceArray, DeviceArray | None, int]  # a, u, x, x0, axis
 
 
 def run(
@@ -29,6 +32,7 @@ def run(
     window: Window,
     reverse: bool,
     precision: str,
+    scratch: Any = None,
 ) -> None:
     """Put a solve on the current stream of the current GPU, which is that of the arrays.
 
@@ -43,56 +47,96 @@ def run(
         Time, counted from the front.
     window, reverse, precision
         As for `recfact.gpu.solve`.
+    scratch : cupy.ndarray, optional
+        Memory that the kernels may use, of at least `scratch_bytes`; by default some of CuPy's pool.
     """
-    options = axis, window, reverse, precision, x.device
+    options: dict[str, Any] = {"window": window, "reverse": reverse, "precision": precision}
     try:
-        prepared = _prepared(a.layout, u.layout, x.layout, None if x0 is None else x0.layout, *options)
+        prepared = _prepared_for(a, u, x, x0, axis, **options)
     except ShapeError:  # too many dimensions that don't run on into each other
-        _run_slices(a, u, x, x0, axis, window=window, reverse=reverse, precision=precision)
+        for part in _slices(a, u, x, x0, axis):
+            run(*part, **options, scratch=scratch)
         return
     if prepared is None:
         return
     if prepared.rereads and u.address == x.address:
-        u = u.copied()
-        run(a, u, x, x0, axis, window=window, reverse=reverse, precision=precision)
+        run(a, u.copied(), x, x0, axis, **options, scratch=scratch)
         return
-    import cupy
-
     places = {"a": a.address, "u": u.address, "x": x.address, "x0": 0 if x0 is None else x0.address}
-    scratch = [(cupy.zeros if array.zeroed else cupy.empty)(array.bytes, np.uint8) for array in prepared.launch.scratch]
-    for array, memory in zip(prepared.launch.scratch, scratch, strict=True):
-        places[array.name] = memory.data.ptr
+    launch = prepared.launch
+    if launch.scratch and scratch is None:
+        import cupy
+
+        scratch = cupy.empty(prepared.scratch_bytes, np.uint8)
+    offset = 0
+    for array in launch.scratch:
+        place = scratch.data + offset
+        places[array.name] = place.ptr
+        if array.zeroed:
+            place.memset_async(0, array.bytes)
+        offset += _aligned(array.bytes)
     arguments = tuple(
         places[value] + offset if isinstance(value, str) else value for value, offset in prepared.arguments
     )
-    launch = prepared.launch
     prepared.kernel(launch.grid, launch.block, arguments, shared_mem=launch.shared_bytes)
 
 
-def _run_slices(
+def scratch_bytes(
     a: DeviceArray, u: DeviceArray, x: DeviceArray, x0: DeviceArray | None, axis: int, **options: Any
-) -> None:
-    """Run the solves of all slices along the shortest axis that isn't time."""
+) -> int:
+    """Compile what `run` launches for such arrays, of which only the layout counts, and return its bytes of scratch."""
+    try:
+        prepared = _prepared_for(a, u, x, x0, axis, **options)
+    except ShapeError:
+        return max(scratch_bytes(*part, **options) for part in _slices(a, u, x, x0, axis))
+    return 0 if prepared is None else prepared.scratch_bytes
+
+
+def _slices(a: DeviceArray, u: DeviceArray, x: DeviceArray, x0: DeviceArray | None, axis: int) -> Iterator[Solve]:
+    """Return the solves of all slices along the shortest axis that isn't time."""
     _, k = min((length, k) for k, length in enumerate(x.shape) if k != axis and length > 1)
     step = x.shape[:axis] + x.shape[axis + 1 :]
     a, u = a.broadcast_to(x.shape), u.broadcast_to(x.shape)
     x0 = None if x0 is None else x0.broadcast_to(step)
     for i in range(x.shape[k]):
         state = None if x0 is None else x0.taken(k - (k > axis), i)
-        run(a.taken(k, i), u.taken(k, i), x.taken(k, i), state, axis - (k < axis), **options)
+        yield a.taken(k, i), u.taken(k, i), x.taken(k, i), state, axis - (k < axis)
+
+
+def _aligned(size: int) -> int:
+    """Return the bytes from one array in scratch memory to the next."""
+    return -(-size // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
+
+
+def _prepared_for(
+    a: DeviceArray,
+    u: DeviceArray,
+    x: DeviceArray,
+    x0: DeviceArray | None,
+    axis: int,
+    *,
+    window: Window,
+    reverse: bool,
+    precision: str,
+) -> Prepared | None:
+    """Return the launch for arrays that are laid out like these; None if the result is empty."""
+    state = None if x0 is None else x0.layout
+    return _prepared(a.layout, u.layout, x.layout, state, axis, window, reverse, precision, x.device)
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """A launch, its kernel, and what that is called with: numbers, and arrays by name with an offset.
 
-    `rereads` says whether the result mustn't stand in the place of the inputs.
+    `rereads` says whether the result mustn't stand in the place of the inputs; the scratch arrays of the launch take
+    `scratch_bytes` together.
     """
 
     launch: Launch
     kernel: Any
     arguments: tuple[tuple[Any, int], ...]
     rereads: bool
+    scratch_bytes: int
 
 
 @lru_cache(PLANS_KEPT)
@@ -124,7 +168,8 @@ def _prepared(
     )
     if launch is None:
         return None
-    return Prepared(launch, function_of(launch, device), tuple(map(_value, launch.arguments)), _rereads(launch))
+    arguments, size = tuple(map(_value, launch.arguments)), sum(_aligned(array.bytes) for array in launch.scratch)
+    return Prepared(launch, function_of(launch, device), arguments, _rereads(launch), size)
 
 
 def _rereads(launch: Launch) -> bool:

@@ -115,6 +115,12 @@ class MemoryPointer:
     def __init__(self, mem, offset):
         self.mem, self.ptr, self.device_id = mem, mem.ptr + offset, mem.device_id
 
+    def __add__(self, offset):
+        return MemoryPointer(self.mem, self.ptr - self.mem.ptr + offset)
+
+    def memset_async(self, value, size, stream=None):
+        machine.put(lambda to=self.ptr: raw(to, size).fill(value), stream and stream.ptr)
+
     def copy_from_host_async(self, mem, size, stream=None):
         machine.put(lambda to=self.ptr: np.copyto(raw(to, size), raw(mem, size)), stream and stream.ptr)
 
