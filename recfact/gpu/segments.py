@@ -10,7 +10,7 @@ not from the memory that happens to be free: where that is too little for two sl
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import cycle
 from math import prod
@@ -22,7 +22,7 @@ from recfact.arrays import Array, accumulator
 from recfact.errors import DeviceError
 from recfact.gpu.device_arrays import DeviceArray, DType, contiguous_strides, of_cupy, uploaded
 from recfact.gpu.launch import blocks_of
-from recfact.gpu.run import run
+from recfact.gpu.run import run, scratch_bytes
 from recfact.gpu.streams import follow
 from recfact.windows import Window
 
@@ -63,7 +63,8 @@ def solve_segments(
     Raises
     ------
     DeviceError
-        If there is no memory for a segment. Nothing has been written to `x` then.
+        If CUDA's compiler doesn't take a kernel, or there is no memory for a segment. All that may be missing is asked
+        for before anything is written to `x`.
     """
     import cupy
 
@@ -82,29 +83,41 @@ def solve_segments(
     halo = 0 if blocks.terms is None else blocks.length * blocks.terms
     period, least = (FULL_PERIOD, 1) if carries else (blocks.length, blocks.length)
     step_bytes = x.size // n * dtype.itemsize + sum(_steps(v, axis, 0, 1).nbytes for v in (a, u) if v.shape[axis] == n)
-    length = _segment_length(n, step_bytes, halo, period, least, segment_bytes)
-    longest = min(n, length + halo)
-    sizes = [*(_steps(v, axis, 0, longest).nbytes for v in (a, u)), x.size // n * longest * dtype.itemsize]
+    options: dict[str, Any] = {"window": window, "reverse": reverse, "precision": precision}
     initial = None if x0 is None else uploaded(x0)
     carrier = cupy.empty(x.shape[:axis] + x.shape[axis + 1 :] if carries else 0, dtype)
-    slots = _slots(-(-n // length), sizes)
+
+    def sizes(steps: int, start: int) -> tuple[int, ...]:
+        """Return the bytes of a segment's coefficients, inputs, result and scratch, and compile all for it."""
+        shapes = (_lengthened(array.shape, axis, steps) for array in (a, u, x))
+        arrays = [_laid_out(shape, kind) for shape, kind in zip(shapes, (a.dtype, u.dtype, dtype), strict=True)]
+        before = initial if start == 0 else of_cupy(carrier) if carries else None
+        scratch = scratch_bytes(arrays[0], arrays[1], arrays[2], before, axis, **options)
+        return *(prod(array.shape) * array.dtype.itemsize for array in arrays), scratch
+
+    def needed(steps: int) -> int:
+        return sum(sizes(steps, 0))
+
+    length = _segment_length(n, needed, step_bytes, halo, period, least, segment_bytes)
+    cuts = list(_segments(n, length, halo, reverse))
+    kinds = {(stop - start, min(start, 1)) for start, _, _, stop in cuts}
+    slots = _slots(len(cuts), [max(same) for same in zip(*(sizes(*kind) for kind in kinds), strict=True)])
     for slot in slots:
         follow(slot.stream, cupy.cuda.get_current_stream())  # where others may still use what is their memory now
     if halo > (len(slots) - 1) * length and np.may_share_memory(x, u):
         u = u.copy()  # results stand in u when a later segment sends its steps again
     state, carried = initial, None
     try:
-        for segment, slot in zip(_segments(n, length, halo, reverse), cycle(slots), strict=False):
-            start, first, last, stop = segment
+        for (start, first, last, stop), slot in zip(cuts, cycle(slots), strict=False):
             slot.collect()
             with slot.stream:
                 coefficients = slot.a.send(_coefficients(a, axis, start, stop, lag))
                 inputs = slot.u.send(_steps(u, axis, start, stop))
-                result = slot.x.on_gpu((*x.shape[:axis], stop - start, *x.shape[axis + 1 :]), dtype)
+                result = slot.x.on_gpu(_lengthened(x.shape, axis, stop - start), dtype)
                 if carried is not None:
                     slot.stream.wait_event(carried)
                 before = state if carries or start == 0 else None
-                run(coefficients, inputs, result, before, axis, window=window, reverse=reverse, precision=precision)
+                run(coefficients, inputs, result, before, axis, **options, scratch=slot.scratch)
                 if carries:
                     carrier[...] = result.taken(axis, stop - start - 1).as_cupy()  # the slot may be the next one's
                     state, carried = of_cupy(carrier), slot.stream.record()
@@ -159,10 +172,19 @@ def _segments(n: int, length: int, halo: int, reverse: bool) -> Iterator[Segment
         yield Segment(first if reverse else max(0, first - halo), first, last, min(n, last + halo) if reverse else last)
 
 
-def _segment_length(n: int, step_bytes: int, halo: int, period: int, least: int, segment_bytes: int | None) -> int:
+def _segment_length(
+    n: int,
+    needed: Callable[[int], int],
+    step_bytes: int,
+    halo: int,
+    period: int,
+    least: int,
+    segment_bytes: int | None,
+) -> int:
     """Return the steps of a segment without what is sent again: all, or whole periods, or as many as there is room for.
 
-    There are at least so many as the window's blocks have, whatever room they take.
+    There are at least so many as the window's blocks have, whatever room they take. `needed` says what some steps take
+    with the scratch of their kernel, which is no multiple of `step_bytes`.
     """
     import cupy
 
@@ -170,10 +192,17 @@ def _segment_length(n: int, step_bytes: int, halo: int, period: int, least: int,
         _, total = cupy.cuda.Device().mem_info
         wanted = max(SEGMENT_BYTES, (1 + HALO_SHARE) * halo * step_bytes)
         segment_bytes = min(int(MEMORY_SHARE * total) // SLOTS, wanted)
-    most = segment_bytes // step_bytes - halo
+    most = min(n, segment_bytes // step_bytes - halo)
+    while most > least and needed(min(n, most + halo)) > segment_bytes:
+        most -= -(-most // 8)
     if most >= n - halo:
         return n
     return most - most % period if most >= period else max(least, most)
+
+
+def _lengthened(shape: tuple[int, ...], axis: int, steps: int) -> tuple[int, ...]:
+    """Return the shape of some steps of an array, or of its only one if that stands for all."""
+    return shape if shape[axis] == 1 else (*shape[:axis], steps, *shape[axis + 1 :])
 
 
 def _steps(array: Array, axis: int, start: int, stop: int) -> Array:
@@ -188,11 +217,22 @@ def _coefficients(a: Array, axis: int, start: int, stop: int, lag: int) -> Array
     return np.concatenate((_steps(a, axis, 0, lag), _steps(a, axis, 0, stop - lag)), axis)  # the first isn't read
 
 
-class Slot:
-    """What a segment takes: a stream, and a buffer for each array, of so many bytes."""
+def _laid_out(shape: tuple[int, ...], dtype: DType) -> DeviceArray:
+    """Describe an array of the current GPU in C order that has no memory yet."""
+    import cupy
 
-    def __init__(self, stream: Any, a: int, u: int, x: int) -> None:
+    strides = contiguous_strides(shape, dtype.itemsize)
+    return DeviceArray(None, "cupy", dtype, shape, strides, 0, cupy.cuda.Device().id)
+
+
+class Slot:
+    """What a segment takes: a stream, a buffer for each array, and scratch for its kernel, of so many bytes."""
+
+    def __init__(self, stream: Any, a: int, u: int, x: int, scratch: int) -> None:
+        import cupy
+
         self.stream = stream
+        self.scratch = cupy.empty(scratch, np.uint8)
         self.a, self.u, self.x = Buffer(a), Buffer(u), Buffer(x)
         self.kept: tuple[Array, Array] | None = None  # where results go, and where they lie in the buffer
 
@@ -218,10 +258,7 @@ class Buffer:
 
     def on_gpu(self, shape: tuple[int, ...], dtype: DType) -> DeviceArray:
         """Return the GPU's memory as an array."""
-        data = self.memory.data
-        return DeviceArray(
-            self.memory, "cupy", dtype, shape, contiguous_strides(shape, dtype.itemsize), data.ptr, data.device_id
-        )
+        return _laid_out(shape, dtype)._replace(owner=self.memory, address=self.memory.data.ptr)
 
     def send(self, array: Array) -> DeviceArray:
         """Put an array of the host on its way to the GPU, on the current stream."""

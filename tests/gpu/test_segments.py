@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from gpu import stand_in
+from gpu import late_machine, stand_in
 from gpu.bounds import bound
 from gpu.cases import COMPUTED, NUMPY, Case, random_numbers
 
 import recfact as rf
 from recfact.errors import DeviceError, DTypeError
-from recfact.gpu import segments
+from recfact.gpu import modules, segments
 from recfact.gpu.segments import solve_segments
 from recfact.windows import Full, Jagged, Uniform
 
@@ -119,8 +119,8 @@ KERNELS = [
 @pytest.mark.parametrize(("window", "dtype", "kernel"), KERNELS)
 @pytest.mark.parametrize("reverse", [False, True])
 def test_the_bits_are_the_same_whatever_memory_is_free(machine, rng, monkeypatch, window, dtype, kernel, reverse):
-    a, u = (random_numbers(rng, (2000, channels), dtype) for channels in (1, 16))
-    monkeypatch.setattr(segments, "SEGMENT_BYTES", 800 * (a[0].nbytes + 2 * u[0].nbytes))
+    a, u = (random_numbers(rng, (3000, channels), dtype) for channels in (1, 16))
+    monkeypatch.setattr(segments, "SEGMENT_BYTES", 1400 * (a[0].nbytes + 2 * u[0].nbytes))
     options = {"axis": 0, "window": window, "reverse": reverse, "device": "gpu"}
     expected = rf.solve(a, u, **options)
     taken = machine.most_taken
@@ -215,3 +215,43 @@ def test_an_error_in_between_leaves_the_result_and_the_gpu_alone(machine):
         rf.solve(np.full((600, 32), 0.5), np.ones((600, 32)), axis=0, out=out, device="gpu")
     assert (out == 3).all()
     assert all(queue.done == len(queue.work) for handle, queue in machine.queues.items() if handle)
+
+
+def test_an_error_in_a_later_segment_leaves_the_result_alone(machine, monkeypatch):
+    # The last segment is so short that another kernel takes it.
+    compiled = modules._compiled
+
+    def refuse(launch):
+        if launch.kernel == "sweep":
+            raise DeviceError("no sweep")
+        return compiled(launch)
+
+    monkeypatch.setattr(modules, "_compiled", refuse)
+    monkeypatch.setattr(segments, "SEGMENT_BYTES", 100_000)
+    out = np.full((2048 + 16, 8), 3.0)
+    with pytest.raises(DeviceError, match="no sweep"):
+        rf.solve(np.full((2048 + 16, 1), 0.5), np.ones((2048 + 16, 8)), axis=0, out=out, device="gpu")
+    assert (out == 3).all()
+    assert machine.compiled == ["chain", "chain"]
+
+
+@pytest.mark.parametrize("window", [Full(), Uniform(300)])
+def test_scratch_is_part_of_a_slot_and_had_before_anything_is_written(machine, monkeypatch, window):
+    size = 400_000
+    monkeypatch.setattr(segments, "SEGMENT_BYTES", size)
+    a, u = np.full((9000, 1), 0.5), np.ones((9000, 8))
+    expected = rf.solve(a, u, axis=0, window=window, device="gpu")
+    kernel = machine.launches[0].launch.kernel
+    assert kernel == ("chain" if window == Full() else "sliding")
+    assert len(machine.launches) > 2
+    taken = machine.most_taken
+    assert taken <= segments.SLOTS * size + 16 * late_machine.ALIGNMENT
+    for free in range(taken // 8, taken, taken // 8):
+        out = np.full_like(u, 3)
+        machine.free_memory = free
+        try:
+            rf.solve(a, u, axis=0, window=window, out=out, device="gpu")
+        except DeviceError:
+            assert (out == 3).all()
+        else:
+            np.testing.assert_array_equal(out, expected)
