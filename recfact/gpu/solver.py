@@ -86,7 +86,8 @@ def solve(
     DTypeError, ArrayTypeError
         (TypeErrors) If recfact doesn't compute in a number type, or can't take an array or a mixture of arrays.
     DeviceError
-        (a RuntimeError) If something is missing for solves on this GPU; `why_unavailable` says the same.
+        (a RuntimeError) If something is missing for solves on this GPU; `why_unavailable` says the same. For arrays of
+        the host, also if there is no memory for a piece of them; `out` is as it was then.
 
     Notes
     -----
