@@ -21,7 +21,7 @@ def warn_of_growth(a: Array) -> None:
         return  # a row of n entries, none above 1
     norm = float(np.max(row_sums(np.append(0.0, moduli))))
     if norm > limit:
-        factor = "more than float64 holds" if math.isinf(norm) else f"{norm:.3g}"
+        factor = "more than float64 holds" if math.isinf(norm) else f"about {norm:.3g}"
         warnings.warn(
             f"the recurrence amplifies its inputs by up to {factor} (inf-norm of L), beyond the {limit:.3g} that "
             f"{a.dtype} resolves: small inputs vanish beside large states. The largest |a[1:]| is "

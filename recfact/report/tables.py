@@ -16,7 +16,7 @@ from rich.text import Text
 from recfact.report.build import Report
 from recfact.report.costs import TERMS, WindowCost
 from recfact.report.safety import STEPS, FormatSafety
-from recfact.report.words import coefficient, counted, number, number_at_most, percent
+from recfact.report.words import coefficient, counted, number, number_at_most, percent, percent_at_most
 from recfact.windows import Jagged, Uniform
 
 
@@ -133,7 +133,7 @@ def verified_cells(found: FormatSafety) -> list[str]:
         return ["–"] * 6 + ["not measured"]
     values = v.truncation.largest, v.rounding.largest, v.total.largest, v.total.bound, v.total.ratio
     verdict = f"{v.nonfinite} overflow" if v.nonfinite else {True: "yes", False: "NO", None: "undecided"}[v.holds]
-    return [percent(v.inputs_change), *map(number_at_most, values), verdict]
+    return [percent_at_most(v.inputs_change), *map(number_at_most, values), verdict]
 
 
 def rows_table(rows: Sequence[Mapping[str, Any]]) -> Table:

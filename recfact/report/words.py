@@ -161,8 +161,8 @@ def findings(
         said.append(f"{chosen.name} changes no state, whatever the inputs are: it may be used without any loss.")
     else:
         changes = (
-            f"the states by up to {number(chosen.max_error)} for these inputs, {percent(chosen.relative_error)} of the "
-            "largest"
+            f"the states by up to about {number(chosen.max_error)} for these inputs, "
+            f"{percent(chosen.relative_error)} of the largest"
             if chosen.max_error
             else "no state for these inputs"
         )
@@ -213,12 +213,12 @@ def _amplification(summary: Summary) -> str:
     if summary.growth > 1:
         growing = "1 coefficient is" if summary.above_one == 1 else f"{summary.above_one} coefficients are"
         return (
-            f"{growing} above 1 in magnitude: a single input is amplified up to "
-            f"{number(summary.growth)} times, and inputs up to 1 give states up to {number(summary.norm_inf)}."
+            f"{growing} above 1 in magnitude: a single input is amplified up to about "
+            f"{number(summary.growth)} times, and inputs up to 1 give states up to about {number(summary.norm_inf)}."
         )
     return (
         "No coefficient is above 1 in magnitude, so no single input is ever amplified; together, inputs up to 1 give "
-        f"states up to {number(summary.norm_inf)}."
+        f"states up to about {number(summary.norm_inf)}."
     )
 
 
@@ -232,7 +232,7 @@ def format_finding(found: FormatSafety) -> str:
     >>> from recfact.report.safety import format_safety
     >>> print(format_finding(format_safety(np.full(200, 0.5), np.ones(200), pr.format("half"), 16)))
     In binary16, Jagged(10) costs no more than rounding: it is proved to lose at most 0.049 % of the largest
-    state; in the first 200 steps of these inputs the states of Jagged(16) err by up to 0.000488, proved at most
+    state; in the first 200 steps of these inputs the states of Jagged(16) err by up to 0.000489, proved at most
     0.00392.
     """
     parts = []
@@ -262,10 +262,10 @@ def _verified(v: Verification) -> str:
     proved = f"proved at most {number_at_most(v.total.bound)}" if v.total.holds else "which is NOT proved"
     overflow = f", but {v.nonfinite} of {states} overflow" if v.nonfinite else ""
     rounded = (
-        f", beside the relative errors up to {percent(v.inputs_change)} of the {v.inputs_changed} coefficients and "
-        "inputs that were rounded first"
+        f", beside the relative errors up to {percent_at_most(v.inputs_change)} of the {v.inputs_changed} coefficients "
+        "and inputs that were rounded first"
     )
     return (
-        f"in the first {steps} of these inputs the states of {name} err by up to {number(v.total.largest)}, "
+        f"in the first {steps} of these inputs the states of {name} err by up to {number_at_most(v.total.largest)}, "
         f"{proved}{overflow}{rounded if v.inputs_changed else ''}"
     )

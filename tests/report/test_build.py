@@ -125,7 +125,7 @@ def test_findings_of_the_bundled_record():
     assert report.findings[0].startswith("An input is forgotten after 154 steps at most (6.9 % of the sequence)")
     cost = next(c for c in report.costs if c.window == Jagged(16))
     assert report.findings[2].startswith(
-        f"Jagged(16) changes the states by up to {cost.max_error:.2f} for these inputs, 1.9 %"
+        f"Jagged(16) changes the states by up to about {cost.max_error:.2f} for these inputs, 1.9 %"
     )
 
 
@@ -171,12 +171,12 @@ def test_a_window_that_keeps_the_whole_sequence_is_not_advised(a):
     ("a", "sentence"),
     [
         ([0.5, 0.0, 0.5, 0.5, 0.0], "2 coefficients are exactly 0"),
-        ([0.5, 2.0, 2.0], "2 coefficients are above 1 in magnitude: a single input is amplified up to 4 times"),
+        ([0.5, 2.0, 2.0], "2 coefficients are above 1 in magnitude: a single input is amplified up to about 4 times"),
         ([1.0, 1.0, 1.0], "No input is ever forgotten"),
         ([0.5, 0.5, 0.5], "Jagged(16) keeps all of so short a sequence"),
         ([0.5, *[0.0] * 40], "Jagged(16) changes no state, whatever the inputs are"),
         ([0.5, 0.0, 0.5], "1 coefficient is exactly 0"),
-        ([0.5, 2.0, 0.5], "1 coefficient is above 1 in magnitude: a single input is amplified up to 2 times"),
+        ([0.5, 2.0, 0.5], "1 coefficient is above 1 in magnitude: a single input is amplified up to about 2 times"),
         ([0.5], "There is one step, whose state is its input"),
         ([0.5], "in the first 1 step of these inputs the states of Jagged(16)"),
     ],

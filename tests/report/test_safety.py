@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from dataclasses import replace
 from fractions import Fraction
 
@@ -17,8 +18,8 @@ from recfact.report.gallery import draw
 from recfact.report.problem import Problem, bundled_problem
 from recfact.report.safety import STEPS, USUAL, chosen_formats, format_safety
 from recfact.report.style import inline_svg
-from recfact.report.tables import to_json
-from recfact.report.words import format_finding, number, percent
+from recfact.report.tables import to_json, verified_cells
+from recfact.report.words import format_finding, number_at_most, percent_at_most
 from recfact.windows import Jagged
 
 KEYS = (
@@ -191,7 +192,19 @@ def test_a_bound_that_does_not_hold_is_not_called_proved(holds, says):
     found = safe(np.full(40, 0.9), np.ones(40), "half")
     total = replace(found.verification.total, holds=holds)
     said = format_finding(replace(found, verification=replace(found.verification, total=total)))
-    assert f"err by up to {number(total.largest)}, {says}" in said
+    assert f"err by up to {number_at_most(total.largest)}, {says}" in said
+
+
+def test_largest_errors_are_printed_rounded_up(rng):
+    for _ in range(20):
+        found = safe(rng.uniform(0.2, 0.9, 40), rng.standard_normal(40), "bfloat16")
+        v = found.verification
+        said, (off, *_) = format_finding(found), verified_cells(found)
+        largest, share = re.search(r"err by up to (.*?), .* errors up to (.*?) %", said).groups()
+        assert float(largest) >= v.total.largest
+        assert Fraction(share) / 100 >= v.inputs_change
+        assert off == f"{share} %"
+        assert Fraction(re.search(r"errors up to (.*?) %", str(v))[1]) / 100 >= v.inputs_change
 
 
 def test_the_finding_says_which_steps_and_which_numbers_are_proved():
@@ -199,5 +212,4 @@ def test_the_finding_says_which_steps_and_which_numbers_are_proved():
     said = format_finding(found)
     assert f"in the first {STEPS} steps of these inputs the states of Jagged(16) err by up to" in said
     change = max(abs(float(np.float16(value)) / value - 1) for value in (0.3, 0.1))
-    rounded = f"beside the relative errors up to {percent(change)} of the {2 * STEPS} coefficients and inputs that were"
-    assert rounded in said
+    assert f"beside the relative errors up to {percent_at_most(change)} of the {2 * STEPS} coefficients" in said

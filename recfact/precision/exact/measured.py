@@ -12,6 +12,7 @@ from recfact.errors import RecfactError, ShapeError
 from recfact.precision.exact.dyadic_sequence import Sequence, exponent_range, integers, shifted
 from recfact.precision.exact.enclosures import BITS, Enclosures, enclosed
 from recfact.precision.exact.outward import outward
+from recfact.printed_table import at_most
 from recfact.recurrence import first_kept_rows
 from recfact.windows import Full, Window
 
@@ -52,7 +53,7 @@ class Measured:
         self.lower, self.upper, self._enclosures = lower, upper, enclosures
 
     def __repr__(self) -> str:
-        return f"<{len(self.upper)} measured errors, the largest {np.max(self.upper, initial=0.0):.6g}>"
+        return f"<{len(self.upper)} measured errors, the largest {at_most(np.max(self.upper, initial=0.0), 6):.6g}>"
 
     def within(self, bound: Any) -> Array:
         """Return where the error is at most `bound`, decided for every step.

@@ -199,7 +199,8 @@ class Verification(Tabular):
         if self.inputs_changed:
             remarks.append(
                 f"{self.inputs_changed} coefficients and inputs were rounded to {self.format} first, with relative "
-                f"errors up to {100 * self.inputs_change:.3g} %; the errors here are those of the rounded ones"
+                f"errors up to {100 * at_most(self.inputs_change, 3):.3g} %; the errors here are those of the rounded "
+                "ones"
             )
         if self.nonfinite:
             where = ", ".join(map(str, self.first_nonfinite or ()))

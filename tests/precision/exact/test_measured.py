@@ -136,6 +136,8 @@ def test_shapes_must_fit():
 def test_a_measurement_says_what_it_is():
     error = exact.measure([0.5, 0.1], [1.0, 1.0], computed=[1.0, 1.25])
     assert repr(error) == "<2 measured errors, the largest 0.15>"
+    above = exact.measure([0.5, 0.1], [1.0, 1.0], computed=[1.0, 1.1 + 2.418703441])
+    assert repr(above) == "<2 measured errors, the largest 2.41871>"
 
 
 @pytest.mark.parametrize("bad", [0.5, [[0.5, 0.5]], [[0.5], [0.5, 0.5]], None, ["x"], [0.5, 0.5, 0.5]])
