@@ -290,28 +290,35 @@ def test_what_is_not_finite_goes_where_the_loop_sends_it(name, kind):
             assert np.isfinite(got).all()
 
 
-ON_THE_WAY = {
-    "chain": ("float32", Full(), 3000, (1, 1030, 1031)),
-    "sliding": ("float32", Uniform(7), 100, (20, 22, 23)),
-    "sliding blocks": ("float32", Jagged(4, 3), 100, (20, 25, 26)),
-    "sliding complex": ("complex64", Uniform(7), 100, (20, 22, 23)),
+# Number type, window, steps, inputs and coefficients at steps; other inputs are 0, and other coefficients 1.
+ON_THE_WAY: dict[str, tuple[str, Window, int, dict[int, float], dict[int, float]]] = {
+    "chain": ("float32", Full(), 3000, {1: 1e20}, {1030: 1e30, 1031: 1e-30}),
+    # Of 64 steps to a tile and 4 to a warp: all of it is small but what enters.
+    "chain from outside": ("float32", Full(), 3000, {1: 1e22}, {1030: 1e17, 1031: 1e-17}),
+    # What enters is small, but products are large, in a warp or over some.
+    "chain by a product": ("float32", Full(), 3000, {1: 1e12}, {1030: 1e30, 1031: 1e-30}),
+    "chain by products": ("float32", Full(), 3000, {1: 1e12}, {1030: 1e16, 1034: 1e16, 1038: 1e-32}),
+    # All in one tile: what entered is forgotten, and no product from the tile's start is large.
+    "chain in a tile": ("float32", Full(), 3000, {1030: 1e17}, {1026: 0, 1033: 1e30, 1034: 1e-30}),
+    "sliding": ("float32", Uniform(7), 100, {20: 1e20}, {22: 1e30, 23: 1e-30}),
+    "sliding blocks": ("float32", Jagged(4, 3), 100, {20: 1e20}, {25: 1e30, 26: 1e-30}),
+    "sliding complex": ("complex64", Uniform(7), 100, {20: 1e20}, {22: 1e30, 23: 1e-30}),
     # The block's state is 0, for what it reaches itself and what comes from the block before cancel.
-    "b2p": ("bfloat16", Jagged(32), 96, (32, 49, 50)),
+    "b2p": ("bfloat16", Jagged(32), 96, {31: -1e20, 32: 1e20}, {49: 1e30, 50: 1e-30}),
 }
 
 
 @pytest.mark.parametrize("name", ON_THE_WAY)
 def test_a_state_that_overflows_on_its_way_stays_infinite(name):
-    dtype, window, n, (first, up, down) = ON_THE_WAY[name]
+    dtype, window, n, inputs, coefficients = ON_THE_WAY[name]
     for reverse in (False, True):
         case = make_case("head, time, channel", 1, n, 16, dtype)
         a, u = (array[0, ::-1] if reverse else array[0] for array in (case.a, case.u))
-        shift = 1 if reverse else 0  # the coefficient into a step stands at the one before it
         a[...], u[...] = 1, 0
-        u[first] = 1e20
-        a[up - shift], a[down - shift] = 1e30, 1e-30
-        if name == "b2p":
-            u[first - 1] = -1e20
+        for step, value in inputs.items():
+            u[step] = value
+        for step, value in coefficients.items():
+            a[step - reverse] = value  # the coefficient into a step stands at the one before it in reverse
         with np.errstate(all="ignore"):
             assert solve(case, window, reverse=reverse).kernel == name.split()[0]
             wide = np.complex64 if dtype == "complex64" else np.float32
