@@ -369,12 +369,3 @@ def test_offsets_beyond_32_bits():
         view(x)[...] = np.nan
         a = random_numbers(rng, (2, 40, 1), dtype, 0.9)
         check(Case(a, view(u), view(x), 1), window)
-
-
-def test_the_same_bits_however_the_look_back_goes():
-    # The order of operations of a state is that of the tiles, whether its neighbour's state was known or not.
-    first = make_case("head, time, channel", 2, 1000, 16, "float32", size=0.999)
-    second = make_case("head, time, channel", 2, 1000, 16, "float32", size=0.999)
-    solve(first, Full())
-    solve(second, Full())
-    assert first.x.tobytes() == second.x.tobytes()
