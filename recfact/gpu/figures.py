@@ -1,7 +1,8 @@
 """The figures that the kernels are to reach, each beside what is counted: of the plan, machine code, and the emulator.
 
 They are of one solve, as the layer of a language model has it: 128 heads of 16 channels over 8192 steps in bfloat16, in
-blocks of 16 steps, on an H100. No time is among them, because no GPU is needed to count them.
+blocks of 16 steps, on an H100. What `sweep` and `sliding` move is a part of that on as much less of a GPU: they are
+ratios. No time is among the figures, because no GPU is needed to count them.
 """
 
 from __future__ import annotations
@@ -15,15 +16,22 @@ from typing import Any
 from recfact.errors import MissingExtraError
 from recfact.gpu.compiler import options_of, source_of
 from recfact.gpu.emulation import traffic
-from recfact.gpu.examples import H100, HEADS, LAYOUTS, TARGETS, described, kinds
+from recfact.gpu.examples import H100, HEADS, LAYOUTS, ROWS, TARGETS, described, kinds
 from recfact.gpu.launch import Device, Launch
 from recfact.gpu.machine_code import machine_code
 from recfact.gpu.occupancy import resident_warps
 from recfact.gpu.tiles import TILE_BYTES
-from recfact.windows import Full, Jagged, Window
+from recfact.windows import Full, Jagged, Uniform, Window
 
 SOLVE = (128, 8192, 16)  # heads, steps, channels
 WIDE = (8192, 8192, 16)  # enough heads for `sweep`
+# Solves by other kernels, with as many heads to a multiprocessor as WIDE and SOLVE have on an H100: layout, heads,
+# multiprocessors, window.
+PARTS: tuple[tuple[str, int, int, Window], ...] = (
+    (HEADS, 64, 1, Jagged(16)),
+    (HEADS, 8, 8, Uniform(64)),
+    (ROWS, 8, 8, Uniform(64)),
+)
 BESIDE = "time, head, channel"  # where a sector of coefficients is that of 16 heads, and so of as many warps
 KERNELS = ("b2p", "chain", "sliding", "sweep")
 WORK = ("HMMA", "LDG", "LDGSTS", "STG")  # what the main loop of a kernel never leaves out
@@ -146,6 +154,12 @@ def _of_traffic() -> Iterator[Figure]:
             yield Figure(name, of, relation, asked, "emulator", partial(_traffic, layout, Jagged(16), attribute))
         moved = partial(_traffic, layout, Full(), "moved")
         yield Figure("bytes moved / bytes of u, a and x", f"chain ({layout})", "<=", 1.10, "emulator", moved)
+    for layout, heads, multiprocessors, window in PARTS:
+        launch = _part(layout, heads, multiprocessors, window)
+        for name, relation, least, attribute in numbers[:3]:
+            asked = least if attribute == "written" or (launch.kernel, attribute) == ("sweep", "read") else None
+            part = partial(_traffic_of_part, launch, layout, heads, attribute)
+            yield Figure(name, f"{launch.kernel} ({layout})", relation, asked, "emulator", part)
 
 
 def _resident(layout: str, n: int) -> float:
@@ -180,12 +194,22 @@ def _traffic(layout: str, window: Window, attribute: str) -> float:
     return float(getattr(traffic(launch, layout, *SOLVE), attribute))
 
 
+def _part(layout: str, heads: int, multiprocessors: int, window: Window) -> Launch:
+    device = Device(H100.capability, multiprocessors)
+    return described(layout, heads, *SOLVE[1:], "bfloat16", window, device=device)
+
+
+def _traffic_of_part(launch: Launch, layout: str, heads: int, attribute: str) -> float:
+    return float(getattr(traffic(launch, layout, heads, *SOLVE[1:]), attribute))
+
+
 def digest() -> str:
     """Return a short text that changes with whatever the figures depend on, save the compiler: sources and plans."""
     launches = [launch for target in TARGETS for launch in kinds(Device(target, H100.multiprocessors)).values()]
     launches += [described(layout, *SOLVE, "bfloat16", Full()) for layout in LAYOUTS]
     launches += [solve_launch(layout, precision=precision) for layout in LAYOUTS for precision in ("full", "paper")]
     launches += [solve_launch(layout, 1024) for layout in LAYOUTS]
+    launches += [_part(*part) for part in PARTS]
     parts = [repr((launch, options_of(launch))) for launch in launches]
     for kernel in KERNELS:
         lines = (line.split("//")[0].strip() for line in source_of(kernel).splitlines())

@@ -26,3 +26,10 @@ def test_the_sectors_that_the_page_explains_are_those_of_its_table():
     (row,) = re.findall(r"\| bytes asked for .*time, head, channel.*", (PAGES / "figures.txt").read_text("utf-8"))
     counted = float(row.split("|")[4])
     assert f"the {counted:.2f} in the table" in (PAGES / "index.md").read_text("utf-8")
+
+
+def test_the_shares_of_sectors_that_the_page_of_sliding_names_are_those_of_the_table():
+    rows = re.findall(r"\| bytes asked for .*sliding.*", (PAGES / "figures.txt").read_text("utf-8"))
+    shares = [f"{float(row.split('|')[4]):.0%}".replace("%", " %") for row in rows]
+    page = (PAGES / "sliding.md").read_text("utf-8")
+    assert [f"{shares[0]} of their bytes are asked for" in page, f"{shares[1]} in bfloat16" in page] == [True, True]
