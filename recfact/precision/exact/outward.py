@@ -212,7 +212,9 @@ def enclose_value(evaluate: Callable[..., Any], *reals: Fraction | int) -> tuple
         if f and not n:  # an endpoint beyond all numbers
             return 0.0, inf
         low, high = Dyadic(0 if sign else int(m), int(e)), Dyadic(int(n), int(f))
-        if (high - low) * Dyadic(1, 80) <= high or context.prec >= 2**16:
+        # Numbers that differ in magnitude aren't subtracted: their exponents may be any distance apart.
+        alike = low.significand.bit_length() + low.exponent >= high.significand.bit_length() + high.exponent - 1
+        if (alike and (high - low) * Dyadic(1, 80) <= high) or context.prec >= 2**16:
             return float(outward([low.significand], -low.exponent, -1)[0]), float(
                 outward([high.significand], -high.exponent, 1)[0]
             )

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import inf
+from math import inf, nextafter
 from operator import itemgetter
 from typing import Any
 
 from recfact.arrays import as_numpy
-from recfact.checks import LONGEST, choice, positive_integer
+from recfact.checks import LONGEST, choice, positive_integer, shown
 from recfact.errors import OptionError
 from recfact.precision.exact.outward import round_up
 from recfact.precision.formats.catalogue import format as find_format
@@ -21,6 +21,9 @@ from recfact.precision.truncation.truncation_bounds import magnitude
 from recfact.precision.truncation.window_search import BoundSearch, DataSearch
 from recfact.printed_table import Column, PrintedTable, Tabular, at_most
 from recfact.windows import Jagged, Uniform
+
+SMALLEST = Fraction(1, 2**1074)
+"""The smallest bound of an error but 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,16 +99,18 @@ class WindowChoice(Tabular):
     def table(self) -> PrintedTable:
         """Return what is printed."""
         what = "the largest exact state" if self.relative_to == "state" else "the largest input"
-        limit = f"{at_most(round_up(self.tol), 6):.6g}{self.goal} times {what}"
+        goal = f"{self.goal} times {what}"
         rows = tuple(
             {"window": str(each.window), "error": each.error, "operations": each.operations, "entries": each.entries}
             for each in self.candidates
         )
         if not rows:
             none = "No window" if self.length is None else "No window shorter than the sequence"
-            title = f"{none} keeps the truncation error within {limit}: {self.reason}"
+            # Rounded down, for the sentence to stay true: a window that loses the limit may lose less than what is up.
+            limit = -at_most(-_round_down(self.tol), 6)
+            title = f"{none} is proved to keep the truncation error within {limit:.6g}{goal}: {self.reason}"
             return PrintedTable(rows, _COLUMNS, _NAMES, title)
-        title = f"{self.window} keeps the truncation error within {limit}."
+        title = f"{self.window} keeps the truncation error within {at_most(round_up(self.tol), 6):.6g}{goal}."
         note = "(operations and entries a step, for long sequences)"
         return PrintedTable(rows, _COLUMNS, _NAMES, title, (note,))
 
@@ -158,6 +163,11 @@ def entries_per_step(window: Uniform | Jagged) -> float:
     return round_up(window.terms * window.block + Fraction(window.block + 1, 2))
 
 
+def _round_down(value: float | Fraction) -> float:
+    above = round_up(value)
+    return above if above == value else nextafter(above, 0)
+
+
 def choose_window(
     a: Any,
     tol: Any = None,
@@ -192,7 +202,8 @@ def choose_window(
     Raises
     ------
     OptionError
-        If neither or both of `tol` and `format` are given, `tol` is negative, or a number is infinite or NaN.
+        If neither or both of `tol` and `format` are given, `tol` is negative or between 0 and 2^-1074, or a number is
+        infinite or NaN.
 
     Notes
     -----
@@ -215,8 +226,8 @@ def choose_window(
     Uniform(lags=53)             0.00375711        7.75       53
     (operations and entries a step, for long sequences)
     >>> choose_window(1.0, 0.01)
-    No window keeps the truncation error within 0.01 times the largest exact state: coefficients of magnitude 1 let no
-    input fade
+    No window is proved to keep the truncation error within 0.01 times the largest exact state: coefficients of
+    magnitude 1 let no input fade
     """
     choice(relative_to, "relative_to", ("state", "input"))
     limit, goal = _limit(tol, format)
@@ -244,6 +255,14 @@ def _limit(tol: Any, format: Any) -> tuple[Fraction, str]:
     if tol is not None and format is not None:
         raise OptionError("choose_window takes tol or format, got both; leave one out")
     if format is None:
-        return magnitude(tol, "tol"), ""
-    fmt = find_format(format)
-    return Fraction(fmt.unit_roundoff), f" (the unit roundoff of {fmt.name})"
+        limit, name, goal = magnitude(tol, "tol"), "tol", ""
+    else:
+        fmt = find_format(format)
+        limit, name = Fraction(fmt.unit_roundoff), f"the unit roundoff of {fmt.name}"
+        goal = f" ({name})"
+    if 0 < limit < SMALLEST:
+        raise OptionError(
+            f"{name} must be 0 or at least 2^-1074, the smallest float64, to which bounds of errors are rounded up; "
+            f"got {shown(limit if tol is None else tol)}"
+        )
+    return limit, goal

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from recfact.arrays import Array
+from recfact.checks import shown
 from recfact.errors import DTypeError, OptionError
 from recfact.factorizations.norms import row_sums
 from recfact.factorizations.scalars import as_coefficients
@@ -20,6 +21,9 @@ from recfact.windows import Jagged, Uniform
 
 MARGIN = 1e-6
 """Sums of logarithms this far above the limit's are still left to the proof."""
+
+NEAREST = Fraction(1, 2**256)
+"""Bounds nearer to 1 than that need windows of more than 10^77 steps, and minutes to find them."""
 
 _GROWTH = "coefficients above 1 in magnitude make lost states larger"
 
@@ -53,6 +57,11 @@ class BoundSearch:
             return found
         if self.rho >= 1 or self.limit == 0:
             return None
+        if 1 - self.rho < NEAREST:
+            raise OptionError(
+                f"windows are searched for bounds up to 1 - 2^-256 and from 1 on, got a = {shown(self.rho)} between "
+                "them; round it to one of the two"
+            )
         lags = smallest(lambda lags: self.prove(Uniform(lags)) is not None)
         return None if lags is None else self.prove(Uniform(lags))
 

@@ -1,5 +1,6 @@
 """choose_window against trying all windows."""
 
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -9,7 +10,7 @@ from market import fractions
 from recfact import Jagged, Uniform
 from recfact.algorithms import hierarchical
 from recfact.errors import DTypeError, OptionError
-from recfact.precision import choose_window, truncation_bound, truncation_norm
+from recfact.precision import FloatFormat, choose_window, truncation_bound, truncation_norm
 from recfact.precision.truncation import window_search
 from recfact.precision.truncation.window_choice import Candidate, entries_per_step, operations_per_step
 from recfact.recurrence import windowed
@@ -125,13 +126,43 @@ def test_no_window_is_said_clearly():
         assert result.window is None
         assert result.error == np.inf
         assert repr(result).startswith(
-            f"No window{which} keeps the truncation error within 0.5 times the largest exact state: "
+            f"No window{which} is proved to keep the truncation error within 0.5 times the largest exact state: "
         )
     assert choose_window(1, 0.5).reason == "coefficients of magnitude 1 let no input fade"
     assert choose_window(1.5, 0.5).reason == choose_window([1.5] * 20, 0.5).reason
     assert "above 1 in magnitude" in choose_window(1.5, 0.5).reason
     assert "every input leaves a trace" in repr(choose_window(0.5, 0))
     assert "sees the first with a weight of 1" in repr(choose_window(np.ones(50), 0.5))
+
+
+@pytest.mark.parametrize("last", [0.0004882815, 0.12345674, 1e-300, 5e-324])
+def test_no_printed_limit_is_one_that_a_window_keeps(last):
+    for tol in (np.nextafter(last, 0), Fraction(last) * Fraction(10**9, 10**9 + 1)):
+        none = choose_window([1, last], tol if tol > 5e-324 else 0)
+        assert none.window is None
+        printed = re.search(r"within (\S*) times", str(none))[1]
+        assert float(printed) < last
+    found = choose_window([1, last], last)
+    assert float(re.search(r"within (\S*) times", str(found))[1]) >= last
+
+
+def test_limits_below_all_floats_are_refused():
+    for tol in ("1e-400", Fraction(1, 2**1075), "5e-325"):
+        with pytest.raises(OptionError, match=r"tol must be 0 or at least 2\^-1074"):
+            choose_window(0.5, tol)
+    fine = FloatFormat.from_bits(12, 1100)
+    with pytest.raises(OptionError, match=r"the unit roundoff of .* must be 0 or at least 2\^-1074"):
+        choose_window([0.5] * 9, format=fine)
+    assert choose_window(0.5, 5e-324).window == choose_window(0.5, Fraction(1, 2**1074)).window == Jagged(1073)
+
+
+def test_bounds_next_to_1():
+    found = choose_window(1 - Fraction(1, 2**255), format="half")
+    assert Fraction(11, 16) < Fraction(found.window.block, 11 * 2**255) < Fraction(12, 16)  # log 2 is 0.693
+    for power in (257, 100_000):
+        with pytest.raises(OptionError, match=r"bounds up to 1 - 2\^-256 and from 1 on, got a = "):
+            choose_window(1 - Fraction(1, 2**power), format="half")
+        assert choose_window(1 - Fraction(1, 2**power), 1).window == Uniform(1)
 
 
 def test_short_sequences_need_no_window():
