@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 from gpu.bare_run import need_compiler, run_bare
-from gpu.bounds import bound, loop, reference
+from gpu.bounds import bound, loop
 from gpu.cases import COMPUTED, H100, LAYOUTS, NUMPY, Case, channel_axis, random_numbers
 
 from recfact.gpu.launch import Device, Launch
@@ -219,16 +219,12 @@ def test_products_too_small_for_float16_are_kept(layout):
     assert float(got[13].max()) == 49152 * 2.0**-26
 
 
-def test_storing_the_factor_in_two_terms_costs_nothing():
-    # In float32 results the paper's single term shows, the two terms don't.
-    errors = {}
-    for precision in ("full", "paper"):
-        case = make_case("head, time, channel", 4, 304, 16, "bfloat16", out="float32", a_dtype="float32")
-        check(case, Jagged(16), precision=precision)
-        x, sizes, _ = reference(case, Jagged(16), False)
-        errors[precision] = (np.abs(np.moveaxis(case.x, 1, 0) - x) / sizes).max()
-    assert errors["full"] < 2.0**-16
-    assert errors["paper"] > 2.0**-11
+def test_storing_the_factor_in_two_terms_costs_less_than_in_one():
+    # float32 results show more than the bound of two terms allows, if the factor was stored in one.
+    case = make_case("head, time, channel", 4, 304, 16, "bfloat16", out="float32", a_dtype="float32")
+    x, most = bound(check(case, Jagged(16)), case, Jagged(16), False)
+    check(case, Jagged(16), precision="paper")
+    assert (np.abs(np.moveaxis(case.x, 1, 0) - x) > most).any()
 
 
 KERNELS = {

@@ -87,14 +87,18 @@ def solve(name: str, n: int = 600) -> tuple[Launch, Case, np.ndarray]:
     return launch, case, from_gpu(out)
 
 
-def agree(name: str) -> None:
-    """Hold a solve to the plain loop within the bound of the kernel's own order of operations."""
-    _, _, window, _, options, _ = SOLVES[name]
-    launch, case, x = solve(name)
-    right, most = bound(launch, case, window, options.get("reverse", False))
+def close(x: np.ndarray, launch: Launch, case: Case, window: Window, reverse: bool = False) -> None:
+    """Hold a result to the plain loop within the bound of the kernel's own order of operations."""
+    right, most = bound(launch, case, window, reverse)
     # No coefficient is above 1, so what was flushed in any of a step's few operations doesn't grow.
     most = most + 8 * x.shape[case.axis] * FLUSHED
     assert (np.abs(np.moveaxis(x, case.axis, 0).astype(right.dtype) - right) <= most).all()
+
+
+def agree(name: str) -> None:
+    _, _, window, _, options, _ = SOLVES[name]
+    launch, case, x = solve(name)
+    close(x, launch, case, window, options.get("reverse", False))
 
 
 @pytest.mark.gpu
@@ -110,26 +114,28 @@ def test_the_same_bits_twice(name):
     assert first.tobytes() == second.tobytes()
 
 
+def agree_here(window: Window, heads: int, n: int) -> None:
+    """Hold solves of arrays on the GPU and on the host to the plain loop, as they are planned for the GPU at hand."""
+    case = make_case(HEADS, heads, n, 16, "float32")
+    launch = case.plan(window, device=run._device(0))
+    close(from_gpu(rf.solve(to_gpu(case.a), to_gpu(case.u), axis=1, window=window)), launch, case, window)
+    close(rf.solve(case.a, case.u, axis=1, window=window, device="gpu"), launch, case, window)
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("window", [Full(), Jagged(16), Uniform(33)])
 def test_long_sequences_of_many_heads(window):
-    # On the plans for the GPU at hand, against the CPU engine, whose own error the bound of the loop has room for.
-    case = make_case(HEADS, 64, 4096, 16, "float32")
-    x = from_gpu(rf.solve(to_gpu(case.a), to_gpu(case.u), axis=1, window=window))
-    steps = 4096 if window == Full() else 64
-    sizes = rf.solve(np.abs(case.a.astype(float)), np.abs(case.u.astype(float)), axis=1, window=window)
-    right = rf.solve(case.a.astype(float), case.u.astype(float), axis=1, window=window)
-    roundings = (2 * steps + 64) * 2.0**-24
-    assert (np.abs(x - right) <= sizes * roundings / (1 - roundings) + 8 * steps * FLUSHED).all()
+    agree_here(window, 64, 4096)
 
 
 @pytest.mark.gpu
-def test_an_array_of_the_host_is_carried_over_and_back():
-    case = make_case(HEADS, 2, 5000, 16, "float32")
-    x = rf.solve(case.a, case.u, axis=1, device="gpu")
-    on_gpu = from_gpu(rf.solve(to_gpu(case.a), to_gpu(case.u), axis=1))
-    sizes = rf.solve(np.abs(case.a), np.abs(case.u), axis=1)
-    assert (np.abs(x - on_gpu) <= sizes * 5064 * 2.0**-22).all()
+def test_a_long_sequence_of_few_heads():
+    agree_here(Full(), 2, 5000)
+
+
+@pytest.mark.parametrize("window", [Full(), Jagged(16), Uniform(33)])
+def test_the_checks_of_the_plans_at_hand_without_a_gpu(machine, window):
+    agree_here(window, 2, 400)
 
 
 @pytest.mark.parametrize("name", ["b2p", "sweep along time", "sliding bfloat16", "chain per channel"])

@@ -146,7 +146,11 @@ def test_traffic_of_b2p(layout):
     assert sectors * 32 == report.arrays["u"].read + report.arrays["x"].written
     # Where heads are next to each other in time, a coefficient's sector holds those of 16 heads, whose warps run side
     # by side: each asks for it, the first from memory and the others from the cache.
-    assert report.sector_efficiency >= (0.98 if layout != "time, head, channel" else 0.6)
+    if layout == "time, head, channel":
+        # Two steps of these 8 heads share a sector; the first coefficient of each isn't read.
+        assert report.arrays["a"].read_sectors == (report.arrays["a"].read / case.a.itemsize + 8) / 2
+    else:
+        assert report.sector_efficiency >= 0.98
 
 
 def test_traffic_of_sweep():
