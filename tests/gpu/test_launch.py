@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recfact.errors import ShapeError
+from recfact.gpu import occupancy
 from recfact.gpu.compiler import options_of, source_of
 from recfact.gpu.geometry import geometry_of
 from recfact.gpu.launch import Device, Launch, Operand, blocks_of, plan
-from recfact.gpu.parts import ENDLESS, SEGMENT_BLOCKS, split_time
+from recfact.gpu.parts import ENDLESS, SEGMENT_BLOCKS, split_time, warps_wanted
 from recfact.recurrence import first_kept
 from recfact.windows import Full, Jagged, Uniform
 
@@ -197,6 +198,20 @@ def test_scratch_is_small_beside_the_arrays(n):
     for window in (Uniform(n // 100), Uniform(500), Jagged(16, n // 1600)):
         (slots,) = described(HEADS, 1, n, 1, "float32", window).scratch
         assert slots.bytes <= n * 4 / 4  # two numbers a block, of a group in eight at the most
+
+
+def test_b2p_counts_tiles_in_32_bits():
+    longest, longer = (described(ROWS, 1, n, 16, "bfloat16", Jagged(16)) for n in (2**34, 2**34 + 16))
+    assert [longest.kernel, longer.kernel] == ["b2p", "sweep"]
+    tiles, ahead = value(longest, "blocks") * value(longest, "segments"), int(macro(longest, "STAGES"))
+    assert 2**30 <= tiles < 2**31 - ahead
+
+
+def test_a_multiprocessor_has_room_for_the_warps_wanted():
+    # Half of it, however little each has on its way.
+    for warp_bytes, warps in ((1, 32), (1024, 32), (2048, 16)):
+        assert warps_wanted(warp_bytes, H100) == warps * H100.multiprocessors
+    assert 2 * warps_wanted(1, H100) == occupancy.WARPS * H100.multiprocessors
 
 
 def test_nothing_to_do():
