@@ -259,7 +259,7 @@ class PrintedTable(Tabular):
                     return infinite
                 case float():
                     return f"{value:.7g}"
-            return str(value)
+            return str(_written(value))
 
         return [[written(column.cell(row)) for column in self.columns] for row in self.rows]
 
@@ -282,8 +282,7 @@ def short(number: float | Fraction) -> Any:
         return number
     exact = Fraction(number)
     if exact > sys.float_info.max:
-        digits, exponent = math.modf(math.log10(exact.numerator) - math.log10(exact.denominator))
-        return f"{10**digits:.4f}e+{exponent:.0f}"
+        return scientific(log10(exact))
     power = _power(exact, 1)
     if power and not power.below_one and power.exponent < -3:
         return power
@@ -292,7 +291,31 @@ def short(number: float | Fraction) -> Any:
         return float(decimal)
     if power := power or _power(exact, 9999):
         return power
-    return f"1 - {float(1 - exact):.6g}" if 0.999 < exact < 1 else f"{float(exact):.10g}"
+    return f"1 - {_rounded(1 - exact, 6)}" if 0.999 < exact < 1 else _rounded(exact, 10)
+
+
+def _rounded(exact: Fraction, digits: int) -> str:
+    """Return a positive number that isn't large in so many digits, or fewer where floats have fewer."""
+    near = float(exact)
+    return f"{near:.{digits}g}" if near == exact or near >= sys.float_info.min else scientific(log10(exact))
+
+
+def log10(number: Fraction) -> float:
+    """Return the logarithm of a positive number of any size."""
+    return math.log10(number.numerator) - math.log10(number.denominator)
+
+
+def scientific(logarithm: float) -> str:
+    """Return the number of a logarithm to base 10 in decimal, however large or small it is.
+
+    Examples
+    --------
+    >>> scientific(-400.0), scientific(5000 + math.log10(2))
+    ('1.0000e-400', '2.0000e+5000')
+    """
+    exponent = math.floor(logarithm)
+    digits, carry = f"{10 ** (logarithm - exponent):.4e}".split("e")
+    return f"{digits}e{exponent + int(carry):+d}"
 
 
 def _power(exact: Fraction, most: int) -> Power | None:
@@ -303,8 +326,16 @@ def _power(exact: Fraction, most: int) -> Power | None:
     return None
 
 
+def _written(value: Any) -> Any:
+    """Return an integer beyond the range of floats shortened, as a text: Python writes no more than 4300 digits."""
+    long = isinstance(value, int) and abs(value) > sys.float_info.max
+    return "-" * (value < 0) + scientific(math.log10(abs(value))) if long else value
+
+
 def _plain(value: Any) -> Any:
-    written = short(value) if isinstance(value, Fraction) else value
+    if isinstance(value, Fraction) and abs(value) <= sys.float_info.max and float(value) == value:
+        return float(value)
+    written = short(value) if isinstance(value, Fraction) else _written(value)
     return str(written) if isinstance(written, Power) else written
 
 

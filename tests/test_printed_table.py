@@ -89,6 +89,24 @@ def test_a_choice_of_none_is_its_sentence():
     assert none.to_csv() == "window,error,operations,entries\n"
 
 
+def test_integers_beyond_floats_are_written_short():
+    table = pr.horizon_table("half", [1 - Fraction(1, 2**20000)])
+    assert table.rows[0]["normal"] == pr.horizon(1 - Fraction(1, 2**20000), "half")
+    for written in ("to_text", "to_markdown", "to_latex", "to_html", "to_csv", "to_json"):
+        assert "3.8625e+6021" in getattr(table, written)()
+    column = Column("a", "a", lambda row: row["a"])
+    table = PrintedTable(({"a": -(10**5000)}, {"a": 10**300}), (column,), ("a",))
+    assert table.to_text().split() == ["a", "-1.0000e+5000", str(10**300)]
+    assert json.loads(table.to_json()) == [{"a": "-1.0000e+5000"}, {"a": 10**300}]
+
+
+def test_json_has_numbers_for_what_float64_holds():
+    assert json.loads(pr.choose_window(0.5, format="half").to_json())["tol"] == 2.0**-11
+    assert json.loads(pr.choose_window(0.5, "0.01").to_json())["tol"] == 0.01
+    rows = pr.horizon_table("half", ["1e-400", Fraction(3, 2**20), "0.9"])
+    assert [row["rho"] for row in json.loads(rows.to_json())] == ["1.0000e-400", 3 / 2**20, 0.9]
+
+
 def test_csv_of_no_rows_still_names_them():
     assert MaterializationTable(()).to_csv().startswith("coefficients,block,format,accumulate,method")
 
@@ -127,6 +145,12 @@ def test_json_has_null_for_what_is_not_finite():
         (Fraction(1, 3), "0.3333333333"),
         (1 - Fraction(1, 3 * 10**9), "1 - 3.33333e-10"),
         (math.inf, "inf"),
+        (Fraction(1, 10**400), "1.0000e-400"),
+        (Fraction(99999, 10**400), "9.9999e-396"),
+        (Fraction(999999, 10**320), "1.0000e-314"),
+        (1 - Fraction(1, 10**5000), "1 - 1.0000e-5000"),
+        (Fraction(10**400), "1.0000e+400"),
+        (Fraction(12345678 * 10**400), "1.2346e+407"),
     ],
 )
 def test_short(number, expected):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
-from math import inf, log10, modf, nan
+from math import inf, nan
 from numbers import Rational
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 from recfact.arrays import Array, as_numpy
 from recfact.checks import shown
 from recfact.errors import DTypeError
+from recfact.printed_table import log10, scientific
 
 Number = float | Fraction
 
@@ -137,5 +138,4 @@ def in_decimal(number: Number) -> str:
     """Return a positive number in decimal, shortened where it isn't a float64."""
     if isinstance(number, float):
         return f"{number:g}" if number == float(f"{number:g}") else repr(number).removesuffix(".0")
-    digits, exponent = modf(log10(number.numerator) - log10(number.denominator))
-    return f"{10**digits:.4f}e{exponent:+.0f}"
+    return scientific(log10(number))

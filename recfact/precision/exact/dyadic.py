@@ -14,6 +14,7 @@ import numpy as np
 from recfact.checks import shown
 from recfact.errors import DTypeError, OptionError
 from recfact.precision.reals import as_rational
+from recfact.printed_table import scientific
 
 MAX_SHIFT = 1 << 27
 """Longest shift in bits (16 MiB): numbers with exponents further apart than this aren't added."""
@@ -33,6 +34,10 @@ def shift_left(m: int, shift: int) -> int:
             "scale them, or leave out what is negligible"
         )
     return m << shift if m else 0
+
+
+MAX_SHOWN = 512
+"""Bits of the integers that are written in full."""
 
 
 class Dyadic:
@@ -116,7 +121,12 @@ class Dyadic:
         return shift_left(self.significand, self.exponent - exponent)
 
     def __repr__(self) -> str:
-        return f"Dyadic({self.significand}, {self.exponent})"
+        m, e = self.significand, self.exponent
+        if m.bit_length() <= MAX_SHOWN and e.bit_length() <= MAX_SHOWN:
+            return f"Dyadic({m}, {e})"
+        if not m or e.bit_length() > 32:
+            return f"<Dyadic of {m.bit_length()} bits, its exponent of {e.bit_length()}>"
+        return f"<Dyadic of {m.bit_length()} bits, {'-' * (m < 0)}{scientific(math.log10(abs(m)) + e * math.log10(2))}>"
 
     def __float__(self) -> float:
         """Return the nearest float64, ties to even; infinite beyond its range."""

@@ -7,7 +7,7 @@ bounds the forward error of any algorithm.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -15,11 +15,12 @@ import numpy as np
 from recfact.arrays import Array, as_operands, broadcast_shape, initial_state
 from recfact.errors import DTypeError
 from recfact.factorizations.norms import bidiagonal_norm, largest, transfer_norm
+from recfact.printed_table import short
 from recfact.recurrence import forward
 from recfact.solve import solve
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Condition:
     """Condition numbers of a recurrence; as many of each as there are channels, except for the last.
 
@@ -45,6 +46,16 @@ class Condition:
     skeel: Any
     mixed: Any
     componentwise: Array
+
+    def __repr__(self) -> str:
+        return f"Condition({', '.join(f'{each.name}={_written(getattr(self, each.name))}' for each in fields(self))})"
+
+
+def _written(value: Any) -> str:
+    try:
+        return repr(value)
+    except ValueError:  # Python doesn't write integers of more than 4300 digits
+        return str(np.vectorize(lambda number: str(short(number)), otypes=[object])(value))
 
 
 def condition(a: Any, u: Any, x0: Any = None) -> Condition:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from recfact.errors import DTypeError, OptionError
 from recfact.precision.exact.dyadic import MAX_SHIFT, Dyadic
+from recfact.precision.exact.solving import solve
 
 NUMBERS = st.builds(Dyadic, st.integers(-(2**200), 2**200), st.integers(-2300, 1200))
 
@@ -98,3 +99,11 @@ def test_exponents_too_far_apart_for_memory():
         Dyadic(1, MAX_SHIFT + 1) + 1
     assert Dyadic(1, 10**15) * Dyadic(3, -(10**15)) == 3
     assert Dyadic(0, 10**15) + 1 == 1
+
+
+def test_long_numbers_are_shown_short():
+    assert repr(Dyadic(-(2**511), 7)) == f"Dyadic({-(2**511)}, 7)"
+    assert repr(Dyadic(-(10**5000))) == "<Dyadic of 16610 bits, -1.0000e+5000>"
+    assert repr(Dyadic(3 << 20_000, -20_000)) == "<Dyadic of 20002 bits, 3.0000e+0>"
+    assert repr(Dyadic(1, 1 << 600)) == "<Dyadic of 1 bits, its exponent of 601>"
+    assert "<Dyadic of 15" in repr(solve([0.3] * 300, [0.7] * 300))

@@ -114,3 +114,12 @@ def test_what_it_refuses():
 def test_one_sequence_has_plain_numbers():
     numbers = condition([0.5] * 4, [1.0] * 4)
     assert {type(number) for number in (numbers.normwise, numbers.skeel, numbers.mixed)} == {float}
+
+
+def test_long_condition_numbers_are_shown_short():
+    huge = condition(np.full(3, Fraction(10**5000 + 1, 10**10)), np.full(3, Fraction(1)))
+    assert repr(huge).startswith("Condition(normwise=1.0000e+14970, skeel=")
+    assert repr(condition(np.full(2, Fraction(1, 2)), np.full(2, Fraction(1)))) == (
+        "Condition(normwise=Fraction(9, 4), skeel=Fraction(2, 1), mixed=Fraction(4, 3), "
+        "componentwise=array([Fraction(1, 1), Fraction(4, 3)], dtype=object))"
+    )
