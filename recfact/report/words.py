@@ -99,11 +99,11 @@ def percent(share: float) -> str:
 
     Examples
     --------
-    >>> percent(0.0692), percent(1.0), percent(0.0), percent(3e-7)
-    ('6.9 %', '100 %', '0 %', '3.00×10⁻⁵ %')
+    >>> percent(0.0692), percent(1.0), percent(0.0), percent(3e-7), percent(2e48)
+    ('6.9 %', '100 %', '0 %', '3.00×10⁻⁵ %', '2.00×10⁵⁰ %')
     """
     value = 100 * share
-    if not math.isfinite(value) or 0 < abs(value) < 1e-4:
+    if value != 0 and not 1e-4 <= abs(value) < 1e5:
         return f"{number(value)} %"
     return f"{value:.0f} %" if value >= 10 or value == 0 else f"{value:#.2g} %"
 
@@ -116,8 +116,9 @@ def percent_at_most(share: float) -> str:
     >>> percent_at_most(0.1731), percent_at_most(0.0691), percent_at_most(0.5)
     ('18 %', '7.0 %', '50 %')
     """
-    whole = 0.1 <= share < math.inf
-    return percent(math.ceil(Fraction(share) * 100) / 100 if whole else at_most(share, 3 if share < 1e-6 else 2))
+    if 0.1 <= share < 1e3:
+        return percent(math.ceil(Fraction(share) * 100) / 100)
+    return percent(at_most(share, 2 if 1e-6 <= share < 0.1 else 3))
 
 
 def counted(count: int, noun: str) -> str:
