@@ -43,13 +43,14 @@ class CheckedError:
     Parameters
     ----------
     largest : float
-        The largest error of a state, rounded up.
+        The largest error of a state, rounded up; infinite beyond float64.
     at : tuple of int, or None
-        Where it is: the step, and the channel if there are several. None if all errors are 0.
+        Where it is: the step, and the channel if there are several. None if all errors are 0; the first of those that
+        float64 doesn't hold.
     bound : float
         The largest bound of a state: what the error is proved to stay below everywhere.
     ratio : float
-        The largest quotient of an error and its own bound, rounded up; 0 where both are 0.
+        The largest quotient of an error and its own bound, rounded up; 0 where both are 0 or the bound is infinite.
     ratio_at : tuple of int, or None
         Where that is.
     holds : bool or None
@@ -76,7 +77,7 @@ def quotients(errors: Array, bounds: Array) -> Array:
     with np.errstate(all="ignore"):
         ratio = np.nextafter(errors / bounds, np.inf)
     ratio = np.where(errors <= bounds, np.minimum(ratio, 1.0), ratio)
-    return np.where((errors == 0) | (np.isinf(bounds) & np.isfinite(errors)), 0.0, ratio)
+    return np.where((errors == 0) | (np.isinf(bounds) & ~np.isnan(errors)), 0.0, ratio)
 
 
 def _largest(values: Array) -> tuple[float, tuple[int, ...] | None]:
@@ -201,6 +202,11 @@ class Verification(Tabular):
                 f"{self.inputs_changed} coefficients and inputs were rounded to {self.format} first, with relative "
                 f"errors up to {100 * at_most(self.inputs_change, 3):.3g} %; the errors here are those of the rounded "
                 "ones"
+            )
+        if any(math.isinf(check.largest) or math.isinf(check.bound) for _, check in self._errors()):
+            remarks.append(
+                "inf is more than float64 holds, at the first step where an error is; quotients are those of the other "
+                "steps, and a bound of inf bounds nothing"
             )
         if self.nonfinite:
             where = ", ".join(map(str, self.first_nonfinite or ()))

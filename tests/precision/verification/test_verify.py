@@ -363,3 +363,18 @@ def test_the_first_coefficient_is_that_of_the_initial_state(window):
     a[0] = 2.0**100
     assert truncation_bounds(a, u, window).tolist() == truncation_bounds(np.full(20, 0.5), u, window).tolist()
     assert truncation_bounds(a, u, window, x0=1.0)[-1] > 2.0**90
+
+
+def test_errors_beyond_float64_leave_the_quotients_of_the_others():
+    v = verify([2.0] * 1100, [1.0] * 1100, window=Uniform(2))
+    # States are 2^(i + 1) - 1 and those of the window 3: from step 1023 on the errors are beyond float64.
+    for error in (v.truncation, v.total):
+        assert (error.largest, error.at, error.bound, error.holds) == (np.inf, (1023,), np.inf, True)
+        assert 0.99 < error.ratio <= 1
+        assert error.ratio_at[0] < 1023
+    text, record = str(v), json.loads(v.to_json())
+    assert "nan" not in text
+    assert "inf is more than float64 holds, at the first step where an error is" in text
+    assert record["truncation"]["largest"] is None
+    assert record["truncation"]["ratio"] == v.truncation.ratio
+    assert "inf is" not in str(verify([2.0] * 9, [1.0] * 9, window=Uniform(2)))
