@@ -111,7 +111,7 @@ def jagged_blocks(
 
 @helper
 def block_sums(tile: Any, piece: Row, scratch: int, sums: int, room: int) -> None:
-    """Find the suffix sums of a block in the order of memory; beyond a short block, they are all it adds up to."""
+    """Find the suffix sums of a block, for `window_tile`; beyond a short block, they are all it adds up to."""
     word = size(accumulator(single(tile)))
     added, product = number(tile, 0.0), number(tile, 1.0)
     tiles = (piece.steps + tile_steps(tile) - 1) // tile_steps(tile)

@@ -44,8 +44,7 @@ def narrow(context: Any, builder: Any, storage: str, floats: Any, finite: bool =
     wide = ir.VectorType(I32, floats.type.count)
     word = builder.bitcast(floats, wide)
     if storage == "bfloat16":
-        odd = builder.and_(builder.lshr(word, splat(wide, 16)), splat(wide, 1))
-        rounded = builder.add(word, builder.add(odd, splat(wide, 0x7FFF)))
+        rounded = rounded_up_half(builder, word)
         if not finite:
             quiet = builder.or_(word, splat(wide, 0x400000))
             rounded = builder.select(builder.fcmp_unordered("uno", floats, floats), quiet, rounded)
@@ -65,6 +64,28 @@ def narrow(context: Any, builder: Any, storage: str, floats: Any, finite: bool =
     half = builder.select(builder.icmp_unsigned("<", size, splat(wide, 0x38800000)), tiny, normal)
     half = builder.select(builder.icmp_unsigned(">=", size, splat(wide, 0x47800000)), special, half)
     return builder.trunc(builder.or_(half, sign), halves)
+
+
+def widen_pairs(builder: Any, pairs: Any) -> tuple[Any, Any]:
+    """Return the first and the second of pairs of bfloat16, given as 32-bit integers, as float32; exact."""
+    floats = ir.VectorType(ir.FloatType(), pairs.type.count)
+    first = builder.shl(pairs, splat(pairs.type, 16))
+    second = builder.and_(pairs, splat(pairs.type, 0xFFFF0000))
+    return builder.bitcast(first, floats), builder.bitcast(second, floats)
+
+
+def narrow_pairs(builder: Any, first: Any, second: Any) -> Any:
+    """Return vectors of finite float32 rounded to pairs of bfloat16, to nearest even, as 32-bit integers."""
+    wide = ir.VectorType(I32, first.type.count)
+    low = builder.lshr(rounded_up_half(builder, builder.bitcast(first, wide)), splat(wide, 16))
+    high = builder.and_(rounded_up_half(builder, builder.bitcast(second, wide)), splat(wide, 0xFFFF0000))
+    return builder.or_(low, high)
+
+
+def rounded_up_half(builder: Any, word: Any) -> Any:
+    """Return the bits of float32 plus what makes the upper half of them their bfloat16, to nearest even."""
+    odd = builder.and_(builder.lshr(word, splat(word.type, 16)), splat(word.type, 1))
+    return builder.add(word, builder.add(odd, splat(word.type, 0x7FFF)))
 
 
 def has_float16(context: Any) -> bool:

@@ -15,10 +15,11 @@ import numpy as np
 
 from recfact.arrays import Array
 from recfact.cpu.channels import WORTH_THREADS
+from recfact.cpu.chunks import CHUNK
 from recfact.cpu.layout import address, addresses, merge_axes
 from recfact.cpu.row_job import Job, initial_states
 from recfact.cpu.threads import run_all
-from recfact.cpu.tiles import CHUNK, Tile
+from recfact.cpu.tiles import Tile
 from recfact.cpu.time_split import split
 from recfact.windows import Full, Jagged, Uniform, Window
 

@@ -11,8 +11,9 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
+from recfact.cpu.chunks import CHUNK
 from recfact.cpu.numbers import Lanes, operation
-from recfact.cpu.tiles import CHUNK, combine, finish, read, suffix_sums, write
+from recfact.cpu.tiles import combine, finish, read, suffix_sums, write
 from recfact.cpu.vectors import VECTOR, Registers
 
 
@@ -99,7 +100,7 @@ def jagged_tile(typingctx: Any, tile: Any, a: Any, u: Any, x: Any, before: Any) 
 def sums_tile(typingctx: Any, tile: Any, a: Any, u: Any, sums: Any, added: Any, product: Any) -> Any:
     """Find the suffix sums of a tile in a longer block, whose later tiles have the totals `added` and `product`.
 
-    ``sums`` points at accumulators in the order of memory. Returns the totals from this tile on.
+    ``sums`` points at CHUNK vectors of accumulators for each sub-tile. Returns the totals from this tile on.
     """
     number = Lanes(tile.storage, 1).value
 
@@ -110,9 +111,8 @@ def sums_tile(typingctx: Any, tile: Any, a: Any, u: Any, sums: Any, added: Any, 
         for part, sub in reversed(read(r, tile, a, u).items()):
             combine(r, tile, sub)
             later, factor = r.splat(added), r.splat(product)
-            own = r.transpose([r.fma(factor, value, later) for value in suffix_sums(r, tile, sub)])
-            for row in tile.order:
-                r.store_accumulators(own[row], r.at(sums, (part * CHUNK + row) * VECTOR))
+            for k, value in enumerate(suffix_sums(r, tile, sub)):
+                r.store_accumulators(r.fma(factor, value, later), r.at(sums, (part * CHUNK + k) * VECTOR))
             added = r.fma(product, r.lane(sub.reached, last), added)
             product = b.fmul(product, r.lane(sub.total, last))
         return context.make_tuple(b, signature.return_type, (added, product))
@@ -137,8 +137,8 @@ def window_tile(typingctx: Any, tile: Any, a: Any, u: Any, x: Any, sums: Any, lo
         checks, results = r.zero, {}
         for part, sub in read(r, tile, a, u).items():
             combine(r, tile, sub)
-            places = [r.at(sums, (part * CHUNK + row) * VECTOR) for row in range(CHUNK)]
-            entering_block = r.transpose([r.load_accumulators(place) for place in places])
+            places = [r.at(sums, (part * CHUNK + k) * VECTOR) for k in range(CHUNK)]
+            entering_block = [r.load_accumulators(place) for place in places]
             total, reached = r.shuffle(sub.total, r.one, before), r.shuffle(sub.reached, r.zero, before)
             product, state = b.fmul(total, r.splat(factor)), r.fma(total, r.splat(local), reached)
             entering = [r.fma(product, value, state) for value in entering_block]

@@ -27,10 +27,10 @@ from typing import Any
 
 from numba.extending import register_model, unbox
 
+from recfact.cpu.chunks import CHUNK, chunk_lane, load_chunks, ordered, packed, store_packed
 from recfact.cpu.numbers import Lanes, LanesModel, unbox_lanes
 from recfact.cpu.vectors import Registers, vector_lanes
 
-CHUNK = 4  # steps in a lane
 SUB_TILES = 2  # in a tile, because memory answers best to bursts of about half a KiB of one array after the other
 
 
@@ -60,19 +60,18 @@ class Tile(Lanes):
 
     @property
     def order(self) -> Sequence[int]:
-        """Positions in a chunk, or rows of a sub-tile (4 each), first step first."""
-        return range(CHUNK)[:: -1 if self.reverse else 1]
+        """Positions in a chunk, first step first."""
+        return ordered(CHUNK, self.reverse)
 
     @property
     def parts(self) -> Sequence[int]:
         """The sub-tiles, first step first."""
-        return range(self.sub_tiles)[:: -1 if self.reverse else 1]
+        return ordered(self.sub_tiles, self.reverse)
 
     def lane(self, chunk: int) -> int:
         """Return the lane of the chunk that is number `chunk` in the order of the steps."""
-        runs = self.count // CHUNK  # chunks in a row
         place = self.count - 1 - chunk if self.reverse else chunk
-        return place % runs * CHUNK + place // runs
+        return chunk_lane(self.storage, self.count, place)
 
     def earlier(self, distance: int) -> list[int]:
         """Return the lanes that give each chunk what one `distance` chunks earlier in its block holds.
@@ -131,13 +130,8 @@ def read(r: Registers, tile: Tile, a: Any, u: Any) -> dict[int, SubTile]:
 
 def read_part(r: Registers, tile: Tile, a: Any, u: Any, part: int) -> SubTile:
     """Load one sub-tile and solve its chunks from zero."""
-    start = part * CHUNK * tile.count * tile.itemsize
-
-    def rows(base: Any) -> list[Any]:
-        got = {row: r.load(r.at(base, start + row * tile.count * tile.itemsize)) for row in tile.order}
-        return r.transpose([got[row] for row in range(CHUNK)])
-
-    coefficients, inputs = rows(a), rows(u)
+    start = part * tile.sub_tile * tile.itemsize
+    coefficients, inputs = (load_chunks(r, r.at(base, start), tile.reverse) for base in (a, u))
     states, products = list(inputs), list(coefficients)
     for before, k in zip(tile.order, tile.order[1:], strict=False):
         states[k] = r.fma(coefficients[k], states[before], inputs[k])
@@ -178,11 +172,11 @@ def suffix_sums(r: Registers, tile: Tile, sub: SubTile) -> list[Any]:
 
 
 def finish(r: Registers, sub: SubTile, entering: Sequence[Any], checks: Any) -> tuple[list[Any], Any]:
-    """Return the rows of states, given what enters each chunk for each of its steps, and the updated checks."""
+    """Return the states for `write`, given what enters each chunk for each of its steps, and the updated checks."""
     states = [r.fma(sub.products[k], entering[k], sub.states[k]) for k in range(CHUNK)]
     for state in states:
         checks = r.fma(state, r.zero, checks)
-    return r.transpose(states), checks
+    return packed(r, states), checks
 
 
 def write(r: Registers, tile: Tile, x: Any, results: dict[int, list[Any]], checks: Any) -> Any:
@@ -190,6 +184,5 @@ def write(r: Registers, tile: Tile, x: Any, results: dict[int, list[Any]], check
     finite = r.all_finite(checks)
     with r.b.if_then(finite, likely=True):
         for part in tile.parts:
-            for row in tile.order:
-                r.store(results[part][row], r.at(x, (part * CHUNK + row) * tile.count * tile.itemsize))
+            store_packed(r, results[part], r.at(x, part * tile.sub_tile * tile.itemsize), tile.reverse)
     return finite

@@ -14,8 +14,9 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
+from recfact.cpu.chunks import CHUNK
 from recfact.cpu.numbers import Lanes, operation
-from recfact.cpu.tiles import CHUNK, SubTile, Tile, finish, read_part, write
+from recfact.cpu.tiles import SubTile, Tile, finish, read_part, write
 from recfact.cpu.vectors import VECTOR, Registers
 
 

@@ -77,18 +77,6 @@ class Registers:
         """Pick lanes from x (0 .. count-1) and y (count ..)."""
         return self.b.shuffle_vector(x, y, ir.Constant(ir.VectorType(I32, len(indices)), list(indices)))
 
-    def transpose(self, rows: Sequence[Any]) -> list[Any]:
-        """Exchange row numbers with lane numbers in four rows.
-
-        Lane 4 h + r of result k is lane 4 h + k of row r: each run of four consecutive numbers moves into one lane. The
-        exchange is its own inverse. Two shuffles a row, by interleaving halves of short spans, which machines do best.
-        """
-        span = 4 if self.count == 16 else 2  # lanes in 128 bits
-        low, high = self.interleave(rows[0], rows[1], 1, span)
-        other_low, other_high = self.interleave(rows[2], rows[3], 1, span)
-        first, second = self.interleave(low, other_low, 2, 4), self.interleave(high, other_high, 2, 4)
-        return [*first, *second] if span == 4 else [first[0], second[0], first[1], second[1]]
-
     def interleave(self, x: Any, y: Any, width: int, span: int) -> tuple[Any, Any]:
         """Alternate runs of `width` lanes of x and y, from the low and from the high half of every `span` lanes."""
         halves = []
@@ -115,9 +103,19 @@ class Registers:
         """Load a vector of numbers as they lie in memory."""
         return numbers.read(self.context, self.b, self.lanes, self.count, address, ir.Constant(address.type, 0))
 
+    def load_pairs(self, address: Any) -> Any:
+        """Load 16 pairs of halves as integers, the first of a pair in the low bits."""
+        loaded = self.b.load(numbers.pointer(self.b, ir.VectorType(I32, 16), address, ir.Constant(address.type, 0)))
+        loaded.align = 1
+        return loaded
+
     def store(self, x: Any, address: Any) -> None:
         """Store a vector of finite numbers as they lie in memory."""
         numbers.write(self.context, self.b, self.lanes, address, ir.Constant(address.type, 0), x, finite=True)
+
+    def store_pairs(self, x: Any, address: Any) -> None:
+        """Store what `load_pairs` loads."""
+        self.b.store(x, numbers.pointer(self.b, x.type, address, ir.Constant(address.type, 0))).align = 1
 
     def load_accumulators(self, address: Any) -> Any:
         """Load a vector from scratch memory."""

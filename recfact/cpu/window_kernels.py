@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from recfact.cpu.chunks import CHUNK
 from recfact.cpu.compilation import helper, kernel
 from recfact.cpu.numbers import accumulator, fma, load, single, size, store, width
 from recfact.cpu.row_steps import (
@@ -26,7 +27,6 @@ from recfact.cpu.row_steps import (
     tile_target,
 )
 from recfact.cpu.tile_solvers import block_steps, jagged_tile, number, runs_in_reverse, tile_steps
-from recfact.cpu.tiles import CHUNK
 from recfact.cpu.uniform_tiles import carried_bytes, start_carried, uniform_tile
 
 

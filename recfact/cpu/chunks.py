@@ -1,0 +1,70 @@
+"""Runs of four consecutive numbers, chunks, in lanes of their own: how a tile reads memory and writes it.
+
+A sub-tile is four rows of memory, each a vector. Number k of every chunk goes into vector k, so that all chunks are
+solved at once. Which lane a chunk takes is up to the moves that are cheapest: by interleaving halves of short spans,
+two for each vector, or one for two vectors of bfloat16, whose chunks are a pair of 32-bit integers each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from recfact.cpu.halves import narrow_pairs, widen_pairs
+from recfact.cpu.vectors import VECTOR, Registers
+
+CHUNK = 4  # steps in a lane
+
+# The first pairs of all chunks, then the second, among the integers of two vectors that follow each other in memory.
+PAIRS = [[lane + at for lane in range(0, 16, 4) for at in (k, k + 2, k + 16, k + 18)] for k in (0, 1)]
+
+
+def chunk_lane(storage: str, count: int, chunk: int) -> int:
+    """Return the lane, of `count`, of the chunk that is number `chunk` in memory."""
+    if storage == "bfloat16":
+        return chunk % 8 // 2 * 4 + chunk // 8 * 2 + chunk % 2
+    runs = count // CHUNK  # chunks in a row
+    return chunk % runs * CHUNK + chunk // runs
+
+
+def load_chunks(r: Registers, address: Any, reverse: bool) -> list[Any]:
+    """Load a sub-tile, the last row first if in `reverse`; result k has number k of each chunk."""
+    if r.lanes.storage == "bfloat16":
+        halves = {half: r.load_pairs(r.at(address, half * VECTOR)) for half in ordered(2, reverse)}
+        pairs = [r.shuffle(halves[0], halves[1], lanes) for lanes in PAIRS]
+        return [*widen_pairs(r.b, pairs[0]), *widen_pairs(r.b, pairs[1])]
+    row_size = r.count * r.lanes.itemsize
+    rows = {row: r.load(r.at(address, row * row_size)) for row in ordered(CHUNK, reverse)}
+    return exchange(r, [rows[row] for row in range(CHUNK)])
+
+
+def packed(r: Registers, chunks: Sequence[Any]) -> list[Any]:
+    """Return chunks of finite numbers as `store_packed` takes them, in the order of memory."""
+    if r.lanes.storage == "bfloat16":
+        return list(r.interleave(narrow_pairs(r.b, *chunks[:2]), narrow_pairs(r.b, *chunks[2:]), 1, 4))
+    return exchange(r, chunks)
+
+
+def store_packed(r: Registers, vectors: Sequence[Any], address: Any, reverse: bool) -> None:
+    """Store a sub-tile, the last row first if in `reverse`."""
+    pairs = r.lanes.storage == "bfloat16"
+    size = VECTOR if pairs else r.count * r.lanes.itemsize
+    for row in ordered(len(vectors), reverse):
+        (r.store_pairs if pairs else r.store)(vectors[row], r.at(address, row * size))
+
+
+def exchange(r: Registers, rows: Sequence[Any]) -> list[Any]:
+    """Exchange row numbers with lane numbers in four rows: lane 4 h + r of result k is lane 4 h + k of row r.
+
+    The exchange is its own inverse.
+    """
+    span = 4 if r.count == 16 else 2  # lanes in 128 bits
+    low, high = r.interleave(rows[0], rows[1], 1, span)
+    other_low, other_high = r.interleave(rows[2], rows[3], 1, span)
+    first, second = r.interleave(low, other_low, 2, 4), r.interleave(high, other_high, 2, 4)
+    return [*first, *second] if span == 4 else [first[0], second[0], first[1], second[1]]
+
+
+def ordered(count: int, reverse: bool) -> Sequence[int]:
+    """Return the first `count` integers, the last first if in `reverse`."""
+    return range(count)[:: -1 if reverse else 1]
