@@ -74,7 +74,7 @@ def window(
     else:
         record = bundled_problem()
         coefficients, source = record.a, record.source
-    own = [] if isinstance(coefficients, str) else [str(coefficients.dtype)]
+    own = [] if isinstance(coefficients, str) else [str(coefficients.real.dtype)]
     goals = [None] if tol is not None else [format_of(name) for name in formats or own]
     found = []
     with progress(len(goals), as_json) as step:

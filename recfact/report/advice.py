@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-import numpy as np
-
 from recfact.arrays import Array
 from recfact.errors import DataFileError
 from recfact.precision import EffectiveHorizon, WindowChoice, choose_window, effective_horizon, horizon
 from recfact.precision.formats.float_format import FloatFormat
 from recfact.precision.truncation.truncation_bounds import magnitude
+from recfact.report.costs import magnitudes
+from recfact.report.safety import count_out_of_range, rounded
 from recfact.windows import Jagged, Uniform
 
 
@@ -82,7 +82,7 @@ def window_advice(
     Parameters
     ----------
     a : ndarray, shape (n,), or str
-        Coefficients, which are rounded to the format if there is one; or a bound of them, as a number.
+        Coefficients, real or complex, which are rounded to the format if there is one; or a bound of them, as a number.
     fmt, tol : FloatFormat and str, one of them None
         What may be lost: the unit roundoff of a format, or a number.
     relative_to, block
@@ -103,11 +103,8 @@ def window_advice(
         rho = magnitude(a, "rho")
         choice = choose_window(rho, tol, format=fmt, relative_to=relative_to, block=block)
         return WindowAdvice(fmt, choice, horizon(rho, choice.tol))
-    kept = a
-    if fmt is not None and a.dtype.kind != "c":
-        kept = np.asarray(fmt.round(a))
-        lost = int(np.count_nonzero(~np.isfinite(kept.astype(np.float64))))
-        if lost:
-            raise DataFileError(f"{fmt.name} can't hold {lost} of the coefficients; choose a format of more range")
-    choice = choose_window(kept, tol, format=fmt, relative_to=relative_to, block=block)
+    kept = a if fmt is None else rounded(a, fmt)
+    if fmt is not None and (lost := count_out_of_range(kept)):
+        raise DataFileError(f"{fmt.name} can't hold {lost} of the coefficients; choose a format of more range")
+    choice = choose_window(magnitudes(kept), tol, format=fmt, relative_to=relative_to, block=block)
     return WindowAdvice(fmt, choice, effective_horizon(kept, choice.tol))

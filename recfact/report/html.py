@@ -13,7 +13,7 @@ from recfact.report.problem import duration
 from recfact.report.safety import STEPS
 from recfact.report.style import check_drawing, inline_svg
 from recfact.report.tables import format_cells, verified_cells
-from recfact.report.words import coefficient, counted, lowered, number, number_at_most, percent
+from recfact.report.words import coefficient, counted, first_steps, lowered, number, number_at_most, percent
 from recfact.windows import Jagged, Uniform
 
 PAGE = (
@@ -96,10 +96,10 @@ def page(report: Report, step: Callable[[str], None] = lambda _: None) -> str:
         steps=counted(report.summary.n, "step"),
         svg=svg,
         groups=groups,
-        flat=min(FLAT, report.summary.n),
+        flat=first_steps(min(FLAT, report.summary.n)),
         block=drawn_block(report.block),
         tau=None if report.problem.tau is None else duration(report.problem.tau),
         formats=[(found, format_cells(found), verified_cells(found)) for found in report.formats],
-        verified=counted(min(report.summary.n, STEPS), "step"),
+        verified=first_steps(min(report.summary.n, STEPS)),
         version=__version__,
     )

@@ -122,8 +122,8 @@ def format_safety(a: Array, u: Array, fmt: FloatFormat, block: int) -> FormatSaf
     >>> found.largest, found.largest_horizon, found.window, found.verification.holds
     (0.8984375, 51, 'Jagged(51)', True)
     """
-    kept, inputs = _rounded(a, fmt), _rounded(u, fmt)
-    lost = int(np.count_nonzero(~_finite(kept)) + np.count_nonzero(~_finite(inputs)))
+    kept, inputs = rounded(a, fmt), rounded(u, fmt)
+    lost = count_out_of_range(kept) + count_out_of_range(inputs)
     if lost:
         return FormatSafety(fmt, lost, unsaid=f"it can't hold {lost} of the coefficients and inputs")
     size, before = _magnitude(kept[1:]), _magnitude(a[1:])
@@ -152,15 +152,16 @@ def safety(
     return found
 
 
-def _rounded(values: Array, fmt: FloatFormat) -> Array:
+def rounded(values: Array, fmt: FloatFormat) -> Array:
     """Return numbers rounded to the format, complex ones part by part."""
     if values.dtype.kind == "c":
         return np.asarray(fmt.round(values.real)) + 1j * np.asarray(fmt.round(values.imag))
     return np.asarray(fmt.round(values))
 
 
-def _finite(values: Array) -> Array:
-    return np.isfinite(values if values.dtype.kind == "c" else values.astype(np.float64))
+def count_out_of_range(values: Array) -> int:
+    """Return how many rounded numbers have become infinite or NaN."""
+    return int(np.count_nonzero(~np.isfinite(values if values.dtype.kind == "c" else values.astype(np.float64))))
 
 
 def _magnitude(values: Array) -> Array:

@@ -16,7 +16,7 @@ from rich.text import Text
 from recfact.report.build import Report
 from recfact.report.costs import TERMS, WindowCost
 from recfact.report.safety import STEPS, FormatSafety
-from recfact.report.words import coefficient, counted, number, number_at_most, percent, percent_at_most
+from recfact.report.words import coefficient, counted, first_steps, number, number_at_most, percent, percent_at_most
 from recfact.windows import Jagged, Uniform
 
 
@@ -117,8 +117,8 @@ def format_cells(found: FormatSafety) -> list[str]:
 
 def verified_table(report: Report) -> Table:
     """Return the errors of the jagged window of the report by number format, measured exactly, and their bounds."""
-    steps = counted(min(report.summary.n, STEPS), "step")
-    title = f"errors of Jagged({report.block}) in number formats, measured exactly on the first {steps} of these inputs"
+    steps = first_steps(min(report.summary.n, STEPS))
+    title = f"errors of Jagged({report.block}) in number formats, measured exactly on {steps} of these inputs"
     headings = ["", "inputs off", "truncation", "rounding", "total", "proved bound", "error / bound", "holds"]
     table = _table(title, headings, ["left", *["right"] * 6, "left"])
     for found in report.formats:

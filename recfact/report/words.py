@@ -132,6 +132,17 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def first_steps(count: int) -> str:
+    """Return how the first so many steps are called.
+
+    Examples
+    --------
+    >>> first_steps(1), first_steps(12)
+    ('the first step', 'the first 12 steps')
+    """
+    return "the first step" if count == 1 else f"the first {counted(count, 'step')}"
+
+
 def findings(
     summary: Summary,
     costs: list[WindowCost],
@@ -257,9 +268,9 @@ def format_finding(found: FormatSafety) -> str:
 
 def _verified(v: Verification) -> str:
     name, states = window_name(v.window), v.shape[0]
-    steps = counted(states, "step")
+    steps = first_steps(states)
     if v.nonfinite == states:
-        return f"in the first {steps} of these inputs every state of {name} overflows"
+        return f"in {steps} of these inputs every state of {name} overflows"
     proved = f"proved at most {number_at_most(v.total.bound)}" if v.total.holds else "which is NOT proved"
     overflow = f", but {v.nonfinite} of {states} overflow" if v.nonfinite else ""
     rounded = (
@@ -267,6 +278,6 @@ def _verified(v: Verification) -> str:
         "and inputs that were rounded first"
     )
     return (
-        f"in the first {steps} of these inputs the states of {name} err by up to {number_at_most(v.total.largest)}, "
+        f"in {steps} of these inputs the states of {name} err by up to {number_at_most(v.total.largest)}, "
         f"{proved}{overflow}{rounded if v.inputs_changed else ''}"
     )

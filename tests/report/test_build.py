@@ -178,7 +178,7 @@ def test_a_window_that_keeps_the_whole_sequence_is_not_advised(a):
         ([0.5, 0.0, 0.5], "1 coefficient is exactly 0"),
         ([0.5, 2.0, 0.5], "1 coefficient is above 1 in magnitude: a single input is amplified up to about 2 times"),
         ([0.5], "There is one step, whose state is its input"),
-        ([0.5], "in the first 1 step of these inputs the states of Jagged(16)"),
+        ([0.5], "in the first step of these inputs the states of Jagged(16)"),
     ],
 )
 def test_findings(a, sentence):

@@ -5,7 +5,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from recfact.report.words import lowered, number_at_most, percent, percent_at_most
+from recfact.precision import format as format_of
+from recfact.report.safety import format_safety
+from recfact.report.words import format_finding, lowered, number_at_most, percent, percent_at_most
 
 
 def read(text):
@@ -36,3 +38,8 @@ def test_large_shares_are_powers_of_ten(share, expected):
 def test_shares_that_are_not_finite():
     shares = (np.inf, -np.inf, np.nan)
     assert [*map(percent, shares), percent_at_most(np.inf)] == ["∞ %", "−∞ %", "NaN %", "∞ %"]
+
+
+def test_one_step_is_not_counted():
+    found = format_safety(np.array([0.5]), np.ones(1), format_of("half"), 16)
+    assert "; in the first step of these inputs the states of" in format_finding(found)

@@ -145,6 +145,7 @@ def exact_magnitude(value: Any, name: str) -> Number:
     DTypeError
         If it is no real number.
     """
+    given = value
     if isinstance(value, str):
         try:
             value = read_number(value)
@@ -156,7 +157,7 @@ def exact_magnitude(value: Any, name: str) -> Number:
     if not number >= 0:
         what = "NaN" if number != number else "a negative number"
         raise OptionError(
-            f"{name} bounds magnitudes and must be at least 0, got {what}, {shown(value)}; pass its magnitude"
+            f"{name} bounds magnitudes and must be at least 0, got {what}, {shown(given)}; pass its magnitude"
         )
     return number
 
