@@ -65,7 +65,7 @@ def boolean(value: Any, name: str) -> bool:
     OptionTypeError
         If `value` is neither True nor False.
     """
-    if isinstance(value, bool | np.bool_):
+    if value is True or value is False or isinstance(value, np.bool_):
         return bool(value)
     raise OptionTypeError(
         f"{name} must be True or False, got {shown(value)} of type {type(value).__name__}; pass bool(...) of it"

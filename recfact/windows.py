@@ -82,7 +82,7 @@ Window = Full | Uniform | Jagged
 
 def check_window(window: Any) -> Window:
     """Return `window` if it is one; raise OptionTypeError with the choices otherwise."""
-    if isinstance(window, Full | Uniform | Jagged):
+    if isinstance(window, Window):
         return window
     raise OptionTypeError(
         f"window must be Full(), Uniform(lags) or Jagged(block, terms), got {shown(window)} of type "

@@ -70,6 +70,51 @@ def solve_for_pool(number):
 
 @forking
 @fork_warns
+def test_short_calls_share_no_memory():
+    rng = np.random.default_rng(6)
+    pairs = [(rng.uniform(0, 1, n), rng.standard_normal(n)) for n in range(1, 60)]
+    expected = [rf.solve(a, u).tobytes() for a, u in pairs]
+
+    def call(start):
+        for turn in range(2000):
+            k = (start + turn) % len(pairs)
+            if rf.solve(*pairs[k]).tobytes() != expected[k]:
+                return k
+        return None
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # so that threads meet in the midst of a call
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            assert [*pool.map(call, range(0, 40, 10))] == [None] * 4
+    finally:
+        sys.setswitchinterval(interval)
+
+
+def test_a_short_call_within_a_short_call():
+    a, u = np.full(50, 0.5), np.arange(50.0)
+    expected, inside = rf.solve(a, u), []
+
+    def again(frame, event, arg):
+        """Solve at every line of the engine's last function, as a signal or a finalizer may."""
+        if frame.f_code.co_name != "run_short":
+            return None
+        sys.settrace(None)
+        inside.append(rf.solve(a[:7], -u[:7]))
+        sys.settrace(again)
+        return again
+
+    sys.settrace(again)
+    try:
+        outside = rf.solve(a, u)
+    finally:
+        sys.settrace(None)
+    assert len(inside) > 5
+    np.testing.assert_array_equal(outside, expected)
+    for found in inside:
+        np.testing.assert_array_equal(found, -expected[:7])
+
+
 def test_a_forked_child_solves_on_threads_of_its_own(shared):
     a, u, expected = shared
     reading, writing = os.pipe()

@@ -96,14 +96,36 @@ class Job:
                 uniform_blocks[self.tile](*rows, *entering, block, room, address(sums))
         return 0
 
-    def run_short(self, x0: Array | None) -> None:
-        """Solve a single row of the whole recurrence with as few calls around the kernel as possible.
 
-        A short row takes microseconds, and so does each address that NumPy is asked for.
-        """
-        scratch = np.empty(SCRATCH + VECTOR, np.uint8)
-        table = array("q", (address(self.x), address(self.u), address(self.a)))
-        states = array("d" if self.x.itemsize == 8 else "f", (0.0 if x0 is None else float(x0), 0.0, 1.0))
-        rows = (table.buffer_info()[0], 1, len(self.x), self.x.strides[0], self.u.strides[0], self.a.strides[0])
-        room = -(-address(scratch) // VECTOR) * VECTOR
-        scan_rows[self.tile](*rows, states.buffer_info()[0], 0, x0 is None, room)
+class Workspace:
+    """What a short call needs besides its arrays: scratch memory, a table of addresses, and the states of a row."""
+
+    def __init__(self) -> None:
+        self.scratch = np.empty(SCRATCH + VECTOR, np.uint8)
+        self.room = -(-address(self.scratch) // VECTOR) * VECTOR
+        self.table = array("q", (0, 0, 0))
+        self.table_at = self.table.buffer_info()[0]
+        self.states: dict[str, array[float]] = {"f": array("f", (0, 0, 0)), "d": array("d", (0, 0, 0))}
+        self.states_at = {code: states.buffer_info()[0] for code, states in self.states.items()}
+
+
+IDLE: list[Workspace] = []
+"""Workspaces that no call uses. Threads share them, and a call that interrupts another takes one of its own."""
+
+
+def run_short(tile: Tile, a: Array, u: Array, x: Array, x0: Array | None) -> None:
+    """Solve a single row of the whole recurrence with as little around the kernel as possible.
+
+    A short row takes less than a microsecond, and so does each array that is made and each address that is asked for.
+    """
+    try:
+        space = IDLE.pop()
+    except IndexError:
+        space = Workspace()
+    code = "d" if x.itemsize == 8 else "f"
+    table, states = space.table, space.states[code]
+    table[0], table[1], table[2] = address(x), address(u), address(a)
+    states[0], states[1], states[2] = 0.0 if x0 is None else float(x0), 0.0, 1.0
+    rows = (space.table_at, 1, len(x), x.strides[0], u.strides[0], a.strides[0])
+    scan_rows[tile](*rows, space.states_at[code], 0, x0 is None, space.room)
+    IDLE.append(space)

@@ -17,7 +17,7 @@ from recfact.arrays import Array
 from recfact.cpu.channels import WORTH_THREADS
 from recfact.cpu.chunks import CHUNK
 from recfact.cpu.layout import address, addresses, merge_axes
-from recfact.cpu.row_job import Job, initial_states
+from recfact.cpu.row_job import Job, initial_states, run_short
 from recfact.cpu.threads import run_all
 from recfact.cpu.tiles import Tile
 from recfact.cpu.time_split import split
@@ -54,12 +54,13 @@ def tile_for(dtype: np.dtype[Any], reverse: bool, window: Window) -> Tile | None
 
 def tile_of(a: Array, u: Array, x: Array, reverse: bool, window: Window) -> Tile | None:
     """Return the tile for a window on arrays of these layouts, or None if this isn't their path."""
-    single = x.size == len(x)
+    if x.size == len(x):
+        return tile_for(x.dtype, reverse, window)
     side_by_side = x.strides[0] == u.strides[0] == x.itemsize and a.strides[0] in (0, x.itemsize)
-    if not single and not (side_by_side and len(x) >= SHORT):
+    if not (side_by_side and len(x) >= SHORT):
         return None
     tile = tile_for(x.dtype, reverse, window)
-    if tile is not None and isinstance(window, Full) and not single and len(x) <= tile.sub_tile:
+    if tile is not None and isinstance(window, Full) and len(x) <= tile.sub_tile:
         return Tile(tile.storage, reverse, sub_tiles=1)  # the same arithmetic, and no half of a tile to fill up
     return tile
 
@@ -92,13 +93,13 @@ def solve_into(
     """
     threads = threads if x.size >= WORTH_THREADS else 1
     single = x.size == len(x)
+    if single and states is None and threads == 1 and isinstance(window, Full):
+        run_short(tile, a, u, x, x0 if x0 is None else x0.reshape(()))
+        return
     if isinstance(window, Uniform) and window.lags != tile.block and address(x) == address(u):
         u = u.copy()
     job = Job(tile, window, a, u, x)
     if single and states is None and threads > 1 and address(x) != address(u) and split(job, x0, threads):
-        return
-    if single and states is None and isinstance(window, Full):
-        job.run_short(x0 if x0 is None else x0.reshape(()))
         return
     alone = x0 is None and start == 0
     left_behind = states
