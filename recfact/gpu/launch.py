@@ -1,14 +1,26 @@
 """From shapes, strides and number types to the launch of a kernel: pure arithmetic, the same with a GPU and without.
 
-`plan` chooses the kernel, how time is split and how wide accesses are, and says why in words. The launcher for CuPy and
-the emulator of the tests take the same `Launch`.
+`plan` chooses the kernel, `lines` and `tiles` how time is split and how wide accesses are; each says why in words. The
+launcher for CuPy and the emulator of the tests take the same `Launch`.
 """
 
 from __future__ import annotations
 
-from recfact.gpu import lines, tiles
-from recfact.gpu.geometry import Operand, geometry_of
-from recfact.gpu.parts import ENDLESS, Argument, Blocks, Device, Launch, Scratch
+from recfact.gpu.geometry import Geometry, Operand, geometry_of
+from recfact.gpu.lines import CHAIN_WARPS, chain, lines_of, sliding, sweep, sweep_split, warp_bytes, warps_of
+from recfact.gpu.parts import (
+    ENDLESS,
+    TILE,
+    WARPS_NEEDED,
+    Argument,
+    Blocks,
+    Device,
+    Launch,
+    Scratch,
+    resident,
+    warps_wanted,
+)
+from recfact.gpu.tiles import b2p, b2p_split, obstacle, units_of
 from recfact.windows import Full, Jagged, Uniform, Window
 
 __all__ = ["Argument", "Device", "Launch", "Operand", "Scratch", "blocks_of", "plan"]
@@ -84,5 +96,34 @@ def plan(
         return None
     blocks = blocks_of(window, geometry.steps)
     if blocks.terms is not None and blocks.terms > 1:
-        return lines.sliding(geometry, blocks, reverse, device)
-    return tiles.choose(geometry, blocks, reverse, device, precision == "full")
+        return sliding(geometry, blocks, reverse, device)
+    return _choose(geometry, blocks, reverse, device, precision == "full")
+
+
+def _choose(geometry: Geometry, blocks: Blocks, reverse: bool, device: Device, split_factor: bool) -> Launch:
+    """Plan a window of at most two blocks, or the exact recurrence, with the kernel that fits it."""
+    lines = lines_of(geometry, reverse, blocks.length)
+    split = sweep_split(geometry, lines, blocks, device)
+    warps = warps_of(geometry, lines) * split.segments
+    has = f"{resident(warps, device):.1f} warps on a multiprocessor"
+    exact = blocks.terms is None
+    if exact:
+        enough = WARPS_NEEDED * device.multiprocessors
+    else:
+        enough = warps_wanted(warp_bytes(geometry, lines, blocks), device)
+    reason = obstacle(geometry, blocks, device)
+    # Along contiguous time a lane of `sweep` has a row of its own, and each request touches 32 half-used sectors.
+    if warps >= enough and (reason is not None or not geometry.time_contiguous):
+        return sweep(geometry, lines, blocks, split, reverse, f"sweep: {has} are enough, and it issues least")
+    if reason is None:
+        tile_split = b2p_split(geometry, blocks, device)
+        tile_warps = units_of(geometry) * tile_split.segments
+        if not exact or tile_warps >= enough:
+            why = f"b2p: sweep would have {has}, and b2p has {resident(tile_warps, device):.1f}"
+            if warps >= enough:
+                why = "b2p: time is contiguous, and it reads and writes whole sectors, which sweep doesn't"
+            return b2p(geometry, blocks, tile_split, reverse, split_factor, why)
+        reason = f"b2p would have {resident(tile_warps, device):.1f}"
+    if exact and warps < enough and geometry.steps > CHAIN_WARPS * TILE:
+        return chain(geometry, lines, reverse, f"chain: sweep would have {has} ({reason})")
+    return sweep(geometry, lines, blocks, split, reverse, f"sweep: {has}, and not b2p: {reason}")

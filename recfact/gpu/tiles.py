@@ -1,8 +1,7 @@
-"""The plan of `b2p`, and the choice between it and the kernels in plain arithmetic."""
+"""The plan of `b2p`, whose warps own tiles on tensor cores."""
 
 from __future__ import annotations
 
-from recfact.gpu import lines as plain
 from recfact.gpu.geometry import Geometry
 from recfact.gpu.parts import (
     ALONE,
@@ -12,17 +11,14 @@ from recfact.gpu.parts import (
     NEIGHBOUR,
     STAGES,
     TILE,
-    WARPS_NEEDED,
     Argument,
     Blocks,
     Device,
     Launch,
     Split,
     initial_state,
-    resident,
     split_time,
     strides,
-    warps_wanted,
     wide,
 )
 
@@ -56,37 +52,17 @@ def obstacle(geometry: Geometry, blocks: Blocks, device: Device) -> str | None:
     return None
 
 
-def choose(geometry: Geometry, blocks: Blocks, reverse: bool, device: Device, split_factor: bool) -> Launch:
-    """Plan a window of at most two blocks, or the exact recurrence, with the kernel that fits it."""
-    lines = plain.lines_of(geometry, reverse, blocks.length)
-    split = plain.sweep_split(geometry, lines, blocks, device)
-    warps = plain.warps_of(geometry, lines) * split.segments
-    has = f"{resident(warps, device):.1f} warps on a multiprocessor"
-    enough = WARPS_NEEDED * device.multiprocessors
-    if blocks.terms is not None:
-        enough = warps_wanted(plain.warp_bytes(geometry, lines, blocks), device)
-    reason = obstacle(geometry, blocks, device)
-    # Along contiguous time a lane of `sweep` has a row of its own, and each request touches 32 half-used sectors.
-    if warps >= enough and (reason is not None or not geometry.time_contiguous):
-        return plain.sweep(geometry, lines, blocks, split, reverse, f"sweep: {has} are enough, and it issues least")
-    if reason is None:
-        columns = -(-geometry.channels // TILE)
-        units = geometry.batch * geometry.heads * columns
-        if blocks.terms is None:
-            tile_split = Split(1, 1, "one segment: the exact recurrence passes its state from tile to tile")
-        else:
-            count = -(-geometry.steps // blocks.length)
-            tile_split = split_time(units, count, blocks.terms, STAGES * TILE_BYTES, device)
-        tile_warps = units * tile_split.segments
-        if blocks.terms is not None or tile_warps >= enough:
-            why = f"b2p: sweep would have {has}, and b2p has {resident(tile_warps, device):.1f}"
-            if warps >= enough:
-                why = "b2p: time is contiguous, and it reads and writes whole sectors, which sweep doesn't"
-            return b2p(geometry, blocks, tile_split, reverse, split_factor, why)
-        reason = f"b2p would have {resident(tile_warps, device):.1f}"
-    if blocks.terms is None and warps < enough and geometry.steps > plain.CHAIN_WARPS * TILE:
-        return plain.chain(geometry, lines, reverse, f"chain: sweep would have {has} ({reason})")
-    return plain.sweep(geometry, lines, blocks, split, reverse, f"sweep: {has}, and not b2p: {reason}")
+def units_of(geometry: Geometry) -> int:
+    """Return how many warps own the tiles of one segment."""
+    return geometry.batch * geometry.heads * -(-geometry.channels // TILE)
+
+
+def b2p_split(geometry: Geometry, blocks: Blocks, device: Device) -> Split:
+    """Split the time of `b2p` into segments."""
+    if blocks.terms is None:
+        return Split(1, 1, "one segment: the exact recurrence passes its state from tile to tile")
+    count = -(-geometry.steps // blocks.length)
+    return split_time(units_of(geometry), count, blocks.terms, STAGES * TILE_BYTES, device)
 
 
 def b2p(geometry: Geometry, blocks: Blocks, split: Split, reverse: bool, split_factor: bool, why: str) -> Launch:
@@ -96,7 +72,7 @@ def b2p(geometry: Geometry, blocks: Blocks, split: Split, reverse: bool, split_f
     block = tiles if endless else blocks.length // TILE
     first = (tiles % block or block) if reverse else block
     window = FULL if endless else (NEIGHBOUR if blocks.terms else ALONE)
-    warps = geometry.batch * geometry.heads * -(-geometry.channels // TILE) * split.segments
+    warps = units_of(geometry) * split.segments
     a, u, x = geometry.a, geometry.u, geometry.x
     macros = {
         "INPUT": C_TYPES[u.dtype],
