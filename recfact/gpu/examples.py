@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from recfact.gpu.geometry import SIZES
-from recfact.gpu.launch import Device, Launch, Operand, plan
-from recfact.gpu.parts import COMPUTED_IN
+from recfact.gpu.geometry import SIZES, Operand
+from recfact.gpu.launch import plan
+from recfact.gpu.parts import COMPUTED_IN, Device, Launch
 from recfact.windows import Full, Jagged, Uniform, Window
 
 H100 = Device((9, 0), 132)

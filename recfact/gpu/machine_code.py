@@ -12,8 +12,8 @@ from pathlib import Path
 from recfact.errors import MissingExtraError
 from recfact.gpu.availability import install_compiler
 from recfact.gpu.compiler import header_folders
-from recfact.gpu.launch import Launch
 from recfact.gpu.nvrtc import compile_launch, library_path
+from recfact.gpu.parts import Launch
 
 DISASSEMBLERS = ("nvdisasm", "cuobjdump")
 

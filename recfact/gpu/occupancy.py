@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from recfact.gpu.launch import Device, Launch
 from recfact.gpu.machine_code import MachineCode
+from recfact.gpu.parts import Device, Launch
 
 WARPS = 64
 THREAD_BLOCKS = 32

@@ -12,9 +12,9 @@ from recfact.gpu.availability import driver_version, version_text, why_unavailab
 from recfact.gpu.compiler import header_folders
 from recfact.gpu.examples import H100, TARGETS, kinds
 from recfact.gpu.figures import SOLVE
-from recfact.gpu.launch import Device
 from recfact.gpu.modules import function_of
 from recfact.gpu.nvrtc import CompileError, compile_launch, compiler
+from recfact.gpu.parts import Device
 
 ISSUED = 4  # warp instructions of a multiprocessor in a cycle
 HALF_BYTES = 2

@@ -13,8 +13,10 @@ from recfact.gpu.examples import H100 as H100
 from recfact.gpu.examples import LAYOUTS as LAYOUTS
 from recfact.gpu.examples import channel_axis as channel_axis
 from recfact.gpu.examples import described as described
-from recfact.gpu.launch import Device, Launch, Operand, plan
+from recfact.gpu.geometry import Operand
+from recfact.gpu.launch import plan
 from recfact.gpu.machine_code import missing_tools
+from recfact.gpu.parts import Device, Launch
 from recfact.windows import Window
 
 NUMPY = {

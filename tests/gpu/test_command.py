@@ -16,6 +16,7 @@ from recfact.errors import MissingExtraError
 from recfact.gpu import figures, modules, nvrtc, state
 from recfact.gpu.examples import TARGETS, kinds
 from recfact.gpu.figures import Figure
+from recfact.gpu.parts import Device
 
 
 def run(*arguments, code=0):
@@ -90,7 +91,7 @@ def test_every_kind_is_compiled_for_every_target(no_gpu, compiled):
     assert told["versions"]["CUDA of the compiler"] == "13.5"
     assert told["compiled"] == {f"sm_{major}{minor}": dict.fromkeys(kinds()) for major, minor in TARGETS}
     assert [capability for _, capability in compiled] == [target for target in TARGETS for _ in kinds()]
-    assert all(launch in kinds(state.Device(target, 132)).values() for launch, target in compiled)
+    assert all(launch in kinds(Device(target, 132)).values() for launch, target in compiled)
     assert "sm_120 yes yes" in " ".join(run(code=3).stdout.split())
 
 

@@ -15,9 +15,9 @@ from recfact.errors import MissingExtraError
 from recfact.gpu import emulation, figures, machine_code, nvrtc
 from recfact.gpu.examples import HEADS
 from recfact.gpu.figures import Counted, Figure, count
-from recfact.gpu.launch import Device
 from recfact.gpu.machine_code import MachineCode
 from recfact.gpu.occupancy import resident_warps
+from recfact.gpu.parts import Device
 from recfact.windows import Full, Jagged
 
 PAGE = Path(__file__).parents[2] / "docs" / "gpu" / "figures.txt"
