@@ -14,7 +14,7 @@ from cupy.cuda import compiler, nvrtc
 from recfact.gpu.availability import LEAST_CAPABILITY, compiler_fault
 from recfact.gpu.compiler import header_folders, options_of, source_of
 from recfact.gpu.examples import H100, TARGETS, kinds
-from recfact.gpu.parts import Device
+from recfact.gpu.plans import Device
 
 
 def main(series: int) -> None:

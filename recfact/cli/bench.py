@@ -63,14 +63,14 @@ def _bench_gpu(smoke: bool, markdown: bool, as_json: bool) -> None:
 
     from recfact.gpu import benchmark
     from recfact.gpu.availability import require
-    from recfact.gpu.state import state
+    from recfact.gpu.machine import this_machine
     from recfact.report.tables import rows_markdown, rows_table, to_json
 
     require()
     effort = benchmark.SMOKE if smoke else benchmark.FULL
     with progress(len(effort.lengths), quiet=as_json) as step:
         rows = list(benchmark.measure(effort, step))
-    found = state()
+    found = this_machine()
     if as_json:
         typer.echo(to_json({"machine": found.as_dict(), "smoke": smoke, "rows": [asdict(row) for row in rows]}))
         return

@@ -13,7 +13,7 @@ from recfact.cli.options import Json
 
 if TYPE_CHECKING:
     from recfact.gpu.figures import Counted
-    from recfact.gpu.state import Gpu
+    from recfact.gpu.machine import Gpu
 
 Row = dict[str, str]
 
@@ -46,11 +46,11 @@ def _tell(as_json: bool) -> None:
     from rich.text import Text
 
     from recfact.gpu.examples import TARGETS
+    from recfact.gpu.machine import check_gpus, check_targets, this_machine
     from recfact.gpu.nvrtc import CompileError
-    from recfact.gpu.state import check_gpus, check_targets, state
     from recfact.report.tables import rows_table, to_json
 
-    found = state()
+    found = this_machine()
     compiled: dict[str, dict[str, str | None]] = {}
     unchecked: str | None = None
     with progress(len(TARGETS), as_json) as step:

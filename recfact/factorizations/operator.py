@@ -62,7 +62,7 @@ class Operator(LinearOperator):
     _matvec = _matmat
 
     def _multiply_on_gpu(self, x: Any) -> Any:
-        from recfact.gpu.columns import multiply
+        from recfact.gpu.products import multiply
 
         def types(dtype: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:
             self._check_columns(shape)

@@ -86,7 +86,7 @@ def beside(values: Array, x: Array) -> Any:
     aligned = values.astype(x.dtype, copy=False).reshape(values.shape + (1,) * (x.ndim - values.ndim))
     if isinstance(x, np.ndarray):
         return aligned
-    from recfact.gpu.columns import constants
+    from recfact.gpu.products import constants
 
     return constants(aligned)
 

@@ -8,7 +8,7 @@ from importlib import resources
 from importlib.machinery import PathFinder
 from pathlib import Path
 
-from recfact.gpu.parts import Launch
+from recfact.gpu.plans import Launch
 
 LOCAL_INCLUDE = re.compile(r'^#include "(\w+\.cuh)"$', re.MULTILINE)
 

@@ -14,7 +14,7 @@ import numpy as np
 from recfact.errors import MissingExtraError
 from recfact.gpu.compiler import source_of
 from recfact.gpu.examples import LAYOUTS, channel_axis
-from recfact.gpu.parts import Launch
+from recfact.gpu.plans import Launch
 
 TESTS = Path(__file__).parents[2] / "tests"
 

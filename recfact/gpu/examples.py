@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from recfact.gpu.geometry import SIZES, Operand
 from recfact.gpu.launch import plan
-from recfact.gpu.parts import COMPUTED_IN, Device, Launch
+from recfact.gpu.plans import COMPUTED_IN, Device, Launch
 from recfact.windows import Full, Jagged, Uniform, Window
 
 H100 = Device((9, 0), 132)

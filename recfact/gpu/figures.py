@@ -19,7 +19,7 @@ from recfact.gpu.emulation import traffic
 from recfact.gpu.examples import H100, HEADS, LAYOUTS, ROWS, TARGETS, described, kinds
 from recfact.gpu.machine_code import machine_code
 from recfact.gpu.occupancy import resident_warps
-from recfact.gpu.parts import Device, Launch
+from recfact.gpu.plans import Device, Launch
 from recfact.gpu.tiles import TILE_BYTES
 from recfact.windows import Full, Jagged, Uniform, Window
 

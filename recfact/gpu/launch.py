@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from recfact.gpu.geometry import Geometry, Operand, geometry_of
 from recfact.gpu.lines import CHAIN_WARPS, chain, lines_of, sliding, sweep, sweep_split, warp_bytes, warps_of
-from recfact.gpu.parts import ENDLESS, TILE, WARPS_NEEDED, Blocks, Device, Launch, resident, warps_wanted
+from recfact.gpu.plans import ENDLESS, TILE, WARPS_NEEDED, Blocks, Device, Launch, resident, warps_wanted
 from recfact.gpu.tiles import b2p, b2p_split, obstacle, units_of
 from recfact.windows import Full, Jagged, Uniform, Window
 

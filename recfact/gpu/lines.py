@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from recfact.gpu.geometry import SIZES, Geometry, View
-from recfact.gpu.parts import (
+from recfact.gpu.plans import (
     ALONE,
     C_TYPES,
     COMPUTED_IN,

@@ -13,7 +13,7 @@ from recfact.errors import MissingExtraError
 from recfact.gpu.availability import install_compiler
 from recfact.gpu.compiler import header_folders
 from recfact.gpu.nvrtc import compile_launch, library_path
-from recfact.gpu.parts import Launch
+from recfact.gpu.plans import Launch
 
 DISASSEMBLERS = ("nvdisasm", "cuobjdump")
 

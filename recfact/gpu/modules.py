@@ -7,7 +7,7 @@ from typing import Any
 
 from recfact.errors import DeviceError
 from recfact.gpu.compiler import header_folders, options_of, source_of
-from recfact.gpu.parts import Launch
+from recfact.gpu.plans import Launch
 
 _functions: dict[tuple[str, tuple[tuple[str, str], ...], int], Any] = {}
 _lock = Lock()

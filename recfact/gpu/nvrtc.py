@@ -10,7 +10,7 @@ from typing import NamedTuple
 from recfact.errors import RecfactError
 from recfact.gpu.availability import install_compiler
 from recfact.gpu.compiler import header_folders, options_of, source_of
-from recfact.gpu.parts import Launch
+from recfact.gpu.plans import Launch
 
 
 class CompileError(RecfactError):

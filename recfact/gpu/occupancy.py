@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recfact.gpu.machine_code import MachineCode
-from recfact.gpu.parts import Device, Launch
+from recfact.gpu.plans import Device, Launch
 
 WARPS = 64
 THREAD_BLOCKS = 32

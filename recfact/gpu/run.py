@@ -14,7 +14,7 @@ from recfact.gpu.device_arrays import DeviceArray, Layout
 from recfact.gpu.geometry import Operand
 from recfact.gpu.launch import plan
 from recfact.gpu.modules import function_of
-from recfact.gpu.parts import NEIGHBOUR, Argument, Device, Launch
+from recfact.gpu.plans import NEIGHBOUR, Argument, Device, Launch
 from recfact.windows import Window
 
 PLANS_KEPT = 1024

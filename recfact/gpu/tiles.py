@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from recfact.gpu.geometry import Geometry
-from recfact.gpu.parts import (
+from recfact.gpu.plans import (
     ALONE,
     C_TYPES,
     FULL,
-    LEAST_CAPABILITY,
     NEIGHBOUR,
     STAGES,
     TILE,
@@ -22,6 +21,7 @@ from recfact.gpu.parts import (
     wide,
 )
 
+TENSOR_CORES = {"float16": (7, 5), "bfloat16": (8, 0)}  # compute capabilities from which WMMA takes these types
 WARPS = 4  # of a thread block of b2p
 MOST_STEPS = 1 << 34  # tiles are counted in 32 bits
 GROUP = 8  # numbers of an access
@@ -31,7 +31,7 @@ TILE_BYTES = 2 * TILE * TILE
 def obstacle(geometry: Geometry, blocks: Blocks, device: Device) -> str | None:
     """Return why tensor cores can't do a solve, or None if they can."""
     a, u, x = geometry.a, geometry.u, geometry.x
-    least = LEAST_CAPABILITY.get(u.dtype)
+    least = TENSOR_CORES.get(u.dtype)
     if least is None:
         return f"{u.dtype} isn't a half-precision type"
     if device.capability < least:

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from recfact.gpu.compiler import options_of, source_of
-from recfact.gpu.parts import Launch
+from recfact.gpu.plans import Launch
 
 HEADERS = Path(__file__).parent / "bare"
 STACK_BYTES = 64 * 1024

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from gpu.cases import COMPUTED, Case
 
-from recfact.gpu.parts import Launch
+from recfact.gpu.plans import Launch
 from recfact.recurrence import backward, first_kept, forward, windowed
 from recfact.windows import Full, Window
 

@@ -16,7 +16,7 @@ from recfact.gpu.examples import described as described
 from recfact.gpu.geometry import Operand
 from recfact.gpu.launch import plan
 from recfact.gpu.machine_code import missing_tools
-from recfact.gpu.parts import Device, Launch
+from recfact.gpu.plans import Device, Launch
 from recfact.windows import Window
 
 NUMPY = {

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from recfact.gpu.parts import Launch
+from recfact.gpu.plans import Launch
 
 NULL = 0  # the handle of the stream that is current where no other is
 

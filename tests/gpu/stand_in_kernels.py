@@ -10,7 +10,7 @@ from gpu.bare_run import call_bare
 from gpu.late_machine import Recorded, machine
 
 from recfact.gpu.compiler import source_of
-from recfact.gpu.parts import Argument, Launch
+from recfact.gpu.plans import Argument, Launch
 
 
 class CompileException(Exception):  # noqa: N818  # CuPy's name

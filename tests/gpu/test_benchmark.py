@@ -13,7 +13,7 @@ from gpu.late_machine import numbers_at
 from typer.testing import CliRunner
 
 from recfact.cli.app import app
-from recfact.gpu import benchmark, state, why_unavailable
+from recfact.gpu import benchmark, why_unavailable
 from recfact.gpu.benchmark import Effort, Row
 
 NAMES = ["copy", "multiply", "Jagged(16)", "Full()", "cupy.cumsum"]
@@ -64,7 +64,7 @@ def gpu(machine, monkeypatch):
     monkeypatch.setattr(benchmark, "HEADS", 4)
     device = SimpleNamespace(name="stand-in")
     found = SimpleNamespace(gpus=(device,), versions={"CuPy": "14"}, as_dict=lambda: {"gpus": ["stand-in"]})
-    monkeypatch.setattr(state, "state", lambda: found)
+    monkeypatch.setattr("recfact.gpu.machine.this_machine", lambda: found)
     return machine
 
 

@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 import recfact
 from recfact.cli.app import app
 from recfact.errors import MissingExtraError
-from recfact.gpu import figures, modules, nvrtc, state
+from recfact.gpu import figures, modules, nvrtc
 from recfact.gpu.examples import TARGETS, kinds
 from recfact.gpu.figures import Figure
-from recfact.gpu.parts import Device
+from recfact.gpu.plans import Device
 
 
 def run(*arguments, code=0):
@@ -41,8 +41,8 @@ def gpu(machine, monkeypatch):
 
 @pytest.fixture
 def no_gpu(monkeypatch):
-    monkeypatch.setattr(state, "why_unavailable", lambda: "the driver shows no GPU")
-    monkeypatch.setattr(state, "driver_version", lambda: 0)
+    monkeypatch.setattr("recfact.gpu.machine.why_unavailable", lambda: "the driver shows no GPU")
+    monkeypatch.setattr("recfact.gpu.machine.driver_version", lambda: 0)
     monkeypatch.setitem(sys.modules, "cupy", None)
 
 
@@ -63,8 +63,8 @@ def compiled(monkeypatch):
         given.append((launch, capability))
         return b"", ""
 
-    monkeypatch.setattr(state, "compiler", lambda: nvrtc.Compiler(None, (13, 5)))
-    monkeypatch.setattr(state, "compile_launch", compile_launch)
+    monkeypatch.setattr("recfact.gpu.machine.compiler", lambda: nvrtc.Compiler(None, (13, 5)))
+    monkeypatch.setattr("recfact.gpu.machine.compile_launch", compile_launch)
     return given
 
 
@@ -104,7 +104,7 @@ def test_what_does_not_compile_is_shown(no_gpu, compiled, monkeypatch, warning):
             return b"", "chain.cu(3): unused variable"
         raise nvrtc.CompileError("chain.cu(3): unused variable")
 
-    monkeypatch.setattr(state, "compile_launch", compile_launch)
+    monkeypatch.setattr("recfact.gpu.machine.compile_launch", compile_launch)
     printed = run(code=1).stdout
     assert [line.split()[0] for line in printed.splitlines() if " NO " in line] == ["sm_90"]
     assert "sm_90: chain.cu(3): unused variable" in printed
@@ -144,7 +144,7 @@ def test_a_toolkit_instead_of_packages_is_no_fault(gpu, no_compiler):
 
 def test_a_gpu_that_is_too_old_beside_one_that_is_not(gpu, compiled, monkeypatch):
     gpu.devices = 2
-    monkeypatch.setattr(state, "why_unavailable", lambda number=0: "too old" if number == 1 else None)
+    monkeypatch.setattr("recfact.gpu.machine.why_unavailable", lambda number=0: "too old" if number == 1 else None)
     assert [shown["reason"] for shown in json.loads(run("--json").stdout)["gpus"]] == [None, "too old"]
     assert {device for _, _, device in modules._functions} == {0}
 

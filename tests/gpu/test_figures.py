@@ -17,7 +17,7 @@ from recfact.gpu.examples import HEADS
 from recfact.gpu.figures import Counted, Figure, count
 from recfact.gpu.machine_code import MachineCode
 from recfact.gpu.occupancy import resident_warps
-from recfact.gpu.parts import Device
+from recfact.gpu.plans import Device
 from recfact.windows import Full, Jagged
 
 PAGE = Path(__file__).parents[2] / "docs" / "gpu" / "figures.txt"

@@ -16,7 +16,7 @@ from recfact.gpu import occupancy
 from recfact.gpu.compiler import options_of, source_of
 from recfact.gpu.geometry import Operand, geometry_of
 from recfact.gpu.launch import blocks_of, plan
-from recfact.gpu.parts import ENDLESS, SEGMENT_BLOCKS, Device, Launch, split_time, warps_wanted
+from recfact.gpu.plans import ENDLESS, SEGMENT_BLOCKS, Device, Launch, split_time, warps_wanted
 from recfact.recurrence import first_kept
 from recfact.windows import Full, Jagged, Uniform
 

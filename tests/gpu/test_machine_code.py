@@ -12,7 +12,7 @@ from recfact import Full, Jagged, Uniform
 from recfact.gpu.examples import HEADS, ROWS, TARGETS, kinds
 from recfact.gpu.figures import WORK
 from recfact.gpu.machine_code import Instruction, MachineCode, machine_code
-from recfact.gpu.parts import Device, Launch
+from recfact.gpu.plans import Device, Launch
 
 MOST_REGISTERS = 96
 TABLE = (HEADS, 128, 8192, 16)  # batch 1, n = 8192, 128 heads, d = 16

@@ -18,7 +18,7 @@ from gpu.test_kernels import FEW, NO_TENSOR_CORES, make_case
 import recfact as rf
 from recfact.arrays import BFLOAT16
 from recfact.gpu import run
-from recfact.gpu.parts import Device, Launch
+from recfact.gpu.plans import Device, Launch
 from recfact.windows import Full, Jagged, Uniform, Window
 
 HEADS, TURNED, ROWS = LAYOUTS

@@ -11,7 +11,7 @@ from gpu.emulator import SCHEDULES, Report, emulate
 from gpu.test_kernels import H100, NO_TENSOR_CORES, make_case
 
 from recfact.gpu.compiler import source_of
-from recfact.gpu.parts import Device, Launch
+from recfact.gpu.plans import Device, Launch
 from recfact.windows import Full, Jagged, Uniform, Window
 
 HEADS, ROWS = "head, time, channel", "head, channel, time"

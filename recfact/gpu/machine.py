@@ -1,4 +1,4 @@
-"""The state of a machine: its GPUs and what they can reach at most, versions, and whether all kernels compile."""
+"""What this machine has: its GPUs and what they can reach at most, versions, and whether all kernels compile."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from recfact.gpu.examples import H100, TARGETS, kinds
 from recfact.gpu.figures import SOLVE
 from recfact.gpu.modules import function_of
 from recfact.gpu.nvrtc import CompileError, compile_launch, compiler
-from recfact.gpu.parts import Device
+from recfact.gpu.plans import Device
 
 ISSUED = 4  # warp instructions of a multiprocessor in a cycle
 HALF_BYTES = 2
@@ -66,7 +66,7 @@ class Gpu:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class Machine:
     """What `recfact gpu` tells: versions are None for what isn't there, `reason` is None if solves are possible."""
 
     reason: str | None
@@ -82,7 +82,7 @@ class State:
         return {"available": self.reason is None, **asdict(self), "gpus": gpus}
 
 
-def state() -> State:
+def this_machine() -> Machine:
     """Look at this machine."""
     reason = why_unavailable()
     cupy = _cupy()
@@ -91,7 +91,7 @@ def state() -> State:
         version = compiler().version if cupy is None else cupy.cuda.nvrtc.getVersion()
     except (CompileError, RuntimeError):
         version = None
-    return State(
+    return Machine(
         reason,
         {
             "CuPy": None if cupy is None else cupy.__version__,
@@ -120,16 +120,16 @@ def _gpus(cupy: Any) -> tuple[Gpu, ...]:
     found = []
     for number in range(count):
         device, properties = cupy.cuda.Device(number), runtime.getDeviceProperties(number)
-        kilohertz = device.attributes
+        attributes = device.attributes  # clocks in kHz
         found.append(
             Gpu(
                 number,
                 properties["name"].decode(),
                 (properties["major"], properties["minor"]),
-                kilohertz["MultiProcessorCount"],
+                attributes["MultiProcessorCount"],
                 device.mem_info[1],
-                2e3 * kilohertz["MemoryClockRate"] * kilohertz["GlobalMemoryBusWidth"] / 8,
-                1e3 * kilohertz["ClockRate"],
+                2e3 * attributes["MemoryClockRate"] * attributes["GlobalMemoryBusWidth"] / 8,
+                1e3 * attributes["ClockRate"],
                 why_unavailable(number),
             )
         )

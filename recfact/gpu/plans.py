@@ -41,7 +41,6 @@ C_TYPES = {
 }
 COMPUTED_IN = {"float16": "float32", "bfloat16": "float32"}
 FULL, ALONE, NEIGHBOUR = 0, 1, 2  # values of the macro WINDOW
-LEAST_CAPABILITY = {"float16": (7, 5), "bfloat16": (8, 0)}  # of WMMA
 
 
 class Device(NamedTuple):
