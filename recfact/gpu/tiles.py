@@ -30,7 +30,7 @@ TILE_BYTES = 2 * TILE * TILE
 
 def obstacle(geometry: Geometry, blocks: Blocks, device: Device) -> str | None:
     """Return why tensor cores can't do a solve, or None if they can."""
-    a, u, x = geometry.a, geometry.u, geometry.x
+    u, x = geometry.u, geometry.x
     least = TENSOR_CORES.get(u.dtype)
     if least is None:
         return f"{u.dtype} isn't a half-precision type"
@@ -47,7 +47,7 @@ def obstacle(geometry: Geometry, blocks: Blocks, device: Device) -> str | None:
         return "neither channels nor steps are contiguous"
     if (geometry.steps if along else geometry.channels) % GROUP:
         return "rows aren't whole groups of 8 numbers"
-    if any(view.alignment(step=not along, channel=along) % 16 for view in (u, x)) or a.dtype not in C_TYPES:
+    if any(view.alignment(step=not along, channel=along) % 16 for view in (u, x)):
         return "rows aren't aligned to 16 bytes"
     return None
 
