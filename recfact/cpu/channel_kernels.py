@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from recfact.cpu.compilation import helper, kernel
-from recfact.cpu.four_vectors import fma_four, load_four, load_shared_four, store_four
+from recfact.cpu.four_vectors import fma_four, load_four, load_shared_four, store_four, vector_step
 from recfact.cpu.numbers import (
     accumulator,
     fma,
@@ -130,8 +130,8 @@ def four(lanes: Any, a: int, u: int, x: int, as_: Strides, us: Strides, xs: Stri
     values = load_four(kept, state, 0, size(kept))
     for i in range(steps):
         factors = load_shared_four(lanes, a, i * as_.time, as_.lane)
-        values = fma_four(lanes, factors, values, load_four(lanes, u, i * us.time, width(lanes) * us.lane))
-        store_four(lanes, x, i * xs.time, width(lanes) * xs.lane, values)
+        values = fma_four(lanes, factors, values, load_four(lanes, u, i * us.time, vector_step(lanes, us.lane)))
+        store_four(lanes, x, i * xs.time, vector_step(lanes, xs.lane), values)
     store_four(kept, state, 0, size(kept), values)
 
 
@@ -153,7 +153,8 @@ def wide(
     kept = accumulator(lanes)
     whole = channels // width(lanes)
     edge = channels - width(lanes)
-    a_step, u_step, x_step = width(lanes) * as_.lane, width(lanes) * us.lane, width(lanes) * xs.lane
+    u_step, x_step = vector_step(lanes, us.lane), vector_step(lanes, xs.lane)
+    a_step = 0 if as_.lane == 0 else vector_step(lanes, as_.lane)
     for i in range(steps):
         at = state
         for h in range(groups):
