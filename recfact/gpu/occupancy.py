@@ -14,7 +14,7 @@ RESERVED_SHARED_BYTES = 1024  # of each thread block
 
 
 def resident_warps(launch: Launch, code: MachineCode, multiprocessors: int) -> float:
-    """Return how many warps of a launch one of so many multiprocessors holds on average, while all are there that fit."""
+    """Return how many warps of a launch one of these multiprocessors holds on average, while all that fit are there."""
     warps = launch.block[0] // 32
     registers = -(-32 * code.registers // REGISTERS_AT_ONCE) * REGISTERS_AT_ONCE
     shared = code.shared + launch.shared_bytes + RESERVED_SHARED_BYTES
