@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import gcd
 
 from recfact.errors import ShapeError
+from recfact.gpu.number_types import NUMBER_TYPES
 
 MOST_DIMENSIONS = 3  # besides time: what the kernels' arguments describe
 
@@ -31,10 +32,7 @@ class Operand:
     @property
     def size(self) -> int:
         """Bytes of an element."""
-        return SIZES[self.dtype]
-
-
-SIZES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "complex64": 8, "complex128": 16}
+        return NUMBER_TYPES[self.dtype].size
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +49,17 @@ class View:
     @property
     def size(self) -> int:
         """Bytes of an element."""
-        return SIZES[self.dtype]
+        return NUMBER_TYPES[self.dtype].size
+
+    @property
+    def c_type(self) -> str:
+        """The type of an element in CUDA C++."""
+        return NUMBER_TYPES[self.dtype].c_type
+
+    @property
+    def computed_size(self) -> int:
+        """Bytes of a number of the type that kernels compute in."""
+        return NUMBER_TYPES[NUMBER_TYPES[self.dtype].computed].size
 
     def alignment(self, *, step: bool, channel: bool) -> int:
         """Return the largest power of two up to 16 that divides the address of every element.

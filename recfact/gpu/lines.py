@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from recfact.gpu.geometry import SIZES, Geometry, View
+from recfact.gpu.geometry import Geometry, View
 from recfact.gpu.plans import (
-    ALONE,
-    C_TYPES,
-    COMPUTED_IN,
     ENDLESS,
-    FULL,
-    NEIGHBOUR,
     SLOT_BYTES,
     Argument,
     Blocks,
@@ -30,13 +25,6 @@ THREADS = 128  # of a thread block of `sweep`
 CHAIN_WARPS = 16
 ACCESS_BYTES = 16  # the widest access
 INT_STRIDE = 1 << 30  # strides of time below this, 16 of them together, leave 32-bit arithmetic room
-ONLY_CHUNKS = (
-    "STEPS",
-    "TIME_CONTIGUOUS",
-    "TIME_ACCESS",
-    "COEFFICIENT_STEPS",
-    "REVERSE",
-)  # macros that `sliding`, step by step, doesn't have
 
 
 class Lines(NamedTuple):
@@ -51,6 +39,11 @@ class Lines(NamedTuple):
     own: bool
     coefficient_steps: int
     reason: str
+
+    @property
+    def coefficients(self) -> int:
+        """How many coefficients a step of a line has."""
+        return self.channels if self.own else 1
 
 
 def lines_of(geometry: Geometry, reverse: bool, block: int) -> Lines:
@@ -86,9 +79,14 @@ def lines_of(geometry: Geometry, reverse: bool, block: int) -> Lines:
     return Lines(width, 1, False, own, 1 if own else coefficient_steps, f"{width} channels in one access")
 
 
+def count_of(geometry: Geometry, lines: Lines) -> int:
+    """Return how many lines there are."""
+    return geometry.batch * geometry.heads * (geometry.channels // lines.channels)
+
+
 def warps_of(geometry: Geometry, lines: Lines) -> int:
     """Return how many warps own the lines of one segment."""
-    return -(-(geometry.batch * geometry.heads * (geometry.channels // lines.channels)) // 32)
+    return -(-count_of(geometry, lines) // 32)
 
 
 class Frame(NamedTuple):
@@ -99,7 +97,7 @@ class Frame(NamedTuple):
     macros: tuple[tuple[str, str], ...]
 
 
-def frame_of(geometry: Geometry, lines: Lines, reverse: bool, steps: int) -> Frame:
+def frame_of(geometry: Geometry, lines: Lines, reverse: bool) -> Frame:
     """Return pointers, strides and macros of a sweep, with a thread for each line.
 
     Backwards, the pointers are at the first step of the sweep, the coefficient that leads into a step stands one place
@@ -123,20 +121,26 @@ def frame_of(geometry: Geometry, lines: Lines, reverse: bool, steps: int) -> Fra
         *strides("x0", geometry.x0, None),
     )
     macros = (
-        ("INPUT", C_TYPES[u.dtype]),
-        ("COEFFICIENT", C_TYPES[a.dtype]),
-        ("OUTPUT", C_TYPES[x.dtype]),
+        ("INPUT", u.c_type),
+        ("COEFFICIENT", a.c_type),
+        ("OUTPUT", x.c_type),
         ("CHANNELS", str(lines.channels)),
-        ("STEPS", str(steps)),
-        ("TIME_CONTIGUOUS", str(int(lines.time_contiguous))),
-        ("TIME_ACCESS", str(lines.access)),
-        ("COEFFICIENTS", str(lines.channels if lines.own else 1)),
-        ("COEFFICIENT_STEPS", str(min(lines.coefficient_steps, steps))),
-        ("REVERSE", str(int(reverse and lines.time_contiguous))),
+        ("COEFFICIENTS", str(lines.coefficients)),
         ("STRIDE", stride),
         ("INITIAL", str(int(geometry.x0 is not None))),
     )
     return Frame(pointers, described, macros)
+
+
+def chunk_macros(lines: Lines, reverse: bool, steps: int) -> tuple[tuple[str, str], ...]:
+    """Return the macros of kernels that move chunks of several steps."""
+    return (
+        ("STEPS", str(steps)),
+        ("TIME_CONTIGUOUS", str(int(lines.time_contiguous))),
+        ("TIME_ACCESS", str(lines.access)),
+        ("COEFFICIENT_STEPS", str(min(lines.coefficient_steps, steps))),
+        ("REVERSE", str(int(reverse and lines.time_contiguous))),
+    )
 
 
 def extents(geometry: Geometry, lines: Lines) -> tuple[Argument, ...]:
@@ -173,13 +177,13 @@ def warp_bytes(geometry: Geometry, lines: Lines, blocks: Blocks) -> int:
 
 def sweep(geometry: Geometry, lines: Lines, blocks: Blocks, split: Split, reverse: bool, why: str) -> Launch:
     """Plan a sweep: full, blocks alone, or blocks with one before them."""
-    frame = frame_of(geometry, lines, reverse, chunk_steps(geometry, lines, blocks.length))
-    window = FULL if blocks.terms is None else (NEIGHBOUR if blocks.terms else ALONE)
+    frame = frame_of(geometry, lines, reverse)
+    chunks = chunk_macros(lines, reverse, chunk_steps(geometry, lines, blocks.length))
     first = ENDLESS if blocks.length == ENDLESS else first_block(geometry.steps, blocks.length, reverse)
-    all_lines = geometry.batch * geometry.heads * (geometry.channels // lines.channels)
+    all_lines = count_of(geometry, lines)
     return Launch(
         "sweep",
-        (*frame.macros, ("WINDOW", str(window)), ("THREADS", str(THREADS))),
+        (*frame.macros, *chunks, ("WINDOW", str(blocks.window)), ("THREADS", str(THREADS))),
         (-(-all_lines // THREADS) * split.segments, 1, 1),
         (THREADS, 1, 1),
         0,
@@ -202,27 +206,21 @@ def sliding(geometry: Geometry, blocks: Blocks, reverse: bool, device: Device) -
     """Plan a window of several blocks."""
     assert blocks.terms is not None
     lines = lines_of(geometry, reverse, 1)
-    computed = COMPUTED_IN.get(geometry.u.dtype, geometry.u.dtype)
-    most = 2 if SIZES[computed] == 4 else 1
-    channels = min(lines.channels, most)
+    size = geometry.u.computed_size
+    channels = min(lines.channels, 2 if size == 4 else 1)
     lines = lines._replace(channels=channels, access=1, time_contiguous=False, own=lines.own and channels > 1)
-    coefficients = lines.channels if lines.own else 1
-    slot_bytes = blocks.terms * (lines.channels + coefficients) * SIZES[computed]
+    slot_bytes = blocks.terms * (lines.channels + lines.coefficients) * size
     shared = slot_bytes * 32 <= SLOT_BYTES
     threads = 32 if shared else THREADS
     count = -(-geometry.steps // (blocks.length * blocks.terms))
     split = split_time(warps_of(geometry, lines), count, 1, 32 * lines.channels * geometry.u.size, device)
-    all_lines = geometry.batch * geometry.heads * (geometry.channels // lines.channels)
+    all_lines = count_of(geometry, lines)
     grid = -(-all_lines // threads) * split.segments
-    frame = frame_of(geometry, lines, reverse, 1)
+    frame = frame_of(geometry, lines, reverse)
     where = "shared memory" if shared else "global memory, because shared memory is too small"
     return Launch(
         "sliding",
-        (
-            *(macro for macro in frame.macros if macro[0] not in ONLY_CHUNKS),
-            ("SLOTS_SHARED", str(int(shared))),
-            ("THREADS", str(threads)),
-        ),
+        (*frame.macros, ("SLOTS_SHARED", str(int(shared))), ("THREADS", str(threads))),
         (grid, 1, 1),
         (threads, 1, 1),
         slot_bytes * threads if shared else 0,
@@ -253,16 +251,15 @@ def chain(geometry: Geometry, lines: Lines, reverse: bool, why: str) -> Launch:
         lines = lines._replace(channels=min(lines.channels, 4))
     single = lines.channels == 1 and geometry.u.size < ACCESS_BYTES
     steps = lines.access * 2 if lines.access > 1 else (8 if single else 4)
-    frame = frame_of(geometry, lines, reverse, steps)
-    all_lines = geometry.batch * geometry.heads * (geometry.channels // lines.channels)
+    frame = frame_of(geometry, lines, reverse)
+    all_lines = count_of(geometry, lines)
     columns = -(-all_lines // 32)
     rows = -(-geometry.steps // (CHAIN_WARPS * steps))
     tiles = columns * rows
-    computed = SIZES[COMPUTED_IN.get(geometry.u.dtype, geometry.u.dtype)]
-    coefficients = lines.channels if lines.own else 1
+    size = geometry.u.computed_size
     return Launch(
         "chain",
-        (*frame.macros, ("WARPS", str(CHAIN_WARPS))),
+        (*frame.macros, *chunk_macros(lines, reverse, steps), ("WARPS", str(CHAIN_WARPS))),
         (tiles, 1, 1),
         (32 * CHAIN_WARPS, 1, 1),
         0,
@@ -278,8 +275,8 @@ def chain(geometry: Geometry, lines: Lines, reverse: bool, why: str) -> Launch:
         ),
         (
             Scratch("counters", 4 * (1 + tiles), True),
-            Scratch("aggregates", tiles * 32 * (lines.channels + coefficients) * computed, False),
-            Scratch("states", tiles * 32 * lines.channels * computed, False),
+            Scratch("aggregates", tiles * 32 * (lines.channels + lines.coefficients) * size, False),
+            Scratch("states", tiles * 32 * lines.channels * size, False),
         ),
         (why, lines.reason, f"{rows} tiles of {CHAIN_WARPS * steps} steps in time, {columns} of 32 lines each"),
     )

@@ -31,15 +31,6 @@ TILE = 16  # steps and channels of a tensor-core tile
 STAGES = 4  # tiles on their way to a warp of b2p
 ENDLESS = 1 << 62  # steps of a block that never ends; a multiple of every chunk
 
-C_TYPES = {
-    "float16": "half",
-    "bfloat16": "__nv_bfloat16",
-    "float32": "float",
-    "float64": "double",
-    "complex64": "float2",
-    "complex128": "double2",
-}
-COMPUTED_IN = {"float16": "float32", "bfloat16": "float32"}
 FULL, ALONE, NEIGHBOUR = 0, 1, 2  # values of the macro WINDOW
 
 
@@ -88,6 +79,11 @@ class Blocks(NamedTuple):
 
     length: int
     terms: int | None
+
+    @property
+    def window(self) -> int:
+        """The value of the macro WINDOW, for at most one block before."""
+        return FULL if self.terms is None else (NEIGHBOUR if self.terms else ALONE)
 
 
 class Split(NamedTuple):

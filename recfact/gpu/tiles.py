@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from recfact.gpu.geometry import Geometry
 from recfact.gpu.plans import (
-    ALONE,
-    C_TYPES,
-    FULL,
-    NEIGHBOUR,
     STAGES,
     TILE,
     Argument,
@@ -15,6 +11,7 @@ from recfact.gpu.plans import (
     Device,
     Launch,
     Split,
+    first_block,
     initial_state,
     split_time,
     strides,
@@ -68,22 +65,19 @@ def b2p_split(geometry: Geometry, blocks: Blocks, device: Device) -> Split:
 def b2p(geometry: Geometry, blocks: Blocks, split: Split, reverse: bool, split_factor: bool, why: str) -> Launch:
     """Plan the block two-pass algorithm on tensor cores."""
     tiles = -(-geometry.steps // TILE)
-    endless = blocks.terms is None
-    block = tiles if endless else blocks.length // TILE
-    first = (tiles % block or block) if reverse else block
-    window = FULL if endless else (NEIGHBOUR if blocks.terms else ALONE)
+    block = tiles if blocks.terms is None else blocks.length // TILE
     warps = units_of(geometry) * split.segments
     a, u, x = geometry.a, geometry.u, geometry.x
     macros = {
-        "INPUT": C_TYPES[u.dtype],
-        "COEFFICIENT": C_TYPES[a.dtype],
-        "OUTPUT": C_TYPES[x.dtype],
+        "INPUT": u.c_type,
+        "COEFFICIENT": a.c_type,
+        "OUTPUT": x.c_type,
         "TIME_CONTIGUOUS": int(geometry.time_contiguous),
         "REVERSE": int(reverse),
         "SPLIT": int(split_factor),
         "STAGES": STAGES,
         "WARPS": WARPS,
-        "WINDOW": window,
+        "WINDOW": blocks.window,
         "SINGLE": int(block == 1),
         "INITIAL": int(geometry.x0 is not None),
     }
@@ -99,7 +93,7 @@ def b2p(geometry: Geometry, blocks: Blocks, split: Split, reverse: bool, split_f
             Argument("x", "char*", "x"),
             initial_state(geometry),
             wide("steps", geometry.steps),
-            Argument("first", "int", first),
+            Argument("first", "int", first_block(tiles, block, reverse)),
             Argument("block", "int", block),
             Argument("blocks", "int", split.blocks),
             wide("segments", split.segments),
