@@ -326,7 +326,7 @@ def check_place(x: Array, dtype: np.dtype[Any], shape: tuple[int, ...], allowed:
         raise ShapeError(f"out must have shape {shape} and dtype {names}, got shape {x.shape} and dtype {dtype}")
     if not x.flags.writeable:
         raise OptionError("out must be writable, got a read-only array; pass a copy")
-    if x.size and _overlaps_itself(x):
+    if x.size and not x.flags.forc and _overlaps_itself(x):
         raise OptionError(
             "out must have a place of its own for each number, got a broadcast or overlapping view; pass a copy"
         )
@@ -344,7 +344,9 @@ def _overlaps_itself(x: Array) -> bool:
 
 def check_overlap(x: Array, a: Array, u: Array) -> None:
     """Raise OptionError if `x` overlaps with `a`, or with `u` without being `u` itself."""
-    same = x.strides == u.strides and x.shape == u.shape and x.ctypes.data == u.ctypes.data
-    for name, array, excused in (("a", a, False), ("u", u, same)):
-        if not excused and np.may_share_memory(x, array) and np.shares_memory(x, array):
+    for name, array in (("a", a), ("u", u)):
+        if not np.may_share_memory(x, array):
+            continue
+        same = x.strides == u.strides and x.shape == u.shape and x.ctypes.data == u.ctypes.data
+        if not (name == "u" and same) and np.shares_memory(x, array):
             raise OptionError(f"out overlaps with {name} in memory; it may be u itself, or memory of its own")

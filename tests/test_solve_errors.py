@@ -220,6 +220,8 @@ def test_out_may_lie_between_the_inputs_and_be_u_but_not_a():
     np.testing.assert_array_equal(u, out)
     with pytest.raises(OptionError, match="overlaps with a"):
         rf.solve(u, np.ones(10), out=u)
+    with pytest.raises(OptionError, match="out overlaps with a"):
+        rf.solve(u, u, out=u)
 
 
 def test_x0_may_even_be_a_part_of_out():

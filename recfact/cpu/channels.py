@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cache
 from itertools import chain, islice
 from math import prod
 from threading import Lock
@@ -94,10 +95,10 @@ def split(axis: Axis, most: int, starts: tuple[int, ...]) -> Iterator[tuple[Axis
     equal = pieces if axis.length == pieces * most else pieces - 1
     steps = tuple(step * most for step in axis.strides)
     if equal:
-        yield replace(axis, length=most), Axis(equal, steps), starts
+        yield Axis(most, axis.strides), Axis(equal, steps), starts
     if equal * most < axis.length:
         after = tuple(start + step * equal for start, step in zip(starts, steps, strict=True))
-        yield replace(axis, length=axis.length - equal * most), Axis(1, steps), after
+        yield Axis(axis.length - equal * most, axis.strides), Axis(1, steps), after
 
 
 def arrange(axes: list[Axis], starts: tuple[int, ...], time: int, room: int) -> Iterator[Problems]:
@@ -172,13 +173,20 @@ def solve_into(a: Array, u: Array, x: Array, x0: Array | None, *, reverse: bool,
     run_tasks(tasks(a, u, x, x0, reverse, window, threads), threads)
 
 
+@cache
+def lanes_of(dtype: np.dtype[Any], width: int) -> Any:
+    """Return the lanes of vectors of numbers of a type."""
+    from recfact.cpu.numbers import Lanes
+
+    return Lanes(dtype.name, width)
+
+
 def tasks(
     a: Array, u: Array, x: Array, x0: Array | None, reverse: bool, window: Window, threads: int
 ) -> Iterator[Task]:
     """Make the calls that solve a recurrence; the arguments are those of `solve_into`."""
     from recfact.cpu.channel_kernels import follow
     from recfact.cpu.channel_windows import slide
-    from recfact.cpu.numbers import Lanes
 
     n = len(x)
     arrays = [x, *[array if array.shape == x.shape else np.broadcast_to(array, x.shape) for array in (u, a)]]
@@ -211,7 +219,7 @@ def tasks(
         width = 1
         if lanes.strides[:2] == (x.itemsize,) * 2 and lanes.strides[2] in (0, x.itemsize):
             width = min(LINE // number.itemsize, 1 << lanes.length.bit_length() - 1)
-        kind = Lanes(x.dtype.name, width)
+        kind = lanes_of(x.dtype, width)
         arguments = (n, groups.length, lanes.length, *times, *groups.strides, *lanes.strides, int(x0 is not None))
         row = groups.length * -(-lanes.length // width) * width * number.itemsize
         if slides:
