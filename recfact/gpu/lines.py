@@ -28,9 +28,22 @@ INT_STRIDE = 1 << 30  # strides of time below this, 16 of them together, leave 3
 
 
 class Lines(NamedTuple):
-    """What a thread owns, and how it moves: `channels` channels, or `access` steps at once of a single one.
+    """What a thread owns, and how it moves.
 
-    Each channel has a coefficient of its `own`, or the coefficients of `coefficient_steps` steps can move at once.
+    Parameters
+    ----------
+    channels : int
+        Next to each other in memory, moved at once.
+    access : int
+        Steps moved at once, more than 1 only of a single channel.
+    time_contiguous : bool
+        Whether it moves steps at once, as kernels of chunks are compiled for.
+    own : bool
+        Whether each of several channels has coefficients of its own.
+    coefficient_steps : int
+        Steps whose coefficients can move at once; 1 if channels have their own.
+    reason : str
+        Why.
     """
 
     channels: int
@@ -47,7 +60,17 @@ class Lines(NamedTuple):
 
 
 def lines_of(geometry: Geometry, reverse: bool, block: int) -> Lines:
-    """Choose what a thread owns: the widest access that the addresses allow."""
+    """Choose what a thread owns: the widest access that the addresses allow.
+
+    Parameters
+    ----------
+    geometry : Geometry
+        The solve.
+    reverse : bool
+        Apply the transpose.
+    block : int
+        Steps of a block; no access goes from one into the next.
+    """
     a, u, x = geometry.a, geometry.u, geometry.x
     along = a.step == a.size and not reverse  # backwards, coefficients stand one place off
     most = ACCESS_BYTES // u.size
@@ -102,6 +125,15 @@ def frame_of(geometry: Geometry, lines: Lines, reverse: bool) -> Frame:
 
     Backwards, the pointers are at the first step of the sweep, the coefficient that leads into a step stands one place
     behind it, and strides are negative.
+
+    Parameters
+    ----------
+    geometry : Geometry
+        The solve.
+    lines : Lines
+        What a thread owns.
+    reverse : bool
+        Apply the transpose.
     """
     last = geometry.steps - 1 if reverse else 0
     sign = -1 if reverse else 1
@@ -176,7 +208,23 @@ def warp_bytes(geometry: Geometry, lines: Lines, blocks: Blocks) -> int:
 
 
 def sweep(geometry: Geometry, lines: Lines, blocks: Blocks, split: Split, reverse: bool, why: str) -> Launch:
-    """Plan a sweep: full, blocks alone, or blocks with one before them."""
+    """Plan a sweep: full, blocks alone, or blocks with one before them.
+
+    Parameters
+    ----------
+    geometry : Geometry
+        The solve.
+    lines : Lines
+        From `lines_of`, for these blocks.
+    blocks : Blocks
+        With at most one before each; or the exact recurrence.
+    split : Split
+        From `sweep_split`.
+    reverse : bool
+        Apply the transpose.
+    why : str
+        The first of the launch's reasons.
+    """
     frame = frame_of(geometry, lines, reverse)
     chunks = chunk_macros(lines, reverse, chunk_steps(geometry, lines, blocks.length))
     first = ENDLESS if blocks.length == ENDLESS else first_block(geometry.steps, blocks.length, reverse)
@@ -203,7 +251,19 @@ def sweep(geometry: Geometry, lines: Lines, blocks: Blocks, split: Split, revers
 
 
 def sliding(geometry: Geometry, blocks: Blocks, reverse: bool, device: Device) -> Launch:
-    """Plan a window of several blocks."""
+    """Plan a window of several blocks.
+
+    Parameters
+    ----------
+    geometry : Geometry
+        The solve.
+    blocks : Blocks
+        With several before each.
+    reverse : bool
+        Apply the transpose.
+    device : Device
+        To be kept busy.
+    """
     assert blocks.terms is not None
     lines = lines_of(geometry, reverse, 1)
     size = geometry.u.computed_size
@@ -246,7 +306,19 @@ def sliding(geometry: Geometry, blocks: Blocks, reverse: bool, device: Device) -
 
 
 def chain(geometry: Geometry, lines: Lines, reverse: bool, why: str) -> Launch:
-    """Plan the exact recurrence with time split among thread blocks."""
+    """Plan the exact recurrence with time split among thread blocks.
+
+    Parameters
+    ----------
+    geometry : Geometry
+        The solve.
+    lines : Lines
+        From `lines_of`, for a block that never ends.
+    reverse : bool
+        Apply the transpose.
+    why : str
+        The first of the launch's reasons.
+    """
     if lines.own:  # 8 channels of halves with their coefficients, widened, are too much for the registers
         lines = lines._replace(channels=min(lines.channels, 4))
     single = lines.channels == 1 and geometry.u.size < ACCESS_BYTES

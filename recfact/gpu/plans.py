@@ -1,17 +1,22 @@
 """What the plans of all kernels are made of: the launch itself, its arguments, and how time is split.
 
-Tuning table (measured on no GPU yet; each number is a bound from the machine):
+Tuning table (measured on no GPU yet; each number is a bound from the machine; by module where not in this one):
 
-==================  =======  ==================================================================================
-name                value    why
-==================  =======  ==================================================================================
-BYTES_WANTED        32 KiB   on their way to a multiprocessor: they cover the latency of memory at full bandwidth
-MOST_WARPS          32       wanted on a multiprocessor, however little each has on its way
-WARPS_NEEDED        4        with fewer, a multiprocessor's four schedulers don't all have work
-SEGMENT_BLOCKS      20       blocks of a segment for one block read twice: at most 5 % more is read
-SHORT_BLOCKS        8        the same where otherwise fewer than WARPS_NEEDED would run
-SLOT_BYTES          48 KiB   shared memory that a thread block gets without asking for more
-==================  =======  ==================================================================================
+=================  ======  ====================================================================================
+name               value   why
+=================  ======  ====================================================================================
+BYTES_WANTED       32 KiB  on their way to a multiprocessor: they cover the latency of memory at full bandwidth
+MOST_WARPS         32      wanted on a multiprocessor, however little each has on its way
+WARPS_NEEDED       4       with fewer, a multiprocessor's four schedulers don't all have work
+SEGMENT_BLOCKS     20      blocks of a segment for one block read twice: at most 5 % more is read
+SHORT_BLOCKS       8       the same where otherwise fewer than WARPS_NEEDED would run
+SLOT_BYTES         48 KiB  shared memory that a thread block gets without asking for more
+lines.THREADS      128     of most thread blocks of `sweep` and `sliding`: a warp for each scheduler
+lines.CHAIN_WARPS  16      of a tile of `chain`: the more, the fewer tiles a look-back passes
+lines.INT_STRIDE   2^30    bytes: 16 steps shorter than this leave 32-bit arithmetic room, which costs least
+tiles.WARPS        4       of a thread block of `b2p`: a warp for each scheduler, in less than SLOT_BYTES
+tiles.STAGES       4       tiles on their way to a warp of `b2p`: 2 KiB, so that 16 warps have BYTES_WANTED
+=================  ======  ====================================================================================
 """
 
 from __future__ import annotations
@@ -28,14 +33,21 @@ SEGMENT_BLOCKS = 20
 SHORT_BLOCKS = 8
 SLOT_BYTES = 48 * 1024
 TILE = 16  # steps and channels of a tensor-core tile
-STAGES = 4  # tiles on their way to a warp of b2p
 ENDLESS = 1 << 62  # steps of a block that never ends; a multiple of every chunk
 
 FULL, ALONE, NEIGHBOUR = 0, 1, 2  # values of the macro WINDOW
 
 
 class Device(NamedTuple):
-    """What of a GPU a plan depends on."""
+    """What of a GPU a plan depends on.
+
+    Parameters
+    ----------
+    capability : tuple of int
+        Compute capability.
+    multiprocessors : int
+        How many there are.
+    """
 
     capability: tuple[int, int]
     multiprocessors: int
@@ -43,7 +55,19 @@ class Device(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One argument of a kernel: a number, or an array by name with an offset in bytes (None for a null pointer)."""
+    """One argument of a kernel.
+
+    Parameters
+    ----------
+    name : str
+        As the kernel calls it.
+    c_type : str
+        In CUDA C++.
+    value : int, str or None
+        A number, the name of an array, or None for a null pointer.
+    offset : int
+        Bytes from the first element of the array to where the pointer is.
+    """
 
     name: str
     c_type: str
@@ -53,7 +77,17 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Scratch:
-    """An array that only the kernel uses."""
+    """An array that only the kernel uses.
+
+    Parameters
+    ----------
+    name : str
+        By which arguments refer to it.
+    bytes : int
+        Of memory.
+    zeroed : bool
+        Whether all must be 0 when the kernel starts.
+    """
 
     name: str
     bytes: int
@@ -62,7 +96,25 @@ class Scratch:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A kernel and all that it takes to launch it."""
+    """A kernel and all that it takes to launch it.
+
+    Parameters
+    ----------
+    kernel : str
+        Its name.
+    macros : tuple of (str, str)
+        Names and values that it is compiled with.
+    grid, block : tuple of int
+        Thread blocks of the launch, and threads of each.
+    shared_bytes : int
+        Shared memory of a thread block beyond what the source declares.
+    arguments : tuple of Argument
+        In the order of the kernel.
+    scratch : tuple of Scratch
+        Arrays that it needs besides a, u, x and x0.
+    reasons : tuple of str
+        Why this kernel, with such accesses or products, and with time split like this.
+    """
 
     kernel: str
     macros: tuple[tuple[str, str], ...]
@@ -75,7 +127,15 @@ class Launch:
 
 
 class Blocks(NamedTuple):
-    """A window as the kernels see it: blocks of `length` steps that see `terms` blocks before them; None for all."""
+    """A window as the kernels see it.
+
+    Parameters
+    ----------
+    length : int
+        Steps of a block.
+    terms : int or None
+        How many blocks before its own a block sees; None for all.
+    """
 
     length: int
     terms: int | None
@@ -87,7 +147,17 @@ class Blocks(NamedTuple):
 
 
 class Split(NamedTuple):
-    """How time is split: `blocks` of a segment, and how many segments there are."""
+    """How time is split.
+
+    Parameters
+    ----------
+    blocks : int
+        Of a segment.
+    segments : int
+        How many there are.
+    reason : str
+        Why.
+    """
 
     blocks: int
     segments: int

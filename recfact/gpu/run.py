@@ -126,10 +126,20 @@ def _prepared_for(
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A launch, its kernel, and what that is called with: numbers, and arrays by name with an offset.
+    """A launch, and what it takes to repeat it for other arrays of the same kind.
 
-    `rereads` says whether the result mustn't stand in the place of the inputs; the scratch arrays of the launch take
-    `scratch_bytes` together.
+    Parameters
+    ----------
+    launch : Launch
+        The plan.
+    kernel : callable
+        Compiled, as `function_of` returns it.
+    arguments : tuple of (number or str, int)
+        What the kernel is called with: a number of NumPy's and 0, or the name of an array and an offset in bytes.
+    rereads : bool
+        Whether the result mustn't stand in the place of the inputs.
+    scratch_bytes : int
+        That the scratch arrays of the launch take together.
     """
 
     launch: Launch

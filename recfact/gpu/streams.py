@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -10,7 +10,7 @@ from recfact.gpu.device_arrays import DeviceArray
 
 
 @contextmanager
-def caller_stream(arrays: Iterable[DeviceArray], device: int, tensors: bool) -> Iterator[None]:
+def caller_stream(arrays: Collection[DeviceArray], device: int, tensors: bool) -> Iterator[None]:
     """Make the caller's GPU and stream CuPy's current ones.
 
     That is the current stream of the library of the result. If arrays come on other streams (that of the other library;
@@ -18,7 +18,7 @@ def caller_stream(arrays: Iterable[DeviceArray], device: int, tensors: bool) -> 
 
     Parameters
     ----------
-    arrays : iterable of DeviceArray
+    arrays : collection of DeviceArray
         All that the solve reads and writes.
     device : int
         The GPU on which they are.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from recfact.gpu.geometry import Geometry
 from recfact.gpu.plans import (
-    STAGES,
     TILE,
     Argument,
     Blocks,
@@ -20,6 +19,7 @@ from recfact.gpu.plans import (
 
 TENSOR_CORES = {"float16": (7, 5), "bfloat16": (8, 0)}  # compute capabilities from which WMMA takes these types
 WARPS = 4  # of a thread block of b2p
+STAGES = 4  # tiles on their way to a warp; even, because two versions of the carriers take turns
 MOST_STEPS = 1 << 34  # tiles are counted in 32 bits
 GROUP = 8  # numbers of an access
 TILE_BYTES = 2 * TILE * TILE
@@ -63,7 +63,23 @@ def b2p_split(geometry: Geometry, blocks: Blocks, device: Device) -> Split:
 
 
 def b2p(geometry: Geometry, blocks: Blocks, split: Split, reverse: bool, split_factor: bool, why: str) -> Launch:
-    """Plan the block two-pass algorithm on tensor cores."""
+    """Plan the block two-pass algorithm on tensor cores.
+
+    Parameters
+    ----------
+    geometry : Geometry
+        A solve to which there is no `obstacle`.
+    blocks : Blocks
+        Of whole tiles, with at most one before each; or the exact recurrence.
+    split : Split
+        From `b2p_split`.
+    reverse : bool
+        Apply the transpose.
+    split_factor : bool
+        Store L_t in two terms.
+    why : str
+        The first of the launch's reasons.
+    """
     tiles = -(-geometry.steps // TILE)
     block = tiles if blocks.terms is None else blocks.length // TILE
     warps = units_of(geometry) * split.segments
