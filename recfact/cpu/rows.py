@@ -105,6 +105,9 @@ def solve_into(
     left_behind = states
     if states is None:
         states = initial_states(x, x0)
+        if single:
+            job.run(job.table(0), len(x), states, initial=x0 is not None, alone=alone)
+            return
     for table, order in tables(job):
         mine = states[order]
         parts = min(threads, len(mine))
