@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from functools import cache
-from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import ml_dtypes
@@ -16,18 +17,27 @@ from recfact.gpu.compiler import source_of
 from recfact.gpu.examples import LAYOUTS, channel_axis
 from recfact.gpu.plans import Launch
 
-TESTS = Path(__file__).parents[2] / "tests"
+EMULATOR = Path(__file__).parents[2] / "tests" / "gpu" / "emulator" / "__init__.py"
 
 
 def _emulator() -> Any:
-    if not (TESTS / "gpu" / "emulator" / "__init__.py").exists():
+    if not EMULATOR.exists():
         raise MissingExtraError("the emulator is among recfact's tests: run this in a checkout of the source")
-    if str(TESTS) not in sys.path:
-        sys.path.append(str(TESTS))
-    emulator = import_module("gpu.emulator")
+    emulator = _loaded(EMULATOR)
     if emulator.COMPILER is None:
         raise MissingExtraError("the emulator runs kernels that g++ builds on Linux, and g++ isn't installed")
     return emulator
+
+
+@cache
+def _loaded(file: Path) -> ModuleType:
+    """Load a package from its file, so that neither Python's path nor other packages' names matter."""
+    spec = spec_from_file_location("recfact_emulator", file)
+    assert spec is not None
+    assert spec.loader is not None
+    package = sys.modules[spec.name] = module_from_spec(spec)  # its modules look for it there
+    spec.loader.exec_module(package)
+    return package
 
 
 class Traffic(NamedTuple):

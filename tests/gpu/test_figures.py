@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def test_a_figure_is_reached_up_to_what_is_asked():
 
 def test_what_cannot_be_counted_says_why(monkeypatch):
     monkeypatch.setattr(machine_code, "library_path", lambda: None)
-    monkeypatch.setattr(emulation, "TESTS", Path("nowhere"))
+    monkeypatch.setattr(emulation, "EMULATOR", Path("nowhere"))
     monkeypatch.setattr(figures, "machine_code", machine_code.machine_code.__wrapped__)  # what was counted before stays
     monkeypatch.setattr(figures, "traffic", emulation.traffic.__wrapped__)
     counted = [count(one) for one in figures.figures()]
@@ -46,9 +47,17 @@ def test_what_cannot_be_counted_says_why(monkeypatch):
 
 
 def test_the_emulator_needs_a_compiler(monkeypatch):
-    monkeypatch.setattr("gpu.emulator.COMPILER", None)
+    monkeypatch.setattr(emulation._loaded(emulation.EMULATOR), "COMPILER", None)
     with pytest.raises(MissingExtraError, match=r"g\+\+ isn't installed"):
         emulation.traffic(figures.solve_launch(HEADS), HEADS, *figures.SOLVE)
+
+
+def test_the_emulator_needs_no_name_that_others_may_have(monkeypatch):
+    path = list(sys.path)
+    monkeypatch.setitem(sys.modules, "gpu", None)
+    monkeypatch.delitem(sys.modules, "recfact_emulator", raising=False)
+    assert emulation._loaded.__wrapped__(emulation.EMULATOR).emulate
+    assert sys.path == path
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

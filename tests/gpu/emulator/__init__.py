@@ -7,9 +7,9 @@
 What it models and what not is said in include/emulator.h.
 """
 
-from gpu.emulator.build import COMPILER, Library, build
-from gpu.emulator.launch import SCHEDULES, Buffer, Schedule, emulate
-from gpu.emulator.report import ArrayTraffic, Fault, Report, SiteTraffic
+from .build import COMPILER, Library, build
+from .launch import SCHEDULES, Buffer, Schedule, emulate
+from .report import ArrayTraffic, Fault, Report, SiteTraffic
 
 __all__ = [
     "COMPILER",

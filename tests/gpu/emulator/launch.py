@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from gpu.emulator.build import build
-from gpu.emulator.report import Report
+
+from .build import build
+from .report import Report
 
 Array = np.ndarray[Any, Any]
 ROLES = {"in": 0, "out": 1, "inout": 2, "scratch": 3}
