@@ -20,7 +20,10 @@ from typing import Any
 import numpy as np
 
 from recfact.arrays import Array, accumulator
+from recfact.cpu.channel_kernels import follow
+from recfact.cpu.channel_windows import slide
 from recfact.cpu.layout import BATCH, Axis, address, addresses, merge_axes
+from recfact.cpu.numbers import Lanes
 from recfact.cpu.threads import run_all
 from recfact.windows import Full, Jagged, Uniform, Window
 
@@ -176,8 +179,6 @@ def solve_into(a: Array, u: Array, x: Array, x0: Array | None, *, reverse: bool,
 @cache
 def lanes_of(dtype: np.dtype[Any], width: int) -> Any:
     """Return the lanes of vectors of numbers of a type."""
-    from recfact.cpu.numbers import Lanes
-
     return Lanes(dtype.name, width)
 
 
@@ -185,9 +186,6 @@ def tasks(
     a: Array, u: Array, x: Array, x0: Array | None, reverse: bool, window: Window, threads: int
 ) -> Iterator[Task]:
     """Make the calls that solve a recurrence; the arguments are those of `solve_into`."""
-    from recfact.cpu.channel_kernels import follow
-    from recfact.cpu.channel_windows import slide
-
     n = len(x)
     arrays = [x, *[array if array.shape == x.shape else np.broadcast_to(array, x.shape) for array in (u, a)]]
     starts = [address(array) for array in arrays]

@@ -82,8 +82,9 @@ def merge_axes(shape: Sequence[int], *strides: Sequence[int]) -> tuple[list[Axis
             starts = [start + step * (length - 1) for start, step in zip(starts, steps, strict=True)]
             steps = [-step for step in steps]
         axes.append(Axis(length, tuple(steps)))
+    if len(axes) == 1:
+        return axes, tuple(starts)
     axes.sort(key=lambda axis: [abs(step) for step in axis.strides])
-
     merged: list[Axis] = []
     for axis in axes:
         inner = merged[-1] if merged else axis
