@@ -110,7 +110,7 @@ def _log_outer(a: Array) -> Array:
 
 def _prefix_products(a: Array) -> Array:
     prefix = np.multiply.accumulate(a, axis=-1)
-    if prefix.dtype == object and any(product == 0 for product in prefix.flat):
+    if _has_own_scalars(prefix) and any(product == 0 for product in prefix.flat):
         raise OptionError(
             "this method divides by the products a[0] ... a[j], and one of them is zero; use 'cumprod', which doesn't "
             "divide"
@@ -141,7 +141,7 @@ the diagonal is left to the caller."""
 
 def _logarithm(a: Array) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
     """Return the elementwise logarithm and exponential of the scalars in `a`."""
-    if a.dtype != object or a.size == 0:
+    if not _has_own_scalars(a) or a.size == 0:
         return np.log, np.exp
     # Real and complex numbers of mpmath name their context `context`, its intervals name it `ctx`.
     context = getattr(a.flat[0], "context", None) or getattr(a.flat[0], "ctx", None)
@@ -151,3 +151,8 @@ def _logarithm(a: Array) -> tuple[Callable[[Array], Array], Callable[[Array], Ar
             '"cumprod", or convert to floats or mpf'
         )
     return np.frompyfunc(context.log, 1, 1), np.frompyfunc(context.exp, 1, 1)
+
+
+def _has_own_scalars(a: Array) -> bool:
+    """Return whether the scalars in `a` do the arithmetic; in an array class of its own the class does it."""
+    return type(a) is np.ndarray and a.dtype == object

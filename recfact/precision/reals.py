@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from fractions import Fraction
 from math import inf, nan
 from numbers import Rational
@@ -119,9 +120,16 @@ def read_number(text: str) -> Fraction:
 
 def as_rationals(values: Array) -> Array:
     """Return the numbers of an array as `as_rational` does, in an array of objects."""
-    exact = np.empty(values.shape, dtype=object)
-    exact.reshape(-1)[:] = [as_rational(value) for value in values.flat]
-    return exact
+    return exactly(lambda value: value, values)
+
+
+def exactly(operation: Callable[..., Number], *operands: Array) -> Array:
+    """Return an operation of exact scalars applied to arrays that broadcast, in an array of objects."""
+    arrays = np.broadcast_arrays(*operands)
+    results = np.empty(arrays[0].shape, dtype=object)
+    columns = ([as_rational(value) for value in array.flat] for array in arrays)
+    results.reshape(-1)[:] = [operation(*values) for values in zip(*columns, strict=True)]
+    return results
 
 
 def dyadic(significand: int, exponent: int) -> Number:

@@ -128,6 +128,7 @@ CALLS = {
     "posterior_truncation_norm": (
         pr.posterior_truncation_norm, {"relative": 0.5, "kept_norm": 1.0}, {"relative": NUMBERS, "kept_norm": NUMBERS}
     ),
+    "rounded_materialize": (pr.rounded_materialize, {"a": HALF, "format": "float16"}, FORMED),
     "materialization_errors": (
         lambda **options: repr(pr.materialization_errors(**options)), {"a": HALF, "format": "float16"}, FORMED
     ),

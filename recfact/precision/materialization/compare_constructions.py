@@ -54,7 +54,8 @@ def materialization_table(
     Raises
     ------
     OptionError
-        If there is no such family, method or format, or a coefficient isn't finite in a format.
+        If there is no such family, method or format, float64 doesn't hold a format, or a coefficient isn't finite in
+        one.
     ShapeError
         If coefficients are shorter than a block.
 

@@ -10,7 +10,7 @@ import numpy as np
 from recfact.arrays import Array
 from recfact.checks import choice
 from recfact.precision.formats.float_format import FloatFormat
-from recfact.precision.materialization.constructions import METHODS, coefficients_of, construct, formats_of
+from recfact.precision.materialization.constructions import METHODS, coefficients_of, construct, measured_formats
 from recfact.precision.materialization.exact_blocks import exact_blocks
 from recfact.precision.materialization.laws import error_bound
 from recfact.printed_table import at_most
@@ -133,8 +133,8 @@ def materialization_errors(
     Raises
     ------
     OptionError
-        If there is no such method or format, float64 doesn't hold the format, the format lacks zero or negative
-        numbers, or a coefficient isn't finite in it.
+        If there is no such method or format, float64 doesn't hold a format, the format lacks zero or negative numbers,
+        or a coefficient isn't finite in it.
     ShapeError
         If `a` is a scalar.
 
@@ -153,7 +153,7 @@ def materialization_errors(
     error / bound    at most 0.422 (over 120 entries)
     """
     choice(method, "method", METHODS)
-    storage, wide = formats_of(format, accumulate)
+    storage, wide = measured_formats(format, accumulate)
     coefficients = coefficients_of(a, storage)
     steps = coefficients.shape[-1]
     computed = construct(coefficients, method, storage, wide)

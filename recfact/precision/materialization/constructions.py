@@ -18,6 +18,8 @@ from recfact.factorizations.scalars import number_type
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.formats.float_format import FloatFormat
 from recfact.precision.materialization.laws import error_bound
+from recfact.precision.reals import in_decimal
+from recfact.precision.rounding_errors.arithmetic import Arithmetic
 from recfact.precision.rounding_errors.rounded_array import rounded_array
 
 METHODS = tuple(CONSTRUCTIONS)
@@ -41,13 +43,14 @@ def rounded_materialize(a: Any, method: str = "cumprod", *, format: Any, accumul
     Returns
     -------
     ndarray of float64, shape (..., l, l)
-        Numbers of the format; NaN and infinity where the construction makes them.
+        Numbers of the format; NaN and infinity where the construction makes them. For a format with numbers that
+        float64 doesn't hold, such as "binary128", an array of Fractions, and floats where infinite or NaN.
 
     Raises
     ------
     OptionError
-        If there is no such method or format, float64 doesn't hold the format, the format lacks zero or negative
-        numbers, or a coefficient isn't finite in it.
+        If there is no such method or format, the format lacks zero or negative numbers, or a coefficient isn't finite
+        in it.
     ShapeError
         If `a` is a scalar.
 
@@ -62,6 +65,9 @@ def rounded_materialize(a: Any, method: str = "cumprod", *, format: Any, accumul
     array([[1.        , 0.        , 0.        ],
            [0.30078125, 1.        , 0.        ],
            [0.09033203, 0.30078125, 1.        ]])
+    >>> blocks = rounded_materialize([0.0, 0.5, 0.5, 0.5], "segsum", format="binary128")
+    >>> blocks[2, 0], float(blocks[3, 0] - blocks[2, 0] / 2) * 2**112
+    (Fraction(1, 4), 0.125)
     """
     storage, wide = formats_of(format, accumulate)
     return construct(coefficients_of(a, storage), choice(method, "method", METHODS), storage, wide)
@@ -84,8 +90,8 @@ def materialization_bound(a: Any, method: str = "cumprod", *, format: Any, accum
     Raises
     ------
     OptionError
-        If there is no such method or format, float64 doesn't hold the format, the format lacks zero or negative
-        numbers, or a coefficient isn't finite in it.
+        If there is no such method or format, float64 doesn't hold a format, the format lacks zero or negative numbers,
+        or a coefficient isn't finite in it.
     ShapeError
         If `a` is a scalar.
 
@@ -99,7 +105,7 @@ def materialization_bound(a: Any, method: str = "cumprod", *, format: Any, accum
     >>> materialization_bound([1.0, 0.75, 0.75, 0.75], format="float16")[3, 0] / 0.75**3 * 2**11  # two roundings
     np.float64(2.000488281715775)
     """
-    storage, wide = formats_of(format, accumulate)
+    storage, wide = measured_formats(format, accumulate)
     return error_bound(coefficients_of(a, storage), choice(method, "method", METHODS), storage, wide)
 
 
@@ -108,11 +114,6 @@ def formats_of(format: Any, accumulate: Any) -> tuple[FloatFormat, FloatFormat]:
     storage = format_of(format)
     wide = storage if accumulate is None else format_of(accumulate)
     for each in (storage, wide):
-        if not each.fits_float64:
-            raise OptionError(
-                f"the constructions run in formats whose numbers float64 holds, got {each.name}; for wider scalars "
-                "pass an object array of mpf to recfact.materialize"
-            )
         if not (each.zero and each.signed):
             raise OptionError(
                 f"the blocks of L hold zeros and their logarithms are negative; {each.name} doesn't have both, pick a "
@@ -123,8 +124,20 @@ def formats_of(format: Any, accumulate: Any) -> tuple[FloatFormat, FloatFormat]:
     return storage, wide
 
 
+def measured_formats(format: Any, accumulate: Any) -> tuple[FloatFormat, FloatFormat]:
+    """Return them where float64 holds their numbers, as errors and bounds in float64 require."""
+    storage, wide = formats_of(format, accumulate)
+    for each in (storage, wide):
+        if not each.fits_float64:
+            raise OptionError(
+                f"errors are measured and bounded in formats whose numbers float64 holds, got {each.name}; compare the "
+                "Fractions of rounded_materialize with those of recfact.materialize"
+            )
+    return storage, wide
+
+
 def coefficients_of(a: Any, storage: FloatFormat) -> Array:
-    """Return `a` rounded to the format, as float64."""
+    """Return `a` rounded to the format, as float64 or as Fractions if that doesn't hold the format."""
     given = as_numpy(a, "a")
     if given.ndim == 0:
         raise ShapeError(
@@ -132,13 +145,13 @@ def coefficients_of(a: Any, storage: FloatFormat) -> Array:
         )
     if number_type(given.dtype).kind == "c":
         raise DTypeError("the constructions are rounded for real coefficients, got complex ones; pass their magnitudes")
-    # NumPy's conversion of other scalars to float64 would be a rounding of its own.
-    exact = given if given.dtype.kind in "Oiu" else given.astype(np.float64)
-    rounded = np.asarray(storage.round(exact)).astype(np.float64).reshape(given.shape)
-    if not np.isfinite(rounded).all():
+    rounded = np.asarray(rounded_array(given, storage))
+    with np.errstate(invalid="ignore"):
+        finite = rounded - rounded == 0  # np.isfinite doesn't take Fractions
+    if not finite.all():
         raise OptionError(
-            f"coefficients must be finite in {storage.name}, whose largest number is {float(storage.max):g}; "
-            f"{np.count_nonzero(~np.isfinite(rounded))} of {rounded.size} are not"
+            f"coefficients must be finite in {storage.name}, whose largest number is {in_decimal(storage.max)}; "
+            f"{np.count_nonzero(~finite)} of {rounded.size} are not"
         )
     return rounded
 
@@ -147,6 +160,4 @@ def construct(a: Array, method: str, storage: FloatFormat, wide: FloatFormat) ->
     """Run a construction on coefficients of the format `storage` with every operation rounded to `wide`."""
     with np.errstate(all="ignore"):
         blocks = np.asarray(CONSTRUCTIONS[method](rounded_array(a, wide)))
-    if storage != wide:
-        blocks = np.asarray(storage.round(blocks))
-    return np.where(np.tri(a.shape[-1], dtype=bool), blocks, 0.0)
+    return Arithmetic(storage).round(np.where(np.tri(a.shape[-1], dtype=bool), blocks, 0))

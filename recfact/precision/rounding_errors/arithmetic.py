@@ -19,7 +19,7 @@ from recfact.checks import generator
 from recfact.precision.formats.array_rounding import round_array
 from recfact.precision.formats.catalogue import FORMATS
 from recfact.precision.formats.catalogue import format as format_of
-from recfact.precision.reals import Number, as_rational
+from recfact.precision.reals import Number, exactly
 
 
 class Arithmetic:
@@ -118,11 +118,7 @@ class Arithmetic:
 
     def _exactly(self, operation: Callable[..., Number], *operands: Array) -> Array:
         """Apply an operation of exact scalars and round what it gives."""
-        arrays = np.broadcast_arrays(*operands)
-        results = np.empty(arrays[0].shape, dtype=object)
-        columns = ([as_rational(value) for value in array.flat] for array in arrays)
-        results.reshape(-1)[:] = [operation(*values) for values in zip(*columns, strict=True)]
-        return self.round(results)
+        return self.round(exactly(operation, *operands))
 
 
 def odd_sum(x: Array, y: Array) -> Array:
@@ -139,15 +135,15 @@ def odd_sum(x: Array, y: Array) -> Array:
 def _product(x: Number, y: Number) -> Number:
     if isinstance(x, Fraction) and isinstance(y, Fraction):
         return x * y
-    return _stand_in(x) * _stand_in(y)
+    return stand_in(x) * stand_in(y)
 
 
 def _sum(x: Number, y: Number) -> Number:
     if isinstance(x, Fraction) and isinstance(y, Fraction):
         return x + y
-    return _stand_in(x) + _stand_in(y)
+    return stand_in(x) + stand_in(y)
 
 
-def _stand_in(x: Number) -> float:
+def stand_in(x: Number) -> float:
     """Return an infinity or NaN as it is, and 1, 0 or -1 with the sign of another number."""
     return x if isinstance(x, float) else float((x > 0) - (x < 0))

@@ -1,21 +1,27 @@
 """Logarithm, exponential and quotient, each rounded once to a format, to nearest even.
 
 NumPy's logarithm and exponential of float64 err by a few units of float64 at most, which decides the rounding to a
-narrower format unless a boundary between two of its numbers lies within that error. Then, and for float64 itself,
-mpmath decides with as many digits as it takes. It always does: the logarithm of a rational number other than 1 and the
-exponential of one other than 0 are irrational, so they lie on no boundary.
+narrower format unless a boundary between two of its numbers lies within that error. Then, and for float64 itself and
+wider formats, mpmath decides with as many digits as it takes. It always does: the logarithm of a rational number other
+than 1 and the exponential of one other than 0 are irrational, so they lie on no boundary.
+
+Where float64 doesn't hold the numbers of a format, they are Fractions in arrays of objects, and floats where they are
+infinite or NaN. Zero has no sign there: what is divided by it keeps its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from recfact.arrays import Array
 from recfact.precision.formats.float_format import FloatFormat
+from recfact.precision.reals import Number, exactly
+from recfact.precision.rounding_errors.arithmetic import Arithmetic, stand_in
 
 _MARGIN = 2.0**-48
 """What NumPy's functions of float64 may err by, relatively: 16 units, four times what its documentation allows."""
@@ -29,14 +35,14 @@ def logarithm(x: Array, format: FloatFormat) -> Array:
 
     Parameters
     ----------
-    x : ndarray of float64
+    x : ndarray of float64, or of object if float64 doesn't hold the format
         Numbers of the format.
     format : FloatFormat
-        A format whose numbers float64 holds.
+        The format.
 
     Returns
     -------
-    ndarray of float64
+    ndarray of the same dtype
 
     Examples
     --------
@@ -44,6 +50,8 @@ def logarithm(x: Array, format: FloatFormat) -> Array:
     >>> float(logarithm(np.array([0.5]), format("bfloat16"))[0])
     -0.69140625
     """
+    if not format.fits_float64:
+        return _by_mpmath(x, "log", format)
     with np.errstate(all="ignore"):
         estimate = np.log(x)
     return _rounded(x, estimate, "log", format)
@@ -60,6 +68,8 @@ def exponential(x: Array, format: FloatFormat) -> Array:
     >>> float(exponential(np.array([-0.69140625]), format("bfloat16"))[0])
     0.5
     """
+    if not format.fits_float64:
+        return _by_mpmath(x, "exp", format)
     with np.errstate(all="ignore"):
         estimate = np.where(np.isfinite(x), np.clip(np.exp(x), _SMALLEST, _LARGEST), np.exp(x))
     return _rounded(x, estimate, "exp", format)
@@ -73,15 +83,17 @@ def quotient(x: Array, y: Array, format: FloatFormat) -> Array:
 
     Parameters
     ----------
-    x, y : ndarray of float64
+    x, y : ndarray of float64, or of object if float64 doesn't hold the format
         Numbers of the format; they broadcast.
     format : FloatFormat
-        A format whose numbers float64 holds.
+        The format.
 
     Returns
     -------
-    ndarray of float64
+    ndarray of the same dtype
     """
+    if not format.fits_float64:
+        return Arithmetic(format).round(exactly(_quotient, x, y))
     with np.errstate(all="ignore"):
         estimate = np.asarray(x / y)
     if is_binary64(format) or (format.fraction_bits <= 24 and Fraction(format.smallest_subnormal) > 2**-500):
@@ -89,8 +101,7 @@ def quotient(x: Array, y: Array, format: FloatFormat) -> Array:
     x, y = np.broadcast_arrays(x, y)
     exact = np.isfinite(x) & np.isfinite(y) & (y != 0) & (x != 0)
     rounded = np.asarray(format.round(estimate))
-    quotients = [Fraction(p) / Fraction(q) for p, q in zip(x[exact].tolist(), y[exact].tolist(), strict=True)]
-    rounded[exact] = [_round_exact(value, format) for value in quotients]
+    rounded[exact] = Arithmetic(format).round(exactly(_quotient, x[exact], y[exact]))
     return rounded
 
 
@@ -108,29 +119,42 @@ def _rounded(x: Array, estimate: Array, function: str, format: FloatFormat) -> A
         open_ |= np.isfinite(estimate)
     if open_.any():
         arguments, places = np.unique(x[open_], return_inverse=True)
-        settled = np.array([_settled(value, function, format) for value in arguments.tolist()])
-        low[open_] = settled[places]
+        low[open_] = _by_mpmath(arguments, function, format)[places]
     return low
 
 
-def _settled(x: float, function: str, format: FloatFormat) -> float:
-    """Round a function at x to the format by enclosures of rising precision."""
+def _by_mpmath(x: Array, function: str, format: FloatFormat) -> Array:
+    """Return a function at numbers of the format, correctly rounded."""
+    return Arithmetic(format).round(exactly(partial(_settled, function=function, format=format), x))
+
+
+def _settled(x: Number, function: str, format: FloatFormat) -> Number:
+    """Return a function at x where it is rational or a limit, else rounded by enclosures of rising precision."""
     from mpmath import MPContext
 
-    if (function, x) in (("log", 1.0), ("exp", 0.0)):
-        return float(function == "exp")
+    if isinstance(x, float) or (x == 0 if function == "exp" else x <= 0 or x == 1):
+        with np.errstate(all="ignore"):
+            return float(getattr(np, function)(stand_in(x)))
+    if function == "exp":
+        # Beyond e^limit and below its reciprocal everything rounds alike, and mpmath's exponents would be of any size.
+        limit = max(format.emax, format.fraction_bits - format.emin) + 2
+        x = min(max(x, Fraction(-limit)), Fraction(limit))
     context = MPContext()
     evaluate: Callable[[Any], Any] = getattr(context, function)
     context.prec = 2 * format.fraction_bits + 32
+    low: Number
     while True:
-        sign, significand, power, _ = evaluate(context.mpf(x))._mpf_
+        sign, significand, power, _ = evaluate(context.convert(x))._mpf_
         value = (-1) ** sign * Fraction(int(significand)) * Fraction(2) ** power
         slack = abs(value) / 2 ** (context.prec - 8)
-        low, high = _round_exact(value - slack, format), _round_exact(value + slack, format)
+        low, high = format.round(value - slack), format.round(value + slack)
         if low == high or (low != low and high != high):
             return low
         context.prec *= 2
 
 
-def _round_exact(value: Fraction, format: FloatFormat) -> float:
-    return float(format.round(value))
+def _quotient(x: Number, y: Number) -> Number:
+    if isinstance(x, Fraction) and isinstance(y, Fraction) and y:
+        return x / y
+    with np.errstate(all="ignore"):
+        return float(np.divide(stand_in(x), stand_in(y)))

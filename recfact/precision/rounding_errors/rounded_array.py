@@ -9,13 +9,15 @@ import numpy as np
 
 from recfact.arrays import Array
 from recfact.precision.formats.float_format import FloatFormat
+from recfact.precision.reals import as_rationals, as_reals
 from recfact.precision.rounding_errors.arithmetic import Arithmetic
 from recfact.precision.rounding_errors.elementary import exponential, logarithm, quotient
 
 
 class RoundedArray(np.ndarray[Any, Any]):
-    """Numbers of a format, held in float64; sums, products, quotients, logs and exps are rounded once, to nearest even.
+    """Numbers of a format whose sums, products, quotients, logs and exps are rounded once, to nearest even.
 
+    They are held in float64; where that doesn't hold the format, as Fractions, and floats if infinite or NaN.
     ``multiply.accumulate`` and ``add.accumulate`` round every partial result. Other functions of NumPy that compute
     raise an error: silent float64 arithmetic would be a wrong answer.
 
@@ -37,7 +39,7 @@ class RoundedArray(np.ndarray[Any, Any]):
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         operation = _operation(ufunc, self.format)
-        plain = [np.asarray(operand, dtype=np.float64) for operand in inputs]
+        plain = [np.asarray(operand, dtype=self.dtype) for operand in inputs]
         if method == "__call__" and not options:
             result = operation(*plain)
         elif method == "accumulate" and options.keys() <= {"axis"}:
@@ -49,7 +51,8 @@ class RoundedArray(np.ndarray[Any, Any]):
 
 def rounded_array(values: Any, format: FloatFormat) -> RoundedArray:
     """Return `values`, rounded to the format, as an array that computes in it."""
-    return _of(np.asarray(format.round(np.array(values, dtype=np.float64))), format)
+    reals = as_reals(values, "values")
+    return _of(Arithmetic(format).round(reals if format.fits_float64 else as_rationals(reals)), format)
 
 
 def _of(values: Array, format: FloatFormat) -> RoundedArray:
@@ -81,5 +84,5 @@ def _accumulate(operation: Callable[..., Array], values: Array, axis: int) -> Ar
     result = values.copy()
     along = np.moveaxis(result, axis, 0)
     for step in range(1, len(along)):
-        along[step] = operation(along[step - 1], along[step])
+        along[step, ...] = operation(along[step - 1, ...], along[step, ...])  # an object without the dots is no array
     return result

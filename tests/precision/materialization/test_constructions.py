@@ -13,6 +13,7 @@ from recfact.errors import DTypeError, OptionError, ShapeError
 from recfact.precision.formats.catalogue import format
 from recfact.precision.formats.float_format import FloatFormat
 from recfact.precision.materialization.coefficient_families import COEFFICIENT_FAMILIES
+from recfact.precision.materialization.compare_constructions import materialization_table
 from recfact.precision.materialization.construction_errors import materialization_errors
 from recfact.precision.materialization.constructions import (
     METHODS,
@@ -213,11 +214,19 @@ def test_formats_of_your_own():
     assert materialization_errors([0.5, 0.7, 0.7], format=mine).ratio <= 1
 
 
+def measured_by_table(a, **formats):
+    return materialization_table({"mine": a}, block=1, **formats)
+
+
 def test_bad_arguments_are_named():
     with pytest.raises(OptionError, match="method must be one of"):
         rounded_materialize([0.5], "exp", format="float16")
-    with pytest.raises(OptionError, match="whose numbers float64 holds, got binary128"):
-        rounded_materialize([0.5], format="binary128")
+    for measure in (materialization_errors, materialization_bound, measured_by_table):
+        for formats in ({"format": "binary128"}, {"format": "float16", "accumulate": "binary128"}):
+            with pytest.raises(OptionError, match="whose numbers float64 holds, got binary128"):
+                measure([0.5], **formats)
+    with pytest.raises(OptionError, match=r"finite in binary128, .* is 1\.1897e\+4932; 1 of 2 are not"):
+        rounded_materialize([0.5, 10**5000], format="binary128")
     with pytest.raises(OptionError, match="float8_e8m0fnu doesn't have both"):
         rounded_materialize([0.5], format="float8_e8m0fnu")
     with pytest.raises(OptionError, match="must hold every number of binary16, and bfloat16 doesn't"):

@@ -1,5 +1,6 @@
 """log, exp and quotients rounded to formats, against mpmath and fractions at neighbouring numbers."""
 
+import math
 from fractions import Fraction
 
 import mpmath
@@ -162,3 +163,86 @@ def test_quotients_next_to_the_middle_of_two_numbers(remainder):
         assert quotient(np.array([float(x)]), np.array([float(y)]), fmt).tolist() == [exact]
         wrong += fmt.round(x / y) != exact
     assert wrong > 0
+
+
+def nearest_quadruple(exact):
+    """Return an mpf, exact to far more than 113 bits, as the nearest number of binary128."""
+    with mpmath.workprec(1000):
+        if abs(exact) >= mpmath.ldexp(2 - mpmath.ldexp(1, -113), 16383):
+            return math.copysign(math.inf, exact)
+        spacing = max(mpmath.frexp(exact)[1] - 113, -16494)
+        # mpmath's nearest integer is the even one of two.
+        return int(mpmath.nint(mpmath.ldexp(exact, -spacing))) * Fraction(2) ** spacing
+
+
+def exact_scalars(values):
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
+
+
+@pytest.mark.parametrize("function", [logarithm, exponential])
+def test_quadruple_precision_rounds_correctly(function, rng):
+    fmt, eps = format("binary128"), Fraction(1, 2**112)
+    drawn = [Fraction(value) / 3 for value in rng.uniform(0, 3, 300)]
+    spread = [value * Fraction(2) ** int(k) for value, k in zip(drawn, rng.integers(-120, 13, 300), strict=True)]
+    edges = [1 + eps, 1 - eps / 2, 1 - eps, eps / 4, eps / 2, eps, Fraction(2) ** -16494, Fraction(2) ** -16382]
+    x = fmt.round(exact_scalars([*drawn, *spread, *edges]))
+    if function is exponential:
+        # Into the subnormal numbers and below, and to both sides of the largest number.
+        x = np.concatenate([x, -x, fmt.round(exact_scalars([Fraction(k, 7) for k in range(-80200, -79300, 9)]))])
+        x = np.concatenate([x, fmt.round(exact_scalars([Fraction(k, 7) for k in range(79000, 79900, 9)]))])
+    name = {logarithm: "log", exponential: "exp"}[function]
+    with mpmath.workprec(1000):
+        exact = [getattr(mpmath, name)(mpmath.mpf(v.numerator) / v.denominator) for v in x]
+    computed = function(x, fmt)
+    assert computed.tolist() == [nearest_quadruple(value) for value in exact]
+    assert all(isinstance(value, Fraction) or math.isinf(value) for value in computed)
+    if function is exponential:
+        sizes = abs(computed)
+        assert {0, math.inf} < set(sizes)
+        assert ((sizes > 0) & (sizes < Fraction(2) ** -16382)).any()
+
+
+def same(computed, expected):
+    """Whether scalars are equal, NaN to NaN, and floats only where they are infinite or NaN."""
+    return all(
+        (math.isnan(given) and math.isnan(wanted) if wanted != wanted else given == wanted)
+        and isinstance(given, Fraction) == (wanted == wanted and abs(wanted) != math.inf)
+        for given, wanted in zip(computed, expected, strict=True)
+    )
+
+
+def test_special_arguments_of_wide_formats():
+    inf, nan = math.inf, math.nan
+    quadruple = format("binary128")
+    finite = FloatFormat.from_bits(15, 112, infinities=False)
+    x = exact_scalars([Fraction(0), Fraction(-1), Fraction(1), inf, -inf, nan])
+    assert same(logarithm(x, quadruple), [-inf, nan, 0, inf, nan, nan])
+    assert same(logarithm(x, finite), [nan, nan, 0, nan, nan, nan])
+    largest = Fraction(quadruple.max)
+    x = exact_scalars([Fraction(0), largest, -largest, inf, -inf, nan])
+    assert same(exponential(x, quadruple), [1, inf, 0, inf, 0, nan])
+    assert same(exponential(x, finite), [1, nan, 0, nan, 0, nan])
+    x = exact_scalars([Fraction(1), Fraction(-2), Fraction(0), Fraction(0), inf, Fraction(1), inf, -inf, nan])
+    y = exact_scalars([Fraction(0), Fraction(0), Fraction(0), Fraction(3), inf, -inf, Fraction(-2), Fraction(0), inf])
+    assert same(quotient(x, y, quadruple), [inf, -inf, nan, 0, nan, 0, -inf, -inf, nan])
+    x, y = exact_scalars([largest, Fraction(1, 2**16494)]), exact_scalars([Fraction(1, 2), Fraction(2)])
+    assert same(quotient(x, y, quadruple), [inf, 0])
+    assert logarithm(np.zeros((0, 3), dtype=object), quadruple).shape == (0, 3)
+
+
+def test_exponentials_of_the_largest_numbers():
+    fmt = format("float64")
+    assert exponential(np.array([1.7e308, -1.7e308, 709.79, -745.2]), fmt).tolist() == [np.inf, 0, np.inf, 0]
+    assert 0 < exponential(np.array([-745.1]), fmt)[0] < exponential(np.array([709.78]), fmt)[0] < np.inf
+
+
+def test_quotients_of_wide_formats_round_once(rng):
+    fmt = format("binary128")
+    x, y = (fmt.round(exact_scalars([Fraction(value) / 3 for value in rng.uniform(-4, 4, 200)])) for _ in "xy")
+    context = mpmath.MPContext()
+    context.prec = 113
+    x_mpf, y_mpf = ([context.mpf(value.numerator) / value.denominator for value in values] for values in (x, y))
+    expected = [p / q for p, q in zip(x_mpf, y_mpf, strict=True)]
+    assert quotient(x, y, fmt).tolist() == [nearest_quadruple(value) for value in expected]

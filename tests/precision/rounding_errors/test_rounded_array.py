@@ -17,11 +17,12 @@ OPERATIONS = {
 
 
 def once(value, fmt):
-    return float(fmt.round(value))
+    rounded = fmt.round(value)
+    return float(rounded) if fmt.fits_float64 else rounded
 
 
 @pytest.mark.parametrize("ufunc", OPERATIONS, ids=lambda each: each.__name__)
-@pytest.mark.parametrize("name", ["float8_e4m3fn", "bfloat16", "float16", "float32", "float64"])
+@pytest.mark.parametrize("name", ["float8_e4m3fn", "bfloat16", "float16", "float32", "float64", "binary128"])
 def test_operations_round_once(name, ufunc, rng):
     fmt = format(name)
     x, y = (rounded_array(rng.uniform(-4, 4, 100), fmt) for _ in "xy")
@@ -34,8 +35,9 @@ def test_operations_round_once(name, ufunc, rng):
 
 @pytest.mark.parametrize("ufunc", [np.add, np.multiply], ids=lambda each: each.__name__)
 @pytest.mark.parametrize("axis", [0, 1, -1])
-def test_accumulation_rounds_every_step(ufunc, axis, rng):
-    fmt = format("bfloat16")
+@pytest.mark.parametrize("name", ["bfloat16", "binary128"])
+def test_accumulation_rounds_every_step(ufunc, axis, name, rng):
+    fmt = format(name)
     x = rounded_array(rng.uniform(0.5, 1, (4, 6)), fmt)
     result = np.moveaxis(np.asarray(ufunc.accumulate(x, axis=axis)), axis, 0)
     along = np.moveaxis(np.asarray(x), axis, 0)
@@ -55,6 +57,10 @@ def test_views_and_copies_keep_the_format():
 
 def test_values_are_rounded_on_entry():
     assert rounded_array([0.3, 1e9], format("float16")).tolist() == [float(np.float16(0.3)), np.inf]
+    # Just above the middle of two numbers, where float64 would round it to first.
+    assert rounded_array([1 + Fraction(1, 2**11) + Fraction(1, 2**80)], format("float16")).tolist() == [1 + 2.0**-10]
+    third = Fraction(1, 3)
+    assert rounded_array([third, 0.5], format("binary128")).tolist() == [third - third / 2**114, Fraction(1, 2)]
 
 
 @pytest.mark.parametrize("compute", [np.sqrt, np.maximum.accumulate, np.add.reduce, np.sin])
