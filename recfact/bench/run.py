@@ -14,13 +14,13 @@ import numpy as np
 from recfact import __version__
 from recfact.arrays import Array
 from recfact.bench import machine
-from recfact.bench.cases import MULTIPLY, Case, all_cases, inputs, short_call
+from recfact.bench.cases import MULTIPLY, all_cases, inputs, short_call
 from recfact.bench.child import import_seconds
 from recfact.bench.growth import Growth, measure_growth
 from recfact.bench.memory import largest_extra
 from recfact.bench.peers import PEERS
 from recfact.bench.record import Record, Row
-from recfact.bench.timing import Effort, Quartiles, compare, interleave
+from recfact.bench.timing import Comparison, Effort, Quartiles, compare, interleave
 from recfact.solve import solve
 
 Step = Callable[[str], None]
@@ -36,14 +36,17 @@ class Plan:
         Numbers in each array.
     lengths : tuple of int
         Lengths of sequences at which growth is measured.
+    passes : int
+        How often all cases are measured, one after the other: what slows the machine for a minute meets a part of each.
     cases, growth, peers : Effort
-        For the cases, for each length, and for the peers, which are slow.
+        For a case in a pass, for each length, and for the peers, which are slow.
     imports : int
         Fresh processes that import recfact.
     """
 
     numbers: int
     lengths: tuple[int, ...]
+    passes: int
     cases: Effort
     growth: Effort
     peers: Effort
@@ -53,7 +56,8 @@ class Plan:
 FULL = Plan(
     numbers=1 << 24,
     lengths=tuple(1 << k for k in range(10, 27)),
-    cases=Effort(seconds=4, least=9, most=61, pause=0.01),
+    passes=5,
+    cases=Effort(seconds=1.2, least=3, most=61, pause=0.01),
     growth=Effort(seconds=0.8, least=5, most=21, pause=0.005),
     peers=Effort(seconds=2.5, least=3, most=21, pause=0.01),
     imports=9,
@@ -61,12 +65,14 @@ FULL = Plan(
 
 _ONCE = Effort(seconds=0, least=1, most=1, pause=0)
 
-SMOKE = Plan(1 << 16, tuple(1 << k for k in range(10, 15)), cases=_ONCE, growth=_ONCE, peers=_ONCE, imports=1)
+_SHORT = tuple(1 << k for k in range(10, 15))
+
+SMOKE = Plan(1 << 16, _SHORT, passes=1, cases=_ONCE, growth=_ONCE, peers=_ONCE, imports=1)
 
 
-def steps() -> int:
+def steps(plan: Plan) -> int:
     """Return how often a run says what comes next."""
-    return len(list(all_cases())) + len(PEERS) + 4
+    return plan.passes * (len(list(all_cases())) + 1) + len(PEERS) + 3
 
 
 def run(plan: Plan, step: Step) -> Record:
@@ -75,12 +81,12 @@ def run(plan: Plan, step: Step) -> Record:
     Parameters
     ----------
     plan : Plan
-        `FULL`, which takes about two minutes and 1.5 GiB, or `SMOKE`, which only shows that all runs.
+        `FULL`, which takes about four minutes and 1.5 GiB, or `SMOKE`, which only shows that all runs.
     step : callable
         Is told what comes next.
     """
     skipped: dict[str, str] = {}
-    rows = [*measure_cases(plan, step, skipped), *measure_calls(plan, step, skipped)]
+    rows = [*measure_cases(plan, step, skipped), *measure_process(plan, step, skipped)]
     step("growth with the length")
     growth = measure_growth(plan.lengths, plan.growth)
     # Last, because libraries that are imported here leave threads behind.
@@ -90,27 +96,29 @@ def run(plan: Plan, step: Step) -> Record:
 
 
 def measure_cases(plan: Plan, step: Step, skipped: dict[str, str]) -> Iterator[Row]:
-    """Time the cases whose figures are ratios."""
+    """Time the cases whose figures are ratios, and a short call."""
     available = machine.cores()
+    cases = []
     for case in all_cases():
-        step(case.name)
         if case.cores > available:
             skipped[case.name] = f"needs {case.cores} processors, and this process may use {available}"
-            continue
-        yield measure_case(case, plan)
+        else:
+            cases.append(case)
+    rounds: dict[str, list[tuple[float, ...]]] = {case.name: [] for case in cases}
+    calls: list[float] = []
+    for _ in range(plan.passes):
+        for case in cases:
+            step(case.name)
+            rounds[case.name] += interleave(case.make(plan.numbers), plan.cases)  # whose arrays are gone afterwards
+        step("a short call")
+        calls += [1e6 * seconds for (seconds,) in interleave((short_call(),), plan.cases)]
+    for case in cases:
+        yield Row.ratio(case.name, case.against, Comparison.of(rounds[case.name]), case.at_most)
+    yield Row("one call with n = 1000, float32", "", "µs", Quartiles.of(calls), 10)
 
 
-def measure_case(case: Case, plan: Plan) -> Row:
-    """Time one case; its arrays are gone afterwards."""
-    return Row.ratio(case.name, case.against, compare(*case.make(plan.numbers), plan.cases), case.at_most)
-
-
-def measure_calls(plan: Plan, step: Step, skipped: dict[str, str]) -> Iterator[Row]:
-    """Measure what a call costs beside its speed: time before it starts, and memory."""
-    step("a short call")
-    times = Quartiles.of([1e6 * seconds for (seconds,) in interleave((short_call(),), plan.cases)])
-    yield Row("one call with n = 1000, float32", "", "µs", times, 10)
-
+def measure_process(plan: Plan, step: Step, skipped: dict[str, str]) -> Iterator[Row]:
+    """Measure what recfact takes beside its speed: time before it starts, and memory."""
     step("import")
     import_seconds("recfact")  # reads the files from disk
     rounds = [(import_seconds("recfact"), import_seconds("numpy")) for _ in range(plan.imports)]

@@ -117,12 +117,16 @@ class Comparison:
     ours: Quartiles
     baseline: Quartiles
 
+    @classmethod
+    def of(cls, rounds: Sequence[tuple[float, ...]]) -> Comparison:
+        """Return what rounds of a call and its baseline come to."""
+        return cls(
+            Quartiles.of([first / second for first, second in rounds]),
+            Quartiles.of([first for first, _ in rounds]),
+            Quartiles.of([second for _, second in rounds]),
+        )
+
 
 def compare(ours: Call, baseline: Call, effort: Effort) -> Comparison:
     """Time `ours` against `baseline`."""
-    rounds = interleave((ours, baseline), effort)
-    return Comparison(
-        Quartiles.of([first / second for first, second in rounds]),
-        Quartiles.of([first for first, _ in rounds]),
-        Quartiles.of([second for _, second in rounds]),
-    )
+    return Comparison.of(interleave((ours, baseline), effort))

@@ -26,7 +26,7 @@ def bench(
 ) -> None:
     """Measure the speed of recfact against the speed of memory and against its peers, on this machine.
 
-    Takes about two minutes and 1.5 GiB of memory, and wants a machine with nothing else to do.
+    Takes about four minutes and 1.5 GiB of memory, and wants a machine with nothing else to do.
 
     With --gpu, solves of 128 heads of 16 channels in bfloat16 are timed against copies of as many bytes on the GPU.
     Takes 13 GiB of its memory. Exit code 3 if no GPU can be used.
@@ -44,8 +44,9 @@ def bench(
         return
     if picture:
         check_picture(picture)
-    with progress(run.steps(), quiet=False) as step:
-        record = run.run(run.SMOKE if smoke else run.FULL, step)
+    plan = run.SMOKE if smoke else run.FULL
+    with progress(run.steps(plan), quiet=False) as step:
+        record = run.run(plan, step)
     if as_json:
         typer.echo(to_json(record.as_dict()))
     elif markdown:

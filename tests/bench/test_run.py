@@ -3,6 +3,7 @@
 import json
 import platform
 import sys
+from dataclasses import replace
 
 import pytest
 from records import sample_record
@@ -17,10 +18,9 @@ from recfact.cli import app
 
 STUBS = {
     "measure_growth": lambda lengths, effort: sample_record().growth,
-    "measure_case": lambda case, plan: sample_record().rows[0],
     "import_seconds": lambda module: 0.1,
     "largest_extra": lambda numbers: ("one sequence", 0.1),
-    "interleave": lambda calls, effort: [(1e-6,)],
+    "interleave": lambda calls, effort: [(1e-6,) * len(calls)],
     "compare": lambda ours, baseline, effort: Comparison(*[Quartiles(1.0, 2.0, 3.0)] * 3),
     "largest_difference": lambda call, a, u: 0.0,
 }
@@ -58,8 +58,17 @@ def test_what_comes_next_is_said_as_often_as_announced(monkeypatch):
     for name, stub in STUBS.items():
         monkeypatch.setattr(run, name, stub)
     record = run.run(run.SMOKE, said.append)
-    assert len(said) == run.steps()
-    assert len(record.rows) + len(record.skipped) == run.steps()
+    assert len(said) == run.steps(run.SMOKE) == len(record.rows) + len(record.skipped)
+
+
+def test_all_cases_are_gone_through_again_and_again(monkeypatch):
+    said, seconds = [], iter(range(1, 1000))
+    monkeypatch.setattr(run, "interleave", lambda calls, effort: [(2.0 * next(seconds), 1.0)[: len(calls)]])
+    monkeypatch.setattr(run, "all_cases", lambda: [*all_cases()][:2])
+    rows = list(run.measure_cases(replace(run.SMOKE, passes=3), said.append, {}))
+    first, second = (row.case for row in rows[:2])
+    assert said == [first, second, "a short call"] * 3
+    assert [row.measured.median for row in rows] == [2.0 * 4, 2.0 * 5, 2e6 * 6]  # of the rounds 1, 4, 7 and so on
 
 
 def test_formats_show_the_record(monkeypatch, tmp_path):
@@ -82,7 +91,7 @@ def test_what_cannot_work_is_said_before_anything_is_measured(monkeypatch, tmp_p
 
 def test_two_threads_are_left_out_on_one_processor(monkeypatch):
     monkeypatch.setattr(machine, "cores", lambda: 1)
-    monkeypatch.setattr(run, "measure_case", STUBS["measure_case"])
+    monkeypatch.setattr(run, "interleave", STUBS["interleave"])
     skipped = {}
     list(run.measure_cases(run.SMOKE, lambda what: None, skipped))
     assert skipped
