@@ -1,14 +1,15 @@
-// b2p: the block two-pass algorithm on tensor cores, for half-precision inputs with coefficients shared by the channels.
+// b2p: the block two-pass algorithm on tensor cores, for half-precision inputs with coefficients that channels share.
 //
 //   x_t = L_t u_t + g_t v_{t-1}     for a tile t of 16 steps by 16 channels
 //
-// A warp owns 16 channels of a head and sweeps a segment of time, tile by tile. L_t (products of the tile's coefficients)
-// is built in float32 registers, two lanes to a row; the product L_t u_t runs on tensor cores with float32 accumulation;
-// the carrier v, its rank-one update g_t v_{t-1} and the result stay in float32 until the one rounding at the end. With
-// SPLIT, L_t is the sum of two half-precision matrices, its rounded value and the rounded rest, so that storing it costs
-// less than the rounding of the result does. float16 has no small numbers to hold the rest of an entry, or an entry after
-// a few steps of decay: its rest is stored RAISED times larger. STAGES tiles are on their way from memory at any time. A segment of the
-// jagged window starts one block early, without writing, to have its carrier. Nothing passes between warps.
+// A warp owns 16 channels of a head and sweeps a segment of time, tile by tile. L_t (products of the tile's
+// coefficients) is built in float32 registers, two lanes to a row; the product L_t u_t runs on tensor cores with
+// float32 accumulation; the carrier v, its rank-one update g_t v_{t-1} and the result stay in float32 until the one
+// rounding at the end. With SPLIT, L_t is the sum of two half-precision matrices, its rounded value and the rounded
+// rest, so that storing it costs less than the rounding of the result does. float16 has no small numbers to hold the
+// rest of an entry, or an entry after a few steps of decay: its rest is stored RAISED times larger. STAGES tiles are on
+// their way from memory at any time. A segment of the jagged window starts one block early, without writing, to have
+// its carrier. Nothing passes between warps.
 //
 // A tile is taken in the order of memory also when the sweep runs backwards (REVERSE); L_t stands mirrored then. A tile
 // with a result or a carrier that isn't finite is repeated by plain steps: 0 * inf would spread it to rows before its
@@ -19,8 +20,8 @@
 //   inputs   STAGES x 16 rows: [step][channel], or [channel][step] if TIME_CONTIGUOUS, as in global memory
 //   L_t      16 rows, and 16 more for the rest if SPLIT
 //   product  16 rows of floats, laid out like the inputs
-//   vectors  a (16 floats, in the order of the sweep), g (16, in the order of memory), and two versions of the carriers:
-//            of the state and of what the block reached from zero (16 each)
+//   vectors  a (16 floats, in the order of the sweep), g (16, in the order of memory), and two versions of the
+//            carriers: of the state and of what the block reached from zero (16 each)
 //
 // Element (batch, head, channel, step) of an array lies at batch * array_batch + head * array_head + channel *
 // array_channel + step * array_step BYTES from its pointer, which is at step 0. Inputs and outputs are contiguous along
@@ -170,7 +171,8 @@ __device__ __forceinline__ void multiply_tile(const Work& work, int stage) {
 }
 
 // Eight outputs of two times four, in their order.
-__device__ __forceinline__ Vector<OUTPUT, HALF> join(const Vector<OUTPUT, 4>& p, const Vector<OUTPUT, 4>& q, bool swap) {
+__device__ __forceinline__ Vector<OUTPUT, HALF> join(const Vector<OUTPUT, 4>& p, const Vector<OUTPUT, 4>& q,
+                                                     bool swap) {
     constexpr int WORDS = sizeof(OUTPUT);  // of 4 bytes in four outputs
     Vector<OUTPUT, HALF> all;
 #pragma unroll
@@ -250,18 +252,22 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, 16 / WARPS) b2p(
                          (memory_tile * TILE + lane_step) * u_step;
     char* x_next = x + b * x_batch + h * x_head + (channel + lane_channel) * x_channel +
                    (memory_tile * TILE + lane_step) * x_step;
-    // Coefficient r of a tile leads into its step r, in the order of the sweep: from the step before or after in memory.
+    // Coefficient r of a tile leads into its step r of the sweep: from the step before or after in memory.
     const long long coefficient_step = memory_tile * TILE + (REVERSE ? TILE - lane : lane);
     const char* a_next = a + b * a_batch + h * a_head + coefficient_step * a_step;
 
     // Which tiles, in the order of the sweep, have what a lane moves: those from `first` on, `count` of them. Only the
     // ragged tile (the last one forwards, the first one backwards) and the first coefficient make a difference.
     const bool in_rest = rest == 0 || lane_step < rest;
-    const bool in_rest_a = REVERSE ? TILE - lane < (rest == 0 ? 0 : rest) || (rest == 0 && lane > 0) : rest == 0 || lane < rest;
+    const bool in_rest_a = REVERSE ? TILE - lane < (rest == 0 ? 0 : rest) || (rest == 0 && lane > 0)
+                                   : rest == 0 || lane < rest;
     const int u_first = REVERSE && !in_rest ? 1 : 0, u_end = !REVERSE && !in_rest ? tiles - 1 : tiles;
-    const int a_first = REVERSE ? !in_rest_a : !INITIAL && lane == 0, a_end = !REVERSE && !in_rest_a ? tiles - 1 : tiles;
+    const int a_first = REVERSE ? !in_rest_a : !INITIAL && lane == 0;
+    const int a_end = !REVERSE && !in_rest_a ? tiles - 1 : tiles;
     const int x_first = max(begin, u_first);
-    auto count_of = [&](int from, int to, bool any) { return static_cast<unsigned int>(any ? max(min(to, end) - from, 0) : 0); };
+    auto count_of = [&](int from, int to, bool any) {
+        return static_cast<unsigned int>(any ? max(min(to, end) - from, 0) : 0);
+    };
     const unsigned int u_count = count_of(u_first, u_end, lane_channel < wide);
     const unsigned int a_count = count_of(a_first, a_end, lane < TILE);
     const unsigned int x_count = count_of(x_first, u_end, lane_channel < wide);
@@ -285,7 +291,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, 16 / WARPS) b2p(
     if (lane < TILE) {
         float state = 0.0f;
         if (INITIAL && tile == 0 && lane < wide)
-            state = load(reinterpret_cast<const float*>(x0 + b * x0_batch + h * x0_head + (channel + lane) * x0_channel));
+            state = load(
+                reinterpret_cast<const float*>(x0 + b * x0_batch + h * x0_head + (channel + lane) * x0_channel));
         store_shared(work.carrier(1) + lane, state);
         if (LONG) store_shared(work.local_carrier(1) + lane, state);
     }
@@ -349,7 +356,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, 16 / WARPS) b2p(
                     Vector<float, 4> kept;
 #pragma unroll
                     for (int c = 0; c < 4; ++c) {
-                        const bool sees_all = INITIAL && !enters;  // of the block: the first one, with the initial state
+                        const bool sees_all = INITIAL && !enters;  // of the block: the first, with the initial state
                         const float reached = LONG ? passed.items[c] : (sees_all ? states.items[c] : local.items[c]);
                         kept.items[c] = ends ? reached : states.items[c];
                     }

@@ -13,16 +13,16 @@
 // Tiles are handed out by a counter in the order of time, so that the tiles that one waits for have always started.
 //
 // Where a state overflows on its way, G c + v isn't what the plain steps give. Bounds rule that out: with the sums of
-// |products| from the tile's start and of what |u| reaches by |a| both at most SAFE, and |c| at most SAFE too, no state of
-// the tile is above SAFE^2 + SAFE. A tile that isn't within these bounds itself publishes no aggregate. One that a larger
-// state enters isn't passed by its aggregate. In both, warps step one after another, and the tiles behind wait for the
-// last state.
+// |products| from the tile's start and of what |u| reaches by |a| both at most SAFE, and |c| at most SAFE too, no state
+// of the tile is above SAFE^2 + SAFE. A tile that isn't within these bounds itself publishes no aggregate. One that a
+// larger state enters isn't passed by its aggregate. In both, warps step one after another, and the tiles behind wait
+// for the last state.
 //
 // Macros: those of lines.cuh, and
 //   WARPS     of a thread block
 //   INITIAL   1 if x0 holds the initial states
-// `counters` holds the counter of tiles and then a flag for each tile, all 0 at the start. `aggregates` and `states` hold
-// 32 * (CHANNELS + coefficients) and 32 * CHANNELS numbers for each tile.
+// `counters` holds the counter of tiles and then a flag for each tile, all 0 at the start. `aggregates` and `states`
+// hold 32 * (CHANNELS + coefficients) and 32 * CHANNELS numbers for each tile.
 #include "lines.cuh"
 
 constexpr unsigned int EVERYONE = 0xffffffffu;
@@ -93,7 +93,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, 1) chain(
     long long u_batch, long long u_head, long long u_channel, STRIDE u_step,
     long long x_batch, long long x_head, long long x_channel, STRIDE x_step,
     long long x0_batch, long long x0_head, long long x0_channel) {
-    __shared__ Number parts[(WARPS + 1) * NUMBERS * 32];  // of each warp: its aggregate, then the states before it; of the tile
+    // Of each warp: its aggregate, then the states before it; and the same of the tile.
+    __shared__ Number parts[(WARPS + 1) * NUMBERS * 32];
     __shared__ Real bounds[WARPS * 2 * 32];  // of each warp: the sum of |products|, and of what |u| reaches
     __shared__ unsigned int ticket, wild;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -183,7 +184,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, 1) chain(
 #pragma unroll 1
         for (int w = 0; w < WARPS; ++w) {
             const Aggregate next = part_of(w);
-            const Real in_products = load_shared(&bounds[w * 64 + lane]), in_reach = load_shared(&bounds[w * 64 + 32 + lane]);
+            const Real in_products = load_shared(&bounds[w * 64 + lane]);
+            const Real in_reach = load_shared(&bounds[w * 64 + 32 + lane]);
             bounded = bounded && in_products * before_w <= SAFE && fma(in_products, reach_w, in_reach) <= SAFE;
             const Real largest = next.largest_product();
             before_w *= largest;

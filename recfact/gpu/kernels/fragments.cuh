@@ -2,9 +2,9 @@
 //
 //   load_fragment(fragment, shared, row)   row = numbers from one row in memory to the next
 //
-// This is wmma::load_matrix_sync. For bfloat16 NVRTC doesn't notice that the pointer is to shared memory, and takes four
-// generic loads (and four moves to transpose) where one LDSM does it, so there the instruction of PTX that the function
-// stands for is written out with its state space.
+// This is wmma::load_matrix_sync. For bfloat16 NVRTC doesn't notice that the pointer is to shared memory, and takes
+// four generic loads (and four moves to transpose) where one LDSM does it, so there the instruction of PTX that the
+// function stands for is written out with its state space.
 #pragma once
 
 #include <mma.h>

@@ -1,17 +1,19 @@
-// Lines: what a thread of `sweep` and `chain` owns, CHANNELS channels next to each other in memory (TIME_CONTIGUOUS 0), or
-// one channel whose steps are next to each other (TIME_CONTIGUOUS 1), and a chunk of its steps in registers.
+// Lines: what a thread of `sweep` and `chain` owns, CHANNELS channels next to each other in memory (TIME_CONTIGUOUS 0),
+// or one channel whose steps are next to each other (TIME_CONTIGUOUS 1), and a chunk of its steps in registers.
 //
 // Macros
 //   INPUT, COEFFICIENT, OUTPUT   number types stored
 //   CHANNELS                     channels of a thread; 1 if TIME_CONTIGUOUS
 //   STEPS                        steps of a chunk
-//   TIME_CONTIGUOUS, TIME_ACCESS TIME_ACCESS steps (of INPUT and OUTPUT) move at once in that layout, else CHANNELS channels
+//   TIME_CONTIGUOUS, TIME_ACCESS TIME_ACCESS steps (of INPUT and OUTPUT) move at once in that layout, else CHANNELS
+//                                channels
 //   COEFFICIENTS                 of one step: CHANNELS, or 1 that the channels share
-//   COEFFICIENT_STEPS            steps whose coefficients move in one access, more than 1 only if COEFFICIENTS is 1 and they
-//                                are next to each other, forwards
+//   COEFFICIENT_STEPS            steps whose coefficients move in one access, more than 1 only if COEFFICIENTS is 1 and
+//                                they are next to each other, forwards
 //   REVERSE                      only if TIME_CONTIGUOUS: the sweep runs towards lower addresses. In the other layout
 //                                strides are negative instead. Pointers are at the first step of the sweep.
-//   STRIDE                       type of the strides of time: int wherever they fit, which makes an address one instruction
+//   STRIDE                       type of the strides of time: int wherever they fit, which makes an address one
+//                                instruction
 #pragma once
 
 #include "numbers.cuh"

@@ -5,7 +5,7 @@
 //
 //   load(p), store(p, value)            global memory, one access of sizeof(T) bytes: T is a scalar or a Packet
 //   load_shared(p), store_shared(p, v)  shared memory, likewise
-//   copy16_async(shared, global, valid) 16 bytes from global to shared memory without waiting; zeros from byte `valid` on
+//   copy16_async(shared, global, valid) 16 bytes from global to shared memory without waiting; 0 from byte `valid` on
 //   commit_async(), wait_async<N>()     close a group of such copies; wait until at most N groups are under way
 //   load_acquire(p), store_release(p, v)  flags between thread blocks: what was stored before the release is seen
 //                                       after the acquire (the whole warp's with a __syncwarp on both sides)

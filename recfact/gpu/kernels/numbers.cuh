@@ -1,6 +1,6 @@
 // Number types: what is stored, what it is computed in, and vectors of them in one register file.
 //
-//   half, __nv_bfloat16 -> float;  float -> float;  double -> double;  float2 (complex64) -> float2;  double2 -> double2
+//   half, __nv_bfloat16, float -> float;  double -> double;  float2 (complex64) -> float2;  double2 -> double2
 //
 // All rounding is to nearest; a state is rounded once, when it is stored.
 #pragma once
@@ -143,8 +143,9 @@ struct Vector {
     __device__ __forceinline__ void renew() {
 #ifndef RECFACT_EMULATOR
         if constexpr (ACCESS_BYTES >= 4) {
+            constexpr int WORDS = ACCESS_BYTES / 4;  // of an access
 #pragma unroll
-            for (int k = 0; k < BYTES / 4; ++k) asm volatile("" : "+r"(packets[k / (ACCESS_BYTES / 4)].words[k % (ACCESS_BYTES / 4)]));
+            for (int k = 0; k < BYTES / 4; ++k) asm volatile("" : "+r"(packets[k / WORDS].words[k % WORDS]));
         }
 #endif
     }
@@ -155,7 +156,8 @@ __device__ __forceinline__ Vector<T, COUNT> load_vector(const T* global) {
     using V = Vector<T, COUNT>;
     V value;
 #pragma unroll
-    for (int k = 0; k < V::ACCESSES; ++k) value.packets[k] = load(reinterpret_cast<const Packet<V::ACCESS_BYTES>*>(global) + k);
+    for (int k = 0; k < V::ACCESSES; ++k)
+        value.packets[k] = load(reinterpret_cast<const Packet<V::ACCESS_BYTES>*>(global) + k);
     return value;
 }
 
@@ -163,5 +165,6 @@ template <class T, int COUNT>
 __device__ __forceinline__ void store_vector(T* global, const Vector<T, COUNT>& value) {
     using V = Vector<T, COUNT>;
 #pragma unroll
-    for (int k = 0; k < V::ACCESSES; ++k) store(reinterpret_cast<Packet<V::ACCESS_BYTES>*>(global) + k, value.packets[k]);
+    for (int k = 0; k < V::ACCESSES; ++k)
+        store(reinterpret_cast<Packet<V::ACCESS_BYTES>*>(global) + k, value.packets[k]);
 }

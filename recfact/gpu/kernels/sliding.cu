@@ -2,18 +2,18 @@
 //
 // Row i of block k sees the inputs from the start of block k - terms on. Jagged(block, terms) says just that, and
 // Uniform(lags) is the same with blocks of one step and terms = lags - 1. Blocks are taken in groups of `terms`. Each
-// block leaves two numbers in a slot: v, what it reaches from zero, and G, the product of its coefficients. When a group
-// is full they become suffix sums, S_r = v_r + ... = sum over q >= r of (G of the blocks after q) v_q, and block r of the
-// next group starts from
+// block leaves two numbers in a slot: v, what it reaches from zero, and G, the product of its coefficients. When a
+// group is full they become suffix sums, S_r = v_r + ... = sum over q >= r of (G of the blocks after q) v_q, and block
+// r of the next group starts from
 //
 //   state = p + g S_r
 //
 // where p is what its own group reached from zero so far and g the product of the group's coefficients so far. The slot
 // is free then for what block r leaves. A segment starts one group early, without writing.
 //
-// A product may overflow where the recurrence itself doesn't, and a state on its way where p and g S_r don't show it. What
-// |u| reaches by |a| from the start of the group before bounds the states of all windows on their way. From where that is
-// large, and where a state isn't finite, states are repeated by their definition, a loop over their window.
+// A product may overflow where the recurrence itself doesn't, and a state on its way where p and g S_r don't show it.
+// What |u| reaches by |a| from the start of the group before bounds the states of all windows on their way. From where
+// that is large, and where a state isn't finite, states are repeated by their definition, a loop over their window.
 //
 // Lines and strides (in bytes, negative in reverse) are those of `sweep`. Macros
 //   INPUT, COEFFICIENT, OUTPUT   number types stored

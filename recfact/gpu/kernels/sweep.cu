@@ -2,11 +2,11 @@
 //
 //   x_i = a_i x_{i-1} + u_i,  i = 0 .. steps-1 in the order of the sweep; a_0 is read only for the initial state.
 //
-// A thread owns one line: CHANNELS channels next to each other in memory (TIME_CONTIGUOUS 0), or one channel whose steps
-// are next to each other (TIME_CONTIGUOUS 1). It walks a segment of whole blocks; the next STEPS steps are always on
-// their way from memory while it works. A segment of the jagged window starts one block early, without writing, to have
-// the carrier of that block: nothing passes between threads. Element (batch, head, channel, step) of an array lies at
-// batch * array_batch + head * array_head + channel * array_channel + step * array_step BYTES from its pointer.
+// A thread owns one line: CHANNELS channels next to each other in memory (TIME_CONTIGUOUS 0), or one channel whose
+// steps are next to each other (TIME_CONTIGUOUS 1). It walks a segment of whole blocks; the next STEPS steps are always
+// on their way from memory while it works. A segment of the jagged window starts one block early, without writing, to
+// have the carrier of that block: nothing passes between threads. Element (batch, head, channel, step) of an array lies
+// at batch * array_batch + head * array_head + channel * array_channel + step * array_step BYTES from its pointer.
 //
 // Macros: those of lines.cuh, where STEPS divides `block`, and
 //   WINDOW                       0 full, 1 blocks alone, 2 blocks and the one before
