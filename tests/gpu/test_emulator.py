@@ -118,6 +118,10 @@ FAULTS = {
         __shared__ __align__(16) float s[32]; if (i < 8) copy16_async(s + 4 * i, u + 4 * i); commit_async();
         wait_async<0>(); store(x + i, load_shared(s + i));
     """,
+    "wrong copy, to global memory": "store(x + i, load(u + i)); if (!i) copy16_async(x, u);",
+    "wrong copy, more than a piece": """
+        __shared__ __align__(16) float s[4]; store(x + i, load(u + i)); if (!i) copy16_async(s, u, 20);
+    """,
     "wrong mask": "store(x + i, load(u + i)); if (i == 20) __any_sync(0xffff, 1);",
     "shuffle source": "store(x + i, load(u + i)); if (i < 16) __shfl_sync(0xffff, 1, 20);",
     "mixed collectives": "store(x + i, load(u + i)); if (i < 16) __syncwarp(); else __any_sync(all, 1);",
