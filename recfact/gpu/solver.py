@@ -61,14 +61,15 @@ def solve(
         Coefficients and inputs, which broadcast against each other: CuPy arrays, torch tensors, or any arrays with
         ``__cuda_array_interface__``, all on one GPU; one of them may be a scalar or a list. If both are the host's,
         they are carried to CuPy's current GPU in pieces, and the result back. Inputs in float16 or bfloat16 may have
-        coefficients in float32; the result is float32 then, unless `out` says otherwise.
+        coefficients in float32; the result is float32 then, unless `out` says otherwise. On the host such inputs are
+        widened to float32 first, so twice their bytes are carried.
     x0 : array_like, optional
         Initial state, as for `recfact.solve`: on the GPU, or a scalar or a list.
     axis, reverse, window
         As for `recfact.solve`.
     out : array, optional
         Where to put the result, as for `recfact.solve`. Beside inputs in float16 or bfloat16 it may be of their number
-        type or of float32.
+        type or of float32; for arrays of the host it has to be of the type that the result has without it.
     precision : {"full", "paper"}, default "full"
         How tensor cores get the products of coefficients: in two terms, which are off by 2^-22 (float16) or 2^-16
         (bfloat16) of each; or in one, rounded to half precision, by 2^-11 or 2^-8, as the paper does.
