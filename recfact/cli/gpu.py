@@ -66,7 +66,7 @@ def _tell(as_json: bool) -> None:
         checked = {"compiled": compiled, "unchecked": unchecked, "faults": faults}
         typer.echo(to_json({**found.as_dict(), "versions": versions, **checked}))
     else:
-        show(Text("Solves can run on this machine's GPU." if found.reason is None else f"No GPU: {found.reason}."))
+        show(Text("Solves can run on this machine's GPU." if found.reason is None else f"No GPU: {found.reason}"))
         show(Text("; ".join(f"{name} {version or 'not there'}" for name, version in versions.items())))
         if found.gpus:
             show(rows_table([_gpu_row(device) for device in found.gpus]))
@@ -74,7 +74,7 @@ def _tell(as_json: bool) -> None:
             show(Text("\nCompiled without a warning:"))
             show(rows_table(_compiled_rows(compiled)))
         else:
-            show(Text(f"\nNot compiled for all targets: {unchecked}."))
+            show(Text(f"\nNot compiled for all targets: {unchecked}"))
         for fault in faults:
             show(Text(f"\n{fault}"))
     if faults:
