@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import product
+from itertools import cycle, product
 
 import numpy as np
 import pytest
@@ -119,8 +119,8 @@ def test_sweep(dtype, layout):
     start = DTYPES.index(dtype) + list(LAYOUTS).index(layout)
     windows = (Full(), Jagged(16), Jagged(32, 0), Uniform(2), Jagged(48))
     for turns in range(3):
-        window, shared, d = turn(start + turns, windows, (True, False), (16, 3, 17))
-        for n in lengths(layout):
+        window, shared, channels = turn(start + turns, windows, (True, False), ((16, 64), (3, 1), (1, 17)))
+        for n, d in zip(lengths(layout), cycle(channels), strict=False):
             reverse = turns % 2 == 1
             if n > 256 and window == Full():
                 continue
@@ -188,8 +188,8 @@ def test_b2p(dtype, layout):
         initial = not reverse and turns % 2 == 0
         # Few multiprocessors: several blocks to a segment also where blocks are alone.
         device = FEW if window in (Full(), Jagged(16, 0), Jagged(32, 0)) else H100
-        for n in (16, 24, 40, 304) if layout == ROWS else (15, 17, 33, 300):
-            d = 16 if turns % 3 else 24
+        channels = (16, 64) if turns % 3 else (24,)
+        for n, d in zip((16, 24, 40, 304) if layout == ROWS else (15, 17, 33, 300), cycle(channels), strict=False):
             case = make_case(layout, 2, n, d, dtype, a_dtype=a_dtype, out=out, initial=initial, seed=n)
             launch = check(case, window, reverse=reverse, device=device, precision=precision)
             if n > 48 and window != Full():
