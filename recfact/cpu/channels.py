@@ -106,6 +106,9 @@ def split(axis: Axis, most: int, starts: tuple[int, ...]) -> Iterator[tuple[Axis
 
 def arrange(axes: list[Axis], starts: tuple[int, ...], time: int, room: int) -> Iterator[Problems]:
     """Choose lanes and groups of at most `room` channels in all, denser than `time` bytes from step to step."""
+    if len(axes) == 1 and axes[0].length <= room and axes[0].strides[0] < time:
+        yield Problems(axes[0], POINT, (), starts)
+        return
     within = [axis for axis in axes[:2] if axis.strides[0] < time]
     lanes, groups = [*within, POINT, POINT][:2]
     others = axes[len(within) :]

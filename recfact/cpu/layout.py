@@ -117,10 +117,10 @@ def addresses(axes: Sequence[Axis], starts: Sequence[int], most: int = BATCH) ->
     >>> [piece.tolist() for piece in addresses([Axis(2, (8, 0)), Axis(2, (16, 8))], (100, 500), most=3)]
     [[[100, 108, 116], [500, 500, 508]], [[124], [508]]]
     """
-    count = prod(axis.length for axis in axes)
-    if count == 1:  # a call of this kind is all that some solves make
-        yield np.array(starts, dtype=np.int64)[:, None]
+    if not axes:  # a call of this kind is all that some solves make
+        yield np.array([[start] for start in starts])
         return
+    count = prod(axis.length for axis in axes)
     for first in range(0, count, most):
         position = np.arange(first, min(first + most, count), dtype=np.int64)
         piece = np.repeat(np.array(starts, dtype=np.int64)[:, None], len(position), axis=1)
