@@ -107,6 +107,7 @@ def split(axis: Axis, most: int, starts: tuple[int, ...]) -> Iterator[tuple[Axis
 def arrange(axes: list[Axis], starts: tuple[int, ...], time: int, room: int) -> Iterator[Problems]:
     """Choose lanes and groups of at most `room` channels in all, denser than `time` bytes from step to step."""
     if len(axes) == 1 and axes[0].length <= room and axes[0].strides[0] < time:
+        # The usual table of channels, whose call waits for what is done here; what follows would yield the same.
         yield Problems(axes[0], POINT, (), starts)
         return
     within = [axis for axis in axes[:2] if axis.strides[0] < time]
