@@ -1,5 +1,6 @@
 // CUDA on the CPU, bare: threads are fibers that take turns, thread blocks run one after another, nothing is checked.
 #pragma once
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <algorithm>
@@ -41,10 +42,12 @@ inline uint3 threadIdx, blockIdx;
 
 namespace bare {
 
+// A context is entered once; from then on jumps are enough, which leave the signal mask alone and so need no kernel.
 struct Fiber {
-    ucontext_t context;
+    ucontext_t start;
+    jmp_buf place;
     std::unique_ptr<char[]> stack{new char[STACK_BYTES]};
-    bool done = false;
+    bool entered = false, done = false;
 };
 
 // Threads that wait for each other: a warp or a thread block. A thread that has returned is waited for no more.
@@ -54,7 +57,7 @@ struct Meeting {
     uint64_t values[32];
 };
 
-inline ucontext_t scheduler;
+inline jmp_buf scheduler;
 inline std::vector<Fiber> fibers;
 inline std::vector<Meeting> warps;
 inline Meeting everyone;
@@ -63,7 +66,7 @@ inline std::function<void()> kernel;
 
 inline void pass_turn() {
     const int self = current;
-    swapcontext(&fibers[self].context, &scheduler);
+    if (!_setjmp(fibers[self].place)) _longjmp(scheduler, 1);
     threadIdx.x = self;
 }
 
@@ -90,7 +93,14 @@ inline void enter() {
         --meeting->members;
         open_if_complete(*meeting);
     }
-    swapcontext(&fibers[current].context, &scheduler);
+    _longjmp(scheduler, 1);
+}
+
+inline void resume(Fiber& fiber) {
+    if (_setjmp(scheduler)) return;
+    if (fiber.entered) _longjmp(fiber.place, 1);
+    fiber.entered = true;
+    setcontext(&fiber.start);
 }
 
 inline void launch(int threads, long long grid) {
@@ -103,18 +113,18 @@ inline void launch(int threads, long long grid) {
         for (int k = 0; k < threads; ++k) {
             Fiber& fiber = fibers[k];
             ++warps[k / 32].members;
-            fiber.done = false;
-            getcontext(&fiber.context);
-            fiber.context.uc_stack.ss_sp = fiber.stack.get();
-            fiber.context.uc_stack.ss_size = STACK_BYTES;
-            fiber.context.uc_link = nullptr;
-            makecontext(&fiber.context, enter, 0);
+            fiber.entered = fiber.done = false;
+            getcontext(&fiber.start);
+            fiber.start.uc_stack.ss_sp = fiber.stack.get();
+            fiber.start.uc_stack.ss_size = STACK_BYTES;
+            fiber.start.uc_link = nullptr;
+            makecontext(&fiber.start, enter, 0);
         }
         for (int left = threads; left > 0;)
             for (current = 0; current < threads; ++current) {
                 if (fibers[current].done) continue;
                 threadIdx = {static_cast<unsigned int>(current), 0, 0};
-                swapcontext(&scheduler, &fibers[current].context);
+                resume(fibers[current]);
                 left -= fibers[current].done;
             }
     }

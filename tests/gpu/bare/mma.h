@@ -41,10 +41,26 @@ void fill_fragment(Fragment& matrix, float value) {
 }
 template <class C, class A, class B>
 void mma_sync(C& result, const A& a, const B& b, const C& c) {
+    // What one lane has multiplied, the others ask for again: two products are kept, at first of zeros.
+    struct Product {
+        A a;
+        B b;
+        C c, sum;
+    };
+    static Product known[2];
+    static int oldest = 0;
+    auto same = [](const auto& p, const auto& q) { return std::memcmp(&p, &q, sizeof p) == 0; };
+    for (const Product& one : known)
+        if (same(one.a, a) && same(one.b, b) && same(one.c, c)) {
+            result = one.sum;
+            return;
+        }
     C sum = c;
     for (int i = 0; i < 16; ++i)
         for (int k = 0; k < 16; ++k)
             for (int j = 0; j < 16; ++j) sum.at[i][j] += a.at[i][k] * b.at[k][j];
+    known[oldest] = {a, b, c, sum};
+    oldest = 1 - oldest;
     result = sum;
 }
 template <class Fragment>
