@@ -286,7 +286,7 @@ def prepare(
     state = None if x0 is None else initial_state(x0, shape[:axis] + shape[axis + 1 :], dtype)
     if out is None:
         return a, u, np.empty(shape, dtype), state, axis
-    x = check_out(out, shape, dtype, tensors)
+    x = check_out(out, shape, (dtype,), tensors)
     check_overlap(x, a, u)
     return a, u, x, state, axis
 
@@ -300,8 +300,8 @@ def check_no_state(x0: Any) -> None:
         )
 
 
-def check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], tensors: bool) -> Array:
-    """Return `out` as an array to write to."""
+def check_out(out: Any, shape: tuple[int, ...], allowed: tuple[np.dtype[Any], ...], tensors: bool) -> Array:
+    """Return `out` as an array to write a result of one of the `allowed` types to."""
     if not isinstance(out, np.ndarray) and library_of(out) != "torch":
         raise ArrayTypeError(f"out must be an array on the host, got {type(out).__name__}; make one with numpy.empty")
     if tensors != (library_of(out) == "torch"):
@@ -309,7 +309,7 @@ def check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], tensors: b
     if tensors:
         check_written(out)
     x = as_numpy(out, "out")
-    check_place(x, x.dtype, shape, (dtype,))
+    check_place(x, x.dtype, shape, allowed)
     return x
 
 

@@ -53,7 +53,7 @@ def solve(
         "auto" is the fast engine. The others run the algorithm of that name in the arithmetic of the inputs, for study.
     out : array, optional
         Where to put the result: of its shape and number type, writable. It may be `u` itself, and mustn't overlap with
-        `a` or a part of `u`.
+        `a` or a part of `u`. GPUs take other number types for halves, see `recfact.gpu.solve`.
     threads : int, optional
         Threads to use at most; by default as many as there are processors. The result doesn't depend on it.
     device : {"gpu"}, optional

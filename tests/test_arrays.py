@@ -193,7 +193,7 @@ def test_initial_states_are_not_cut(x0, fits):
 @given(st.data(), st.lists(st.integers(0, 4), max_size=3))
 def test_every_view_with_places_of_its_own_may_be_out(data, shape):
     out, _ = data.draw(layouts(len(shape))).empty(tuple(shape), np.float64)
-    assert check_out(out, tuple(shape), out.dtype, False) is out
+    assert check_out(out, tuple(shape), (out.dtype,), False) is out
 
 
 @given(st.lists(st.integers(1, 3), min_size=1, max_size=3), st.data())
@@ -203,7 +203,7 @@ def test_out_with_two_numbers_in_one_place_is_refused(shape, data):
     places = {int(np.dot(index, strides)) for index in np.ndindex(*shape)}
     if len(places) < out.size:
         with pytest.raises(OptionError, match="a place of its own"):
-            check_out(out, tuple(shape), out.dtype, False)
+            check_out(out, tuple(shape), (out.dtype,), False)
 
 
 @given(st.integers(0, 6), st.integers(-3, 3), st.integers(1, 4))

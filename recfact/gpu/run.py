@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,22 +19,10 @@ from recfact.windows import Window
 
 PLANS_KEPT = 1024
 SCRATCH_ALIGNMENT = 256  # bytes; CUDA's own allocations have no less
-Solve = tuple[DeviceArray, DeviceArray, DeviceArray, DeviceArray | None, int]  # a, u, x, x0, axis
 
 
-def run(
-    a: DeviceArray,
-    u: DeviceArray,
-    x: DeviceArray,
-    x0: DeviceArray | None,
-    axis: int,
-    *,
-    window: Window,
-    reverse: bool,
-    precision: str,
-    scratch: Any = None,
-) -> None:
-    """Put a solve on the current stream of the current GPU, which is that of the arrays.
+class Solve(NamedTuple):
+    """What `run` solves, on the current GPU.
 
     Parameters
     ----------
@@ -47,20 +35,39 @@ def run(
         Time, counted from the front.
     window, reverse, precision
         As for `recfact.gpu.solve`.
+    """
+
+    a: DeviceArray
+    u: DeviceArray
+    x: DeviceArray
+    x0: DeviceArray | None
+    axis: int
+    window: Window
+    reverse: bool
+    precision: str
+
+
+def run(solve: Solve, scratch: Any = None) -> None:
+    """Put a solve on the current stream.
+
+    Parameters
+    ----------
+    solve : Solve
+        With arrays on the current GPU.
     scratch : cupy.ndarray, optional
         Memory that the kernels may use, of at least `scratch_bytes`; by default some of CuPy's pool.
     """
-    options: dict[str, Any] = {"window": window, "reverse": reverse, "precision": precision}
     try:
-        prepared = _prepared_for(a, u, x, x0, axis, **options)
+        prepared = _prepared_for(solve)
     except ShapeError:  # too many dimensions that don't run on into each other
-        for part in _slices(a, u, x, x0, axis):
-            run(*part, **options, scratch=scratch)
+        for part in _slices(solve):
+            run(part, scratch)
         return
     if prepared is None:
         return
+    a, u, x, x0, *_ = solve
     if prepared.rereads and u.address == x.address:
-        run(a, u.copied(), x, x0, axis, **options, scratch=scratch)
+        run(solve._replace(u=u.copied()), scratch)
         return
     places = {"a": a.address, "u": u.address, "x": x.address, "x0": 0 if x0 is None else x0.address}
     launch = prepared.launch
@@ -81,26 +88,25 @@ def run(
     prepared.kernel(launch.grid, launch.block, arguments, shared_mem=launch.shared_bytes)
 
 
-def scratch_bytes(
-    a: DeviceArray, u: DeviceArray, x: DeviceArray, x0: DeviceArray | None, axis: int, **options: Any
-) -> int:
-    """Compile what `run` launches for such arrays, of which only the layout counts, and return its bytes of scratch."""
+def scratch_bytes(solve: Solve) -> int:
+    """Compile what `run` launches for arrays of which only the layout counts, and return its bytes of scratch."""
     try:
-        prepared = _prepared_for(a, u, x, x0, axis, **options)
+        prepared = _prepared_for(solve)
     except ShapeError:
-        return max(scratch_bytes(*part, **options) for part in _slices(a, u, x, x0, axis))
+        return max(map(scratch_bytes, _slices(solve)))
     return 0 if prepared is None else prepared.scratch_bytes
 
 
-def _slices(a: DeviceArray, u: DeviceArray, x: DeviceArray, x0: DeviceArray | None, axis: int) -> Iterator[Solve]:
+def _slices(solve: Solve) -> Iterator[Solve]:
     """Return the solves of all slices along the shortest axis that isn't time."""
+    a, u, x, x0, axis, *_ = solve
     _, k = min((length, k) for k, length in enumerate(x.shape) if k != axis and length > 1)
     step = x.shape[:axis] + x.shape[axis + 1 :]
     a, u = a.broadcast_to(x.shape), u.broadcast_to(x.shape)
     x0 = None if x0 is None else x0.broadcast_to(step)
     for i in range(x.shape[k]):
         state = None if x0 is None else x0.taken(k - (k > axis), i)
-        yield a.taken(k, i), u.taken(k, i), x.taken(k, i), state, axis - (k < axis)
+        yield solve._replace(a=a.taken(k, i), u=u.taken(k, i), x=x.taken(k, i), x0=state, axis=axis - (k < axis))
 
 
 def _aligned(size: int) -> int:
@@ -108,20 +114,10 @@ def _aligned(size: int) -> int:
     return -(-size // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
 
 
-def _prepared_for(
-    a: DeviceArray,
-    u: DeviceArray,
-    x: DeviceArray,
-    x0: DeviceArray | None,
-    axis: int,
-    *,
-    window: Window,
-    reverse: bool,
-    precision: str,
-) -> Prepared | None:
+def _prepared_for(solve: Solve) -> Prepared | None:
     """Return the launch for arrays that are laid out like these; None if the result is empty."""
-    state = None if x0 is None else x0.layout
-    return _prepared(a.layout, u.layout, x.layout, state, axis, window, reverse, precision, x.device)
+    a, u, x, x0, *asked = solve
+    return _prepared(a.layout, u.layout, x.layout, None if x0 is None else x0.layout, *asked, x.device)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from recfact.arrays import Array, accumulator
 from recfact.errors import DeviceError
 from recfact.gpu.device_arrays import DeviceArray, DType, contiguous_strides, of_cupy, uploaded
 from recfact.gpu.launch import blocks_of
-from recfact.gpu.run import run, scratch_bytes
+from recfact.gpu.run import Solve, run, scratch_bytes
 from recfact.gpu.streams import follow
 from recfact.windows import Window
 
@@ -49,7 +49,8 @@ def solve_segments(
     Parameters
     ----------
     a, u, x : ndarray
-        Coefficients, inputs and result of one number type, which `recfact.arrays.prepare` has checked.
+        Coefficients, inputs and result, of number types that kernels take together; the first two broadcast to the
+        shape of the result, which may be the inputs themselves.
     x0 : ndarray or None
         Initial states, in the type of the computation.
     axis : int
@@ -64,7 +65,7 @@ def solve_segments(
     ------
     DeviceError
         If CUDA's compiler doesn't take a kernel, or there is no memory for a segment. All that may be missing is asked
-        for before anything is written to `x`.
+        for before anything is written to `x`. A GPU that fails later leaves it with the segments that came before.
     """
     import cupy
 
@@ -83,7 +84,6 @@ def solve_segments(
     halo = 0 if blocks.terms is None else blocks.length * blocks.terms
     period, least = (FULL_PERIOD, 1) if carries else (blocks.length, blocks.length)
     step_bytes = x.size // n * dtype.itemsize + sum(_steps(v, axis, 0, 1).nbytes for v in (a, u) if v.shape[axis] == n)
-    options: dict[str, Any] = {"window": window, "reverse": reverse, "precision": precision}
     initial = None if x0 is None else uploaded(x0)
     carrier = cupy.empty(x.shape[:axis] + x.shape[axis + 1 :] if carries else 0, dtype)
 
@@ -92,7 +92,7 @@ def solve_segments(
         shapes = (_lengthened(array.shape, axis, steps) for array in (a, u, x))
         arrays = [_laid_out(shape, kind) for shape, kind in zip(shapes, (a.dtype, u.dtype, dtype), strict=True)]
         before = initial if start == 0 else of_cupy(carrier) if carries else None
-        scratch = scratch_bytes(arrays[0], arrays[1], arrays[2], before, axis, **options)
+        scratch = scratch_bytes(Solve(arrays[0], arrays[1], arrays[2], before, axis, window, reverse, precision))
         return *(prod(array.shape) * array.dtype.itemsize for array in arrays), scratch
 
     def needed(steps: int) -> int:
@@ -117,7 +117,7 @@ def solve_segments(
                 if carried is not None:
                     slot.stream.wait_event(carried)
                 before = state if carries or start == 0 else None
-                run(coefficients, inputs, result, before, axis, **options, scratch=slot.scratch)
+                run(Solve(coefficients, inputs, result, before, axis, window, reverse, precision), slot.scratch)
                 if carries:
                     carrier[...] = result.taken(axis, stop - start - 1).as_cupy()  # the slot may be the next one's
                     state, carried = of_cupy(carrier), slot.stream.record()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,13 +15,14 @@ from recfact.arrays import (
     broadcast_shape,
     check_axis,
     check_no_state,
+    check_out,
     check_overlap,
     check_place,
     check_state,
     check_written,
     converted,
     library_of,
-    prepare,
+    native,
     result_dtype,
     to_torch,
 )
@@ -29,7 +30,7 @@ from recfact.checks import boolean, choice
 from recfact.errors import ArrayTypeError, DTypeError
 from recfact.gpu.availability import current_gpu, require
 from recfact.gpu.device_arrays import DeviceArray, DType, as_device_array, empty_like, uploaded
-from recfact.gpu.run import run
+from recfact.gpu.run import Solve, run
 from recfact.gpu.segments import solve_segments
 from recfact.gpu.streams import caller_stream
 from recfact.windows import Full, Window, check_window
@@ -61,15 +62,14 @@ def solve(
         Coefficients and inputs, which broadcast against each other: CuPy arrays, torch tensors, or any arrays with
         ``__cuda_array_interface__``, all on one GPU; one of them may be a scalar or a list. If both are the host's,
         they are carried to CuPy's current GPU in pieces, and the result back. Inputs in float16 or bfloat16 may have
-        coefficients in float32; the result is float32 then, unless `out` says otherwise. On the host such inputs are
-        widened to float32 first, so twice their bytes are carried.
+        coefficients in float32; the result is float32 then, unless `out` says otherwise.
     x0 : array_like, optional
         Initial state, as for `recfact.solve`: on the GPU, or a scalar or a list.
     axis, reverse, window
         As for `recfact.solve`.
     out : array, optional
-        Where to put the result, as for `recfact.solve`. Beside inputs in float16 or bfloat16 it may be of their number
-        type or of float32; for arrays of the host it has to be of the type that the result has without it.
+        Where to put the result, as for `recfact.solve`. For inputs in float16 or bfloat16, beside coefficients in the
+        same or in float32, it may be of their number type or of float32.
     precision : {"full", "paper"}, default "full"
         How tensor cores get the products of coefficients: in two terms, which are off by 2^-22 (float16) or 2^-16
         (bfloat16) of each; or in one, rounded to half precision, by 2^-11 or 2^-8, as the paper does.
@@ -88,10 +88,13 @@ def solve(
         (TypeErrors) If recfact doesn't compute in a number type, or can't take an array or a mixture of arrays.
     DeviceError
         (a RuntimeError) If something is missing for solves on this GPU; `why_unavailable` says the same. For arrays of
-        the host, also if there is no memory for a piece of them; `out` is as it was then.
+        the host, also if there is no memory for a piece of them. `out` is as it was then.
 
     Notes
     -----
+    The result of arrays of the host comes into `out` piece by piece, because to hold it back would take its memory once
+    more. So what stops a solve that is under way, a GPU that fails or ``KeyboardInterrupt``, leaves a part of it there.
+
     float16 and bfloat16 are computed in float32 and rounded once. The first solve of its kind compiles a kernel, which
     CuPy keeps on disk for later processes.
 
@@ -112,18 +115,21 @@ def solve(
         check_no_state(x0)
     current = current_gpu()
     libraries = [library_of(a), library_of(u)]
+    given = {"a": a, "u": u, **{name: value for name, value in (("x0", x0), ("out", out)) if value is not None}}
     if "gpu" not in libraries:
         require(current)
-        return _solve_host(a, u, x0, axis, reverse, window, out, precision, "torch" in libraries)
-    given = {"a": a, "u": u, **{name: value for name, value in (("x0", x0), ("out", out)) if value is not None}}
+        tensors = "torch" in libraries
+        host = _prepare_host(given, axis, tensors)
+        solve_segments(*host, reverse, window, precision)
+        return out if out is not None else to_torch(host[2]) if tensors else host[2]
     arrays = {name: as_device_array(value, name) for name, value in given.items() if library_of(value) == "gpu"}
     device = _common_device(given, arrays)
     require(device)
     tensors = any(name in arrays and arrays[name].library == "torch" for name in "au")
     with caller_stream(arrays.values(), device, tensors):
-        a, u, x, state, axis = _prepare(given, arrays, axis, device, tensors)
-        run(a, u, x, state, axis, window=window, reverse=reverse, precision=precision)
-    return x.owner if out is None else out
+        on_gpu = _prepare(given, arrays, axis, device, tensors)
+        run(Solve(*on_gpu, window, reverse, precision))
+    return on_gpu[2].owner if out is None else out
 
 
 def _common_device(given: dict[str, Any], arrays: dict[str, DeviceArray]) -> int:
@@ -163,30 +169,74 @@ def _prepare(
     """
     host = {name: as_numpy(value, name) for name, value in given.items() if name not in arrays}
     values: dict[str, Any] = {**host, **arrays}
-    dtype = result_dtype(*(_typed(values[name], given[name]) for name in "au"))
-    _check_computed(dtype)
-    shape = broadcast_shape(values["a"], values["u"])
-    axis = check_axis(axis, len(shape))
-    if "x0" in given:
-        check_state(values["x0"].dtype, values["x0"].shape, accumulator(dtype), shape[:axis] + shape[axis + 1 :])
-
-    # Inputs in half precision stay so beside coefficients in float32: half the bytes.
-    inputs = values["u"].dtype if values["u"].dtype in HALVES and dtype == FLOAT32 else dtype
-    a, u = _on_gpu(values["a"], dtype, "a"), _on_gpu(values["u"], inputs, "u")
-    x0 = _on_gpu(values["x0"], accumulator(dtype), "x0") if "x0" in values else None
+    asked = _check(given, values, axis)
+    a, u = _on_gpu(values["a"], asked.dtype, "a"), _on_gpu(values["u"], asked.inputs, "u")
+    x0 = _on_gpu(values["x0"], accumulator(asked.dtype), "x0") if "x0" in values else None
     if "out" not in given:
-        return a, u, empty_like(shape, dtype, tensors, device, u), x0, axis
+        return a, u, empty_like(asked.shape, asked.dtype, tensors, device, u), x0, asked.axis
     x = arrays["out"]
     if tensors != (x.library == "torch"):
         raise ArrayTypeError(f"out must be of the library of a and u, got {type(given['out']).__name__}")
     if tensors:
         check_written(given["out"])
     place = x.addresses()
-    check_place(place, x.dtype, shape, (dtype, *({inputs, FLOAT32} - {dtype} if inputs in HALVES else ())))
+    check_place(place, x.dtype, asked.shape, asked.results)
     check_overlap(place, a.addresses(), u.addresses())
     if x0 is not None and np.may_share_memory(place, x0.addresses()):
         x0 = x0.copied()
-    return a, u, x, x0, axis
+    return a, u, x, x0, asked.axis
+
+
+def _prepare_host(given: dict[str, Any], axis: Any, tensors: bool) -> tuple[Array, Array, Array, Array | None, int]:
+    """Do as `_prepare` for arrays of the host, and leave them there."""
+    values = {name: as_numpy(value, name) for name, value in given.items() if name != "out"}
+    asked = _check(given, values, axis)
+    a, u = converted(values["a"], asked.dtype, "a"), converted(values["u"], asked.inputs, "u")
+    x0 = values["x0"].astype(accumulator(asked.dtype)) if "x0" in values else None
+    if "out" not in given:
+        return a, u, np.empty(asked.shape, asked.dtype), x0, asked.axis
+    x = check_out(given["out"], asked.shape, asked.results, tensors)
+    check_overlap(x, a, u)
+    return a, u, x, x0, asked.axis
+
+
+class _Asked(NamedTuple):
+    """What arrays are to become, wherever they are.
+
+    Parameters
+    ----------
+    dtype, inputs : DType
+        Number types of coefficients and result, and of inputs.
+    results : tuple of DType
+        What the result may be instead, `dtype` among them.
+    shape, axis
+        Of the result, and time in it, counted from the front.
+    """
+
+    dtype: DType
+    inputs: DType
+    results: tuple[DType, ...]
+    shape: tuple[int, ...]
+    axis: int
+
+
+def _check(given: dict[str, Any], values: dict[str, Any], axis: Any) -> _Asked:
+    """Check arguments, of which `values` are the arrays, and say what to make of them."""
+    dtype = result_dtype(*(_typed(values[name], given[name]) for name in "au"))
+    if dtype not in COMPUTED:
+        raise DTypeError(
+            f"the GPU engine computes in float32, float64, complex64, complex128, float16 and bfloat16, got {dtype}; "
+            "convert a and u, or solve them on the host"
+        )
+    shape = broadcast_shape(values["a"], values["u"])
+    axis = check_axis(axis, len(shape))
+    if "x0" in values:
+        check_state(values["x0"].dtype, values["x0"].shape, accumulator(dtype), shape[:axis] + shape[axis + 1 :])
+    # Inputs in half precision stay so beside coefficients in float32: half the bytes.
+    kind = native(values["u"].dtype)
+    inputs = kind if kind in HALVES and dtype == FLOAT32 else dtype
+    results = tuple(dict.fromkeys((dtype, inputs, FLOAT32))) if inputs in HALVES else (dtype,)
+    return _Asked(dtype, inputs, results, shape, axis)
 
 
 def _typed(value: Array | DeviceArray, given: Any) -> Any:
@@ -198,23 +248,3 @@ def _typed(value: Array | DeviceArray, given: Any) -> Any:
 
 def _on_gpu(value: Array | DeviceArray, dtype: DType, name: str) -> DeviceArray:
     return value.converted(dtype) if isinstance(value, DeviceArray) else uploaded(converted(value, dtype, name))
-
-
-def _check_computed(dtype: DType) -> None:
-    if dtype not in COMPUTED:
-        raise DTypeError(
-            f"the GPU engine computes in float32, float64, complex64, complex128, float16 and bfloat16, got {dtype}; "
-            "convert a and u, or solve them on the host"
-        )
-
-
-def _solve_host(
-    a: Any, u: Any, x0: Any, axis: Any, reverse: bool, window: Window, out: Any, precision: str, tensors: bool
-) -> Any:
-    """Solve arrays of the host, in pieces."""
-    a, u, x, state, axis = prepare(a, u, x0, axis, reverse, out, tensors)
-    _check_computed(x.dtype)
-    solve_segments(a, u, x, state, axis, reverse, window, precision)
-    if out is not None:
-        return out
-    return to_torch(x) if tensors else x

@@ -7,9 +7,10 @@ import pytest
 from gpu import late_machine, stand_in
 from gpu.bounds import bound
 from gpu.cases import COMPUTED, NUMPY, Case, random_numbers
+from gpu.stand_in import on_gpu
 
 import recfact as rf
-from recfact.errors import DeviceError, DTypeError
+from recfact.errors import ArrayTypeError, DeviceError, DTypeError, OptionError, ShapeError
 from recfact.gpu import modules, segments
 from recfact.gpu.segments import solve_segments
 from recfact.windows import Full, Jagged, Uniform
@@ -203,9 +204,100 @@ def test_arrays_on_the_gpu_stay_there_when_it_is_named(machine):
     assert isinstance(x, stand_in.ndarray)
 
 
-def test_exact_scalars_are_for_the_host(machine):
-    with pytest.raises(DTypeError, match=r"the GPU engine computes in float32.*got object; convert"):
-        rf.solve(np.ones(3, object), np.ones(3, object), device="gpu")
+@pytest.mark.parametrize("window", [Full(), Jagged(16), Jagged(16, 3)])
+@pytest.mark.parametrize("a_type", ["float32", "bfloat16"])
+@pytest.mark.parametrize("out", [None, "float32", "bfloat16"])
+def test_halves_are_sent_as_they_are_whatever_is_beside_them(machine, rng, monkeypatch, window, a_type, out):
+    a, u = random_numbers(rng, (2, 600, 1), a_type, 0.95), random_numbers(rng, (2, 600, 16), "bfloat16")
+    sent, send = [], segments.Buffer.send
+    monkeypatch.setattr(segments.Buffer, "send", lambda self, array: sent.append(array.nbytes) or send(self, array))
+    given = None if out is None else np.full(u.shape, 3, NUMPY[out])
+    x = rf.solve(a, u, axis=1, window=window, out=given, device="gpu")
+    assert x.dtype == NUMPY[out or a_type]
+    assert given is None or x is given
+    assert sent == [a.nbytes, u.nbytes]
+    launch = machine.launches[-1].launch
+    exact, most = bound(launch, Case(a, u, x, 1), window, False)
+    assert (abs(np.moveaxis(x, 1, 0).astype(exact.dtype) - exact) <= most).all()
+    macros = dict(launch.macros)
+    assert (macros["INPUT"], macros["COEFFICIENT"] == "float") == ("__nv_bfloat16", a_type == "float32")
+
+
+@pytest.mark.parametrize("window", [Full(), Jagged(16)])
+def test_halves_may_be_replaced_beside_coefficients_in_float32(machine, rng, monkeypatch, window):
+    monkeypatch.setattr(segments, "SEGMENT_BYTES", 40_000)
+    a, u = random_numbers(rng, (600, 1), "float32", 0.95), random_numbers(rng, (600, 16), "float16")
+    case = Case(a, u.copy(), u, 0)
+    assert rf.solve(a, u, axis=0, window=window, out=u, device="gpu") is u
+    assert len(machine.launches) > 1
+    exact, most = bound(machine.launches[-1].launch, case, window, False)
+    assert (abs(u - exact) <= most).all()
+
+
+# Number types of coefficients and inputs.
+BESIDE = [("f4", "f2"), ("f2", "f4"), ("f2", "f2"), ("f2", "V"), ("f4", "V"), ("V", "V"), ("f8", "V"), ("c8", "f2")]
+BESIDE += [("i4", "f2"), ("f4", "f4"), ("f8", "f4"), ("i8", "i8")]
+
+
+@pytest.mark.parametrize(("a_type", "u_type"), BESIDE)
+def test_number_types_are_those_of_arrays_on_the_gpu(machine, a_type, u_type):
+    a, u = (np.ones(3).astype(stand_in.BFLOAT16 if kind == "V" else kind) for kind in (a_type, u_type))
+    assert rf.solve(a, u, device="gpu").dtype == rf.solve(on_gpu(a), on_gpu(u)).dtype == rf.solve(a, u).dtype
+    for dtype in NUMPY.values():
+        said = []
+        for place in (on_gpu, np.copy):
+            out = place(np.ones(3, dtype))
+            try:
+                rf.solve(place(a), place(u), out=out, device="gpu")
+            except ShapeError as error:
+                said.append(str(error))
+            else:
+                said.append(out.get().tolist() if place is on_gpu else out.tolist())
+        assert said[0] == said[1]
+
+
+def test_halves_of_a_foreign_byte_order_stay_halves(machine):
+    a, u = np.full(5, 0.5, "f4"), np.ones(5, ">f2")
+    assert rf.solve(a, u, device="gpu").tolist() == rf.solve(a, u).tolist()
+    assert dict(machine.launches[-1].launch.macros)["INPUT"] == "half"
+
+
+ONES = np.ones(5)
+WRONG = {
+    "object": (lambda: {"a": np.ones(5, object)}, DTypeError, r"the GPU engine computes in float32.*got object; conv"),
+    "strings": (lambda: {"a": ["x"] * 5}, DTypeError, "numbers that recfact computes in"),
+    "a too large": (lambda: {"a": 10**400}, DTypeError, "a must hold numbers that fit into float64, got 1000"),
+    "lengths": (lambda: {"a": np.ones(4)}, ShapeError, r"broadcast .* \(4,\) and \(5,\)"),
+    "axis": (lambda: {"axis": 1}, ShapeError, "axis must be"),
+    "x0 complex": (lambda: {"x0": 1j}, DTypeError, "x0 must fit into float64, got complex128"),
+    "x0 too long": (lambda: {"x0": ONES}, ShapeError, "x0 must broadcast"),
+    "x0 on the GPU": (lambda: {"x0": on_gpu(ONES)}, ArrayTypeError, "x0 must be on the host here"),
+    "x0 from behind": (lambda: {"x0": 1.0, "reverse": True}, OptionError, "reverse=True takes no x0"),
+    "out on the GPU": (lambda: {"out": on_gpu(ONES)}, ArrayTypeError, "out must be an array on the host"),
+    "out no array": (lambda: {"out": [0.0] * 5}, ArrayTypeError, "out must be an array on the host"),
+    "out of another shape": (lambda: {"out": np.ones((5, 3))}, ShapeError, r"out must have shape \(5,\)"),
+    "out narrower": (lambda: {"out": ONES.astype("f4")}, ShapeError, "and dtype float64, got"),
+    "out wider": (
+        lambda: {"a": 0.5, "u": ONES.astype("f2"), "out": np.ones(5)},
+        ShapeError,
+        "dtype float16 or float32, got",
+    ),
+    "out read-only": (lambda: {"out": np.broadcast_to(1.0, 5)}, OptionError, "out must be writable"),
+    "out in a": (lambda: (lambda a: {"a": a, "out": a})(np.ones(5)), OptionError, "overlaps with a"),
+    "out in u": (lambda: (lambda v: {"u": v[:5], "out": v[1:]})(np.ones(6)), OptionError, "overlaps with u"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_bad_input_of_the_host_is_refused_and_nothing_written(machine, name):
+    make, kind, words = WRONG[name]
+    arguments = {"a": ONES, "u": ONES, "out": np.full(5, 3.0), **make()}
+    out = arguments["out"]
+    before = np.array(out) if isinstance(out, np.ndarray) else None
+    with pytest.raises(kind, match=words):
+        rf.solve(arguments.pop("a"), arguments.pop("u"), device="gpu", **arguments)
+    assert before is None or (out == before).all()
+    assert machine.launches == []
 
 
 def test_an_error_in_between_leaves_the_result_and_the_gpu_alone(machine):
