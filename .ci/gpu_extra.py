@@ -1,6 +1,6 @@
 """Compile all kernels for all targets with what an extra for GPUs brings, CuPy's own way. No GPU is needed.
 
-In a fresh virtual environment, for CUDA 12 alike:
+In a fresh virtual environment, for CUDA 12 alike, as .ci/run does for both:
 pip install '.[gpu-cuda13]' && env --ignore-environment PATH=/usr/bin:/bin .../bin/python -I .ci/gpu_extra.py 13
 """
 
