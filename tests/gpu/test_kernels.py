@@ -245,21 +245,3 @@ def test_strided_arrays():
         a = random_numbers(rng, (6, 400, 1), dtype, 0.9)[::2, ::2]
         x = np.full((3, 20, 200), np.nan, NUMPY[dtype]).transpose(0, 2, 1)
         check(Case(a, u, x, 1), Jagged(16))
-
-
-def test_offsets_beyond_32_bits():
-    # Memory that is only reserved: a few pages of it are touched.
-    far = (1 << 31) + 4096
-    for dtype, d, window in (("bfloat16", 16, Jagged(16)), ("float32", 4, Full()), ("float32", 4, Uniform(4))):
-        size = NUMPY[dtype].itemsize
-        u, x = (np.empty(2 * far + 4096, np.uint8)[: 2 * far] for _ in range(2))
-
-        def view(memory: np.ndarray, dtype: str = dtype, d: int = d, size: int = size) -> np.ndarray:
-            shape, strides = (2, 40, d), (far, d * size, size)
-            return np.lib.stride_tricks.as_strided(memory.view(NUMPY[dtype]), shape, strides)
-
-        rng = np.random.default_rng(0)
-        view(u)[...] = random_numbers(rng, (2, 40, d), dtype)
-        view(x)[...] = np.nan
-        a = random_numbers(rng, (2, 40, 1), dtype, 0.9)
-        check(Case(a, view(u), view(x), 1), window)
