@@ -164,7 +164,7 @@ def _of_traffic() -> Iterator[Figure]:
 
 def _resident(layout: str, n: int) -> float:
     launch = solve_launch(layout, n)
-    return resident_warps(launch, machine_code(launch, H100.capability), H100.multiprocessors)
+    return resident_warps(launch, machine_code(launch, H100.capability), H100)
 
 
 def _in_flight(layout: str) -> float:

@@ -7,8 +7,8 @@ launcher for CuPy and the emulator of the tests take the same `Launch`.
 from __future__ import annotations
 
 from recfact.gpu.geometry import Geometry, Operand, geometry_of
-from recfact.gpu.lines import CHAIN_WARPS, chain, lines_of, sliding, sweep, sweep_split, warp_bytes, warps_of
-from recfact.gpu.plans import ENDLESS, TILE, WARPS_NEEDED, Blocks, Device, Launch, resident, warps_wanted
+from recfact.gpu.lines import CHAIN_WARPS, chain, lines_of, sliding, sweep, sweep_split, sweep_wanted, warps_of
+from recfact.gpu.plans import ENDLESS, TILE, WARPS_NEEDED, Blocks, Device, Launch, resident
 from recfact.gpu.tiles import b2p, b2p_split, obstacle, units_of
 from recfact.windows import Full, Jagged, Uniform, Window
 
@@ -92,25 +92,25 @@ def _choose(geometry: Geometry, blocks: Blocks, reverse: bool, device: Device, s
     lines = lines_of(geometry, reverse, blocks.length)
     split = sweep_split(geometry, lines, blocks, device)
     warps = warps_of(geometry, lines) * split.segments
-    has = f"{resident(warps, device):.1f} warps on a multiprocessor"
     exact = blocks.terms is None
-    if exact:
-        enough = WARPS_NEEDED * device.multiprocessors
-    else:
-        enough = warps_wanted(warp_bytes(geometry, lines, blocks), device)
+    enough = WARPS_NEEDED * device.multiprocessors if exact else sweep_wanted(geometry, lines, blocks, device)
+    plenty = warps >= enough and not split.short
+    has = f"{resident(warps, device):.1f} warps on a multiprocessor"
+    if warps >= enough and not plenty:
+        has += " in short segments"
     reason = obstacle(geometry, blocks, device)
     # Along contiguous time a lane of `sweep` has a row of its own, and each request touches 32 half-used sectors.
-    if warps >= enough and (reason is not None or not geometry.time_contiguous):
+    if plenty and (reason is not None or not geometry.time_contiguous):
         return sweep(geometry, lines, blocks, split, reverse, f"sweep: {has} are enough, and it issues least")
     if reason is None:
-        tile_split = b2p_split(geometry, blocks, device)
+        tile_split = b2p_split(geometry, blocks, device, split_factor)
         tile_warps = units_of(geometry) * tile_split.segments
         if not exact or tile_warps >= enough:
             why = f"b2p: sweep would have {has}, and b2p has {resident(tile_warps, device):.1f}"
-            if warps >= enough:
+            if plenty:
                 why = "b2p: time is contiguous, and it reads and writes whole sectors, which sweep doesn't"
-            return b2p(geometry, blocks, tile_split, reverse, split_factor, why)
+            return b2p(geometry, blocks, tile_split, reverse, split_factor, device, why)
         reason = f"b2p would have {resident(tile_warps, device):.1f}"
-    if exact and warps < enough and geometry.steps > CHAIN_WARPS * TILE:
+    if exact and not plenty and geometry.steps > CHAIN_WARPS * TILE:
         return chain(geometry, lines, reverse, f"chain: sweep would have {has} ({reason})")
     return sweep(geometry, lines, blocks, split, reverse, f"sweep: {has}, and not b2p: {reason}")

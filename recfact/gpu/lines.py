@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from recfact.gpu.geometry import Geometry, View
+from recfact.gpu.multiprocessors import warps_of_registers
 from recfact.gpu.plans import (
     ENDLESS,
     SLOT_BYTES,
+    WARPS_NEEDED,
     Argument,
     Blocks,
     Device,
@@ -18,10 +20,13 @@ from recfact.gpu.plans import (
     initial_state,
     split_time,
     strides,
+    warps_wanted,
     wide,
 )
 
 THREADS = 128  # of a thread block of `sweep`
+WIDE_REGISTERS, NARROW_REGISTERS, SLIDING_REGISTERS = 96, 80, 128  # of a thread
+NARROW_BYTES = 1024  # of a warp's chunk
 CHAIN_WARPS = 16
 ACCESS_BYTES = 16  # the widest access
 INT_STRIDE = 1 << 30  # strides of time below this, 16 of them together, leave 32-bit arithmetic room
@@ -199,7 +204,19 @@ def sweep_split(geometry: Geometry, lines: Lines, blocks: Blocks, device: Device
     if blocks.terms is None:
         return Split(1, 1, "one segment: the exact recurrence passes its state from step to step")
     count = -(-geometry.steps // blocks.length)
-    return split_time(warps_of(geometry, lines), count, blocks.terms, warp_bytes(geometry, lines, blocks), device)
+    wanted = sweep_wanted(geometry, lines, blocks, device)
+    return split_time(warps_of(geometry, lines), count, blocks.terms, wanted, device)
+
+
+def sweep_wanted(geometry: Geometry, lines: Lines, blocks: Blocks, device: Device) -> int:
+    """Return how many warps of `sweep` keep a GPU busy."""
+    room = device.limits.room(THREADS // 32, sweep_registers(geometry, lines, blocks))
+    return warps_wanted(warp_bytes(geometry, lines, blocks), room, device)
+
+
+def sweep_registers(geometry: Geometry, lines: Lines, blocks: Blocks) -> int:
+    """Return how many registers a thread of `sweep` may have."""
+    return NARROW_REGISTERS if warp_bytes(geometry, lines, blocks) <= NARROW_BYTES else WIDE_REGISTERS
 
 
 def warp_bytes(geometry: Geometry, lines: Lines, blocks: Blocks) -> int:
@@ -227,11 +244,13 @@ def sweep(geometry: Geometry, lines: Lines, blocks: Blocks, split: Split, revers
     """
     frame = frame_of(geometry, lines, reverse)
     chunks = chunk_macros(lines, reverse, chunk_steps(geometry, lines, blocks.length))
+    resident = warps_of_registers(sweep_registers(geometry, lines, blocks))
+    own = (("WINDOW", str(blocks.window)), ("THREADS", str(THREADS)), ("RESIDENT", str(resident)))
     first = ENDLESS if blocks.length == ENDLESS else first_block(geometry.steps, blocks.length, reverse)
     all_lines = count_of(geometry, lines)
     return Launch(
         "sweep",
-        (*frame.macros, *chunks, ("WINDOW", str(blocks.window)), ("THREADS", str(THREADS))),
+        (*frame.macros, *chunks, *own),
         (-(-all_lines // THREADS) * split.segments, 1, 1),
         (THREADS, 1, 1),
         0,
@@ -270,17 +289,24 @@ def sliding(geometry: Geometry, blocks: Blocks, reverse: bool, device: Device) -
     channels = min(lines.channels, 2 if size == 4 else 1)
     lines = lines._replace(channels=channels, access=1, time_contiguous=False, own=lines.own and channels > 1)
     slot_bytes = blocks.terms * (lines.channels + lines.coefficients) * size
-    shared = slot_bytes * 32 <= SLOT_BYTES
+    # Slots of a thread block of one warp, if there is room for enough of them.
+    room = device.limits.room(1, SLIDING_REGISTERS, slot_bytes * 32)
+    shared = slot_bytes * 32 <= SLOT_BYTES and room >= WARPS_NEEDED
+    if not shared:
+        room = device.limits.room(THREADS // 32, SLIDING_REGISTERS)
     threads = 32 if shared else THREADS
     count = -(-geometry.steps // (blocks.length * blocks.terms))
-    split = split_time(warps_of(geometry, lines), count, 1, 32 * lines.channels * geometry.u.size, device)
+    wanted = warps_wanted(32 * lines.channels * geometry.u.size, room, device)
+    split = split_time(warps_of(geometry, lines), count, 1, wanted, device)
     all_lines = count_of(geometry, lines)
     grid = -(-all_lines // threads) * split.segments
     frame = frame_of(geometry, lines, reverse)
+    resident = warps_of_registers(SLIDING_REGISTERS)
+    own = (("SLOTS_SHARED", str(int(shared))), ("THREADS", str(threads)), ("RESIDENT", str(resident)))
     where = "shared memory" if shared else "global memory, because shared memory is too small"
     return Launch(
         "sliding",
-        (*frame.macros, ("SLOTS_SHARED", str(int(shared))), ("THREADS", str(threads))),
+        (*frame.macros, *own),
         (grid, 1, 1),
         (threads, 1, 1),
         slot_bytes * threads if shared else 0,

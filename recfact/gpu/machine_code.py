@@ -5,17 +5,19 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from recfact.errors import MissingExtraError
 from recfact.gpu.availability import install_compiler
 from recfact.gpu.compiler import header_folders
+from recfact.gpu.multiprocessors import multiprocessor_of
 from recfact.gpu.nvrtc import compile_launch, library_path
 from recfact.gpu.plans import Launch
 
 DISASSEMBLERS = ("nvdisasm", "cuobjdump")
+RESERVED_COUNTED = (9, 0)  # from this compute capability on, shared memory is counted with what CUDA reserves of it
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,8 @@ class Instruction:
 class MachineCode:
     """A compiled kernel: what the compiler said, registers of a thread, bytes of stack and shared memory, and the code.
 
-    `stack` counts local memory, too. `labels` say which instruction each follows upon.
+    `stack` counts local memory, too; `shared` is what the source declares. `labels` say which instruction each follows
+    upon.
     """
 
     log: str
@@ -123,7 +126,10 @@ def machine_code(launch: Launch, capability: tuple[int, int]) -> MachineCode:
     missing = missing_tools()
     if missing is not None:
         raise MissingExtraError(missing)
-    return read(*compile_launch(launch, capability))
+    code = read(*compile_launch(launch, capability))
+    if code.shared and capability >= RESERVED_COUNTED:
+        return replace(code, shared=code.shared - multiprocessor_of(capability).reserved_bytes)
+    return code
 
 
 def read(cubin: bytes, log: str) -> MachineCode:

@@ -1,22 +1,28 @@
 """What the plans of all kernels are made of: the launch itself, its arguments, and how time is split.
 
-Tuning table (measured on no GPU yet; each number is a bound from the machine; by module where not in this one):
+Tuning table (measured on no GPU yet; each number is a bound from the machine; by module where not in this one). What a
+multiprocessor has room for, and what it wants on its way from memory, is in `multiprocessors`:
 
-=================  ======  ====================================================================================
-name               value   why
-=================  ======  ====================================================================================
-BYTES_WANTED       32 KiB  on their way to a multiprocessor: they cover the latency of memory at full bandwidth
-MOST_WARPS         32      wanted on a multiprocessor, however little each has on its way
-WARPS_NEEDED       4       with fewer, a multiprocessor's four schedulers don't all have work
-SEGMENT_BLOCKS     20      blocks of a segment for one block read twice: at most 5 % more is read
-SHORT_BLOCKS       8       the same where otherwise fewer than WARPS_NEEDED would run
-SLOT_BYTES         48 KiB  shared memory that a thread block gets without asking for more
-lines.THREADS      128     of most thread blocks of `sweep` and `sliding`: a warp for each scheduler
-lines.CHAIN_WARPS  16      of a tile of `chain`: the more, the fewer tiles a look-back passes
-lines.INT_STRIDE   2^30    bytes: 16 steps shorter than this leave 32-bit arithmetic room, which costs least
-tiles.WARPS        4       of a thread block of `b2p`: a warp for each scheduler, in less than SLOT_BYTES
-tiles.STAGES       4       tiles on their way to a warp of `b2p`: 2 KiB, so that 16 warps have BYTES_WANTED
-=================  ======  ====================================================================================
+=======================  ======  ===============================================================================
+name                     value   why
+=======================  ======  ===============================================================================
+WARPS_NEEDED             4       with fewer, a multiprocessor's four schedulers don't all have work
+SEGMENT_BLOCKS           20      blocks of a segment for one block read twice: at most 5 % more is read
+SHORT_BLOCKS             8       the same where otherwise fewer than WARPS_NEEDED would run
+SLOT_BYTES               48 KiB  shared memory that a thread block gets without asking for more
+lines.THREADS            128     of most thread blocks of `sweep` and `sliding`: a warp for each scheduler
+lines.WIDE_REGISTERS     96      of a thread of `sweep`, and room for 20 warps: chunks stay in them
+lines.NARROW_REGISTERS   80      the same where a warp's chunk is up to NARROW_BYTES: room for 24 warps
+lines.NARROW_BYTES       1 KiB   see above
+lines.SLIDING_REGISTERS  128     of a thread of `sliding`, and room for 16 warps, as many as Turing has thread blocks
+lines.CHAIN_WARPS        16      of a tile of `chain`: the more, the fewer tiles a look-back passes
+lines.INT_STRIDE         2^30    bytes: 16 steps shorter than this leave 32-bit arithmetic room, which costs least
+tiles.WARPS              4       of a thread block of `b2p`: a warp for each scheduler, in less than SLOT_BYTES
+tiles.REGISTERS          128     of a thread of `b2p`, and room for 16 warps; with fewer the compiler needs more code
+tiles.FEW_REGISTERS      96      the same from compute capability 10.0 on, where it doesn't: room for 20 warps
+tiles.STAGES             4       tiles on their way to a warp of `b2p`: 2 KiB, so that 16 warps have 32 KiB
+tiles.STAGES_IN_TURN     2       the same where copies pass through registers, one at a time
+=======================  ======  ===============================================================================
 """
 
 from __future__ import annotations
@@ -25,9 +31,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from recfact.gpu.geometry import Geometry, View
+from recfact.gpu.multiprocessors import Multiprocessor, multiprocessor_of
 
-BYTES_WANTED = 32 * 1024
-MOST_WARPS = 32
 WARPS_NEEDED = 4
 SEGMENT_BLOCKS = 20
 SHORT_BLOCKS = 8
@@ -51,6 +56,11 @@ class Device(NamedTuple):
 
     capability: tuple[int, int]
     multiprocessors: int
+
+    @property
+    def limits(self) -> Multiprocessor:
+        """What each of them has room for."""
+        return multiprocessor_of(self.capability)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,19 +167,33 @@ class Split(NamedTuple):
         How many there are.
     reason : str
         Why.
+    short : bool
+        Whether more is read twice than where there are warps enough.
     """
 
     blocks: int
     segments: int
     reason: str
+    short: bool = False
 
 
-def warps_wanted(warp_bytes: int, device: Device) -> int:
-    """Return how many warps keep enough on its way to all multiprocessors, if each has `warp_bytes`."""
-    return min(-(-BYTES_WANTED // warp_bytes), MOST_WARPS) * device.multiprocessors
+def warps_wanted(warp_bytes: int, room: int, device: Device) -> int:
+    """Return how many warps keep enough on its way to all multiprocessors, if there is room for so many.
+
+    Parameters
+    ----------
+    warp_bytes : int
+        That each warp has on their way.
+    room : int
+        Warps that a multiprocessor holds. With more, some would run when the others are done, and leave it idle.
+    device : Device
+        To be kept busy.
+    """
+    enough = max(-(-device.limits.bytes_wanted // warp_bytes), WARPS_NEEDED)
+    return min(enough, room) * device.multiprocessors
 
 
-def split_time(warps: int, blocks: int, halo: int, warp_bytes: int, device: Device) -> Split:
+def split_time(warps: int, blocks: int, halo: int, wanted: int, device: Device) -> Split:
     """Split time into segments, each of which reads `halo` blocks twice, so that there are enough warps.
 
     Parameters
@@ -180,21 +204,22 @@ def split_time(warps: int, blocks: int, halo: int, warp_bytes: int, device: Devi
         Of all time.
     halo : int
         Blocks that a segment reads before its own.
-    warp_bytes : int
-        That each warp has on their way.
+    wanted : int
+        Warps, from `warps_wanted`.
     device : Device
         To be kept busy.
     """
-    wanted, needed = warps_wanted(warp_bytes, device), WARPS_NEEDED * device.multiprocessors
+    needed = WARPS_NEEDED * device.multiprocessors
     most = blocks // (SEGMENT_BLOCKS * halo) if halo else blocks
     segments = max(1, min(-(-wanted // warps), most))
     reason = f"{wanted} warps wanted"
-    if segments * warps < needed and halo:
+    short = segments * warps < needed and halo > 0
+    if short:
         segments = max(segments, min(-(-needed // warps), blocks // (SHORT_BLOCKS * halo)))
         reason = f"{needed} warps needed, though segments are short"
     length = -(-blocks // segments)
     segments = -(-blocks // length)
-    return Split(length, segments, f"{segments} segments of {length} blocks: {warps} warps each, {reason}")
+    return Split(length, segments, f"{segments} segments of {length} blocks: {warps} warps each, {reason}", short)
 
 
 def resident(warps: int, device: Device) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from recfact.gpu.geometry import Geometry
+from recfact.gpu.multiprocessors import warps_of_registers
 from recfact.gpu.plans import (
     TILE,
     Argument,
@@ -14,15 +15,21 @@ from recfact.gpu.plans import (
     initial_state,
     split_time,
     strides,
+    warps_wanted,
     wide,
 )
 
 TENSOR_CORES = {"float16": (7, 5), "bfloat16": (8, 0)}  # compute capabilities from which WMMA takes these types
 WARPS = 4  # of a thread block of b2p
+REGISTERS, FEW_REGISTERS = 128, 96  # of a thread
+BLACKWELL = (10, 0)  # compute capability from which few are enough for the same code
 STAGES = 4  # tiles on their way to a warp; even, because two versions of the carriers take turns
+STAGES_IN_TURN = 2  # where copies aren't asynchronous, so that only one tile is on its way
+ASYNCHRONOUS = (8, 0)  # compute capability from which copies are
 MOST_STEPS = 1 << 34  # tiles are counted in 32 bits
 GROUP = 8  # numbers of an access
 TILE_BYTES = 2 * TILE * TILE
+ROW_NUMBERS = 24  # from row to row of a matrix in shared memory, which keeps lanes out of each other's banks
 
 
 def obstacle(geometry: Geometry, blocks: Blocks, device: Device) -> str | None:
@@ -54,15 +61,40 @@ def units_of(geometry: Geometry) -> int:
     return geometry.batch * geometry.heads * -(-geometry.channels // TILE)
 
 
-def b2p_split(geometry: Geometry, blocks: Blocks, device: Device) -> Split:
+def stages_of(device: Device) -> int:
+    """Return how many tiles a warp asks for ahead."""
+    return STAGES if device.capability >= ASYNCHRONOUS else STAGES_IN_TURN
+
+
+def registers_of(device: Device) -> int:
+    """Return how many registers a thread may have."""
+    return FEW_REGISTERS if device.capability >= BLACKWELL else REGISTERS
+
+
+def shared_bytes(stages: int, split_factor: bool) -> int:
+    """Return the shared memory of a thread block: tiles, the terms of L_t and the product in float32, and vectors."""
+    matrices = stages + 1 + split_factor + 2
+    return WARPS * (2 * ROW_NUMBERS * TILE * matrices + 4 * TILE * 6)
+
+
+def room(device: Device, split_factor: bool) -> int:
+    """Return how many warps a multiprocessor holds."""
+    return device.limits.room(WARPS, registers_of(device), shared_bytes(stages_of(device), split_factor))
+
+
+def b2p_split(geometry: Geometry, blocks: Blocks, device: Device, split_factor: bool) -> Split:
     """Split the time of `b2p` into segments."""
     if blocks.terms is None:
         return Split(1, 1, "one segment: the exact recurrence passes its state from tile to tile")
     count = -(-geometry.steps // blocks.length)
-    return split_time(units_of(geometry), count, blocks.terms, STAGES * TILE_BYTES, device)
+    ahead = stages_of(device) if device.capability >= ASYNCHRONOUS else 1
+    wanted = warps_wanted(ahead * TILE_BYTES, room(device, split_factor), device)
+    return split_time(units_of(geometry), count, blocks.terms, wanted, device)
 
 
-def b2p(geometry: Geometry, blocks: Blocks, split: Split, reverse: bool, split_factor: bool, why: str) -> Launch:
+def b2p(
+    geometry: Geometry, blocks: Blocks, split: Split, reverse: bool, split_factor: bool, device: Device, why: str
+) -> Launch:
     """Plan the block two-pass algorithm on tensor cores.
 
     Parameters
@@ -77,6 +109,8 @@ def b2p(geometry: Geometry, blocks: Blocks, split: Split, reverse: bool, split_f
         Apply the transpose.
     split_factor : bool
         Store L_t in two terms.
+    device : Device
+        Where it runs.
     why : str
         The first of the launch's reasons.
     """
@@ -91,8 +125,9 @@ def b2p(geometry: Geometry, blocks: Blocks, split: Split, reverse: bool, split_f
         "TIME_CONTIGUOUS": int(geometry.time_contiguous),
         "REVERSE": int(reverse),
         "SPLIT": int(split_factor),
-        "STAGES": STAGES,
+        "STAGES": stages_of(device),
         "WARPS": WARPS,
+        "RESIDENT": warps_of_registers(registers_of(device)),
         "WINDOW": blocks.window,
         "SINGLE": int(block == 1),
         "INITIAL": int(geometry.x0 is not None),

@@ -96,7 +96,7 @@ def test_traffic_of_the_exact_recurrence_has_what_tiles_pass_on():
 )
 def test_warps_that_a_multiprocessor_holds(threads, registers, shared, blocks, warps):
     launch = replace(figures.solve_launch(HEADS), block=(threads, 1, 1), grid=(blocks, 1, 1))
-    assert resident_warps(launch, MachineCode("", registers, 0, shared, (), {}), H100.multiprocessors) == warps
+    assert resident_warps(launch, MachineCode("", registers, 0, shared, (), {}), H100) == warps
 
 
 def test_the_digest_is_of_code_and_plans_and_not_of_comments(monkeypatch):

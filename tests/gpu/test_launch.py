@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recfact.errors import ShapeError
-from recfact.gpu import occupancy
 from recfact.gpu.compiler import options_of, source_of
 from recfact.gpu.geometry import Operand, geometry_of
 from recfact.gpu.launch import blocks_of, plan
+from recfact.gpu.multiprocessors import MULTIPROCESSORS
 from recfact.gpu.plans import ENDLESS, SEGMENT_BLOCKS, Device, Launch, split_time, warps_wanted
 from recfact.recurrence import first_kept
 from recfact.windows import Full, Jagged, Uniform
@@ -127,11 +127,11 @@ def test_blocks_are_the_window(n, window):
     warps=st.integers(1, 5000),
     blocks=st.integers(1, 100_000),
     halo=st.integers(0, 4),
-    warp_bytes=st.integers(64, 8192),
+    wanted=st.integers(4, 64),
     multiprocessors=st.integers(1, 200),
 )
-def test_segments_cover_time_once(warps, blocks, halo, warp_bytes, multiprocessors):
-    split = split_time(warps, blocks, halo, warp_bytes, Device((9, 0), multiprocessors))
+def test_segments_cover_time_once(warps, blocks, halo, wanted, multiprocessors):
+    split = split_time(warps, blocks, halo, wanted * multiprocessors, Device((9, 0), multiprocessors))
     assert (split.segments - 1) * split.blocks < blocks <= split.segments * split.blocks
     if halo and split.segments > 1:
         assert split.blocks >= 8 * halo
@@ -207,11 +207,60 @@ def test_b2p_counts_tiles_in_32_bits():
     assert 2**30 <= tiles < 2**31 - ahead
 
 
-def test_a_multiprocessor_has_room_for_the_warps_wanted():
-    # Half of it, however little each has on its way.
-    for warp_bytes, warps in ((1, 32), (1024, 32), (2048, 16)):
-        assert warps_wanted(warp_bytes, H100) == warps * H100.multiprocessors
-    assert 2 * warps_wanted(1, H100) == occupancy.WARPS * H100.multiprocessors
+@pytest.mark.parametrize("capability", MULTIPROCESSORS)
+def test_warps_wanted_have_enough_on_its_way_or_fill_the_room(capability):
+    device = Device(capability, 10)
+    for warp_bytes, room in ((512, 12), (1024, 24), (2048, 12), (2048, 20), (4096, 20), (1 << 20, 16)):
+        wanted = warps_wanted(warp_bytes, room, device) // 10
+        assert 4 <= wanted <= room
+        assert wanted == room or wanted * warp_bytes >= device.limits.bytes_wanted
+        assert wanted == 4 or (wanted - 1) * warp_bytes < device.limits.bytes_wanted
+
+
+T4, A10, RTX_5090, B200 = Device((7, 5), 40), Device((8, 6), 72), Device((12, 0), 170), Device((10, 0), 148)
+
+
+def test_turing_copies_tile_by_tile():
+    # A copy there is done when it returns, so that a warp has one tile on its way, and few stages leave room for more
+    # warps: 12, where 4 stages would leave room for 8.
+    launch = described(HEADS, 128, 1024, 16, "float16", Jagged(16), device=T4)
+    assert (launch.kernel, macro(launch, "STAGES")) == ("b2p", "2")
+    assert launch.reasons[2].endswith(f"{12 * 40} warps wanted")
+    # Lanes of `sweep` have 4 KiB on their way.
+    long = described(HEADS, 128, 8192, 16, "float16", Jagged(16), device=T4)
+    assert long.reasons[0] == "sweep: 4.0 warps on a multiprocessor are enough, and it issues least"
+
+
+@pytest.mark.parametrize(("device", "warps"), [(A10, 8), (RTX_5090, 8), (B200, 20)])
+def test_warps_follow_the_bandwidth_of_a_multiprocessor_and_its_room(device, warps):
+    # 16 KiB are 8 times 2 KiB. The 68 KiB of the B200 would be 34 warps, and there are registers for 20.
+    launch = described(HEADS, 512, 65536, 16, "bfloat16", Jagged(16), device=device)
+    wanted = warps * device.multiprocessors
+    along = described(ROWS, 512, 65536, 16, "bfloat16", Jagged(16), device=device)
+    assert along.kernel == "b2p"
+    assert along.reasons[2].endswith(f"{wanted} warps wanted")
+    assert 0 <= 512 * value(along, "segments") - wanted < 512
+    assert launch.kernel == "sweep"
+
+
+def test_sweep_is_not_preferred_for_short_segments():
+    # 12.5 % would be read twice, with no more warps than are needed; b2p has enough with less.
+    launch = described(HEADS, 128, 8192, 16, "bfloat16", Jagged(16), device=Device((8, 9), 128))
+    assert launch.reasons[0] == (
+        "b2p: sweep would have 4.0 warps on a multiprocessor in short segments, and b2p has 8.0"
+    )
+    assert "short" not in launch.reasons[2]
+
+
+@pytest.mark.parametrize("device", [T4, A10, H100])
+@pytest.mark.parametrize("terms", [4, 30, 63, 100, 127, 128])
+def test_slots_are_shared_where_four_warps_have_room_for_theirs(device, terms):
+    launch = described(HEADS, 128, 65536, 16, "float32", Uniform(terms + 1), device=device)
+    slots = 32 * 12 * terms  # two sums and a product in float32 for each lane
+    limits = device.limits
+    shared = macro(launch, "SLOTS_SHARED") == "1"
+    assert shared == (4 * (slots + limits.reserved_bytes) <= limits.shared_bytes and slots <= 48 * 1024)
+    assert launch.shared_bytes == (slots if shared else 0)
 
 
 def test_nothing_to_do():

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from typing import Any
 
 import pytest
 from gpu.cases import H100, described, need_tools
 
 from recfact import Full, Jagged, Uniform
+from recfact.gpu import tiles
 from recfact.gpu.examples import HEADS, ROWS, TARGETS, kinds
 from recfact.gpu.figures import WORK
 from recfact.gpu.machine_code import Instruction, MachineCode, machine_code
+from recfact.gpu.multiprocessors import warps_of_registers
+from recfact.gpu.occupancy import resident_warps
 from recfact.gpu.plans import Device, Launch
+from recfact.windows import Window
 
 MOST_REGISTERS = 96
 TABLE = (HEADS, 128, 8192, 16)  # batch 1, n = 8192, 128 heads, d = 16
@@ -70,6 +75,40 @@ def test_every_target(capability, kind):
     sound(code, launch)
     assert (code.count("HMMA") > 0) == (launch.kernel == "b2p")
     assert (code.count("LDGSTS") > 0) == (launch.kernel == "b2p" and capability >= (8, 0))
+
+
+def crowded(device: Device) -> dict[str, Launch]:
+    """Plan launches of which as many warps as possible are wanted at once, or which take most registers."""
+    half = "bfloat16" if device.capability >= (8, 0) else "float16"
+
+    def planned(heads: int, d: int, dtype: str, window: Window, layout: str = HEADS, **options: Any) -> Launch:
+        return described(layout, heads, 8192, d, dtype, window, device=device, **options)
+
+    return {
+        **{kind: launch for kind, launch in kinds(device).items() if kind != "chain"},
+        "b2p one term": planned(128, 16, half, Jagged(16), ROWS, precision="paper"),
+        "b2p long blocks": planned(128, 16, half, Jagged(64), ROWS, initial=True, a_dtype="float32", out="float32"),
+        "sweep of one channel": planned(2048, 1, half, Jagged(16), initial=True),
+        "sweep of short blocks": planned(128, 2, "float64", Jagged(2), shared=False),
+        "sliding per channel": planned(8192, 16, "float32", Uniform(500), shared=False, initial=True),
+        "sliding complex": planned(8192, 16, "complex128", Uniform(500), shared=False),
+    }
+
+
+@pytest.mark.parametrize("kind", crowded(H100))
+@pytest.mark.parametrize("capability", TARGETS, ids=lambda target: f"sm_{target[0]}{target[1]}")
+def test_there_is_room_for_the_warps_that_plans_want(capability, kind):
+    device = Device(capability, 132)
+    launch = crowded(device)[kind]
+    assert launch.kernel == kind.split()[0] or device.capability < (8, 0)
+    code = machine_code(launch, capability)
+    assert (code.log, code.stack) == ("", 0)
+    assert warps_of_registers(code.registers) >= int(dict(launch.macros)["RESIDENT"])
+    room = device.limits.room(launch.block[0] // 32, code.registers, code.shared + launch.shared_bytes)
+    (wanted,) = re.findall(r"(\d+) warps (?:wanted|needed)", launch.reasons[2])
+    assert int(wanted) <= room * device.multiprocessors
+    if launch.kernel == "b2p":
+        assert code.shared == tiles.shared_bytes(int(dict(launch.macros)["STAGES"]), kind != "b2p one term")
 
 
 def fragments(code: MachineCode) -> Counter[str]:
@@ -163,6 +202,5 @@ def test_bytes_in_flight():
     # A warp of b2p has STAGES tiles on their way.
     launch = described(*TABLE, "bfloat16", Jagged(16))
     warps = launch.grid[0] * launch.block[0] // 32 / H100.multiprocessors
-    shared = machine_code(launch, (9, 0)).shared
-    assert shared * launch.grid[0] / H100.multiprocessors <= 227 * 1024, "not all thread blocks are resident"
+    assert resident_warps(launch, machine_code(launch, (9, 0)), H100) == warps, "not all thread blocks are resident"
     assert 512 * int(dict(launch.macros)["STAGES"]) * warps >= 32 * 1024

@@ -15,6 +15,7 @@ from recfact.gpu.plans import Device, Launch
 from recfact.windows import Full, Jagged, Uniform, Window
 
 HEADS, ROWS = "head, time, channel", "head, channel, time"
+T4 = Device((7, 5), 40)
 SMALL = Device((9, 0), 8)  # to 8 heads what an H100's 132 multiprocessors are to 128
 
 
@@ -57,6 +58,8 @@ RUNS = {
     "b2p": (HEADS, "bfloat16", Jagged(16), {}, {}),
     "b2p backwards": (HEADS, "float16", Jagged(16), {"reverse": True}, {}),
     "b2p along time": (ROWS, "bfloat16", Jagged(32), {}, {"initial": True, "a_dtype": "float32"}),
+    "b2p in two stages": (HEADS, "float16", Jagged(16), {"device": T4}, {"initial": True}),
+    "b2p in two stages, along time": (ROWS, "float16", Jagged(32), {"device": T4, "reverse": True}, {}),
 }
 
 

@@ -33,6 +33,7 @@
 //   SPLIT                        1: L_t in two terms
 //   STAGES                       tiles on their way; even
 //   WARPS                        of a thread block
+//   RESIDENT                     warps for which a multiprocessor is to have registers
 //   WINDOW                       0 full, 1 blocks alone, 2 blocks and the one before
 //   SINGLE                       1 if a block is one tile
 //   INITIAL                      1 if x0 holds the initial states
@@ -206,7 +207,7 @@ __device__ __forceinline__ void repeat_tile(const Work& work, int lane, int stag
     if (LONG) store_shared(work.local_carrier(version) + lane, local);
 }
 
-extern "C" __global__ void __launch_bounds__(WARPS * 32, 16 / WARPS) b2p(
+extern "C" __global__ void __launch_bounds__(WARPS * 32, RESIDENT / WARPS) b2p(
     const char* a, const char* u, char* x, const char* x0,
     long long steps,     // of the recurrence
     int first,           // tiles of the first block in the order of the sweep

@@ -18,7 +18,7 @@
 // Lines and strides (in bytes, negative in reverse) are those of `sweep`. Macros
 //   INPUT, COEFFICIENT, OUTPUT   number types stored
 //   CHANNELS                 channels of a thread, which move in one access
-//   STRIDE, INITIAL, THREADS as in `sweep`
+//   STRIDE, INITIAL, THREADS, RESIDENT as in `sweep`
 //   COEFFICIENTS             of one step: CHANNELS, or 1 that the channels share
 //   SLOTS_SHARED             1: slots in shared memory, terms * (CHANNELS + coefficients) * THREADS numbers;
 //                            0: in `slots`, terms * (CHANNELS + coefficients) numbers for each line of each segment
@@ -83,7 +83,7 @@ struct Slots {
     }
 };
 
-extern "C" __global__ void __launch_bounds__(THREADS, 512 / THREADS) sliding(
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) sliding(
     const char* a, const char* u, char* x, const char* x0, char* slots,
     long long steps,     // of the recurrence
     long long first,     // of the first block in the order of the sweep

@@ -12,6 +12,7 @@
 //   WINDOW                       0 full, 1 blocks alone, 2 blocks and the one before
 //   INITIAL                      1 if x0 holds the initial states
 //   THREADS                      of a thread block
+//   RESIDENT                     warps for which a multiprocessor is to have registers
 #include "lines.cuh"
 
 constexpr int ALONE = 1, NEIGHBOUR = 2;
@@ -37,7 +38,7 @@ struct States {
     }
 };
 
-extern "C" __global__ void __launch_bounds__(THREADS, 640 / THREADS) sweep(
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) sweep(
     const char* a, const char* u, char* x, const char* x0,
     long long steps,     // of the recurrence
     long long first,     // of the first block in the order of the sweep

@@ -1,0 +1,83 @@
+"""What a multiprocessor has room for, and how much it wants on its way from memory, by compute capability.
+
+Room is of the CUDA programming guide's technical specifications. What is wanted on its way is what memory delivers to
+a multiprocessor in 1.25 us, for one card of each compute capability, in whole 4 KiB: an estimate, measured on no GPU.
+The page on tuning names the cards.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+KIB = 1024
+REGISTERS = 64 * KIB
+REGISTERS_AT_ONCE = 256  # given to a warp
+SCHEDULERS = 4  # each has a quarter of the registers
+
+
+class Multiprocessor(NamedTuple):
+    """Limits of a multiprocessor.
+
+    Parameters
+    ----------
+    warps, thread_blocks : int
+        That it holds at once.
+    shared_bytes : int
+        Of shared memory.
+    reserved_bytes : int
+        Of these, what CUDA takes for itself in each thread block.
+    bytes_wanted : int
+        On their way from memory, so that memory is busy.
+    """
+
+    warps: int
+    thread_blocks: int
+    shared_bytes: int
+    reserved_bytes: int
+    bytes_wanted: int
+
+    def room(self, block_warps: int, registers: int, shared_bytes: int = 0) -> int:
+        """Return how many warps of a kernel there is room for at once.
+
+        Parameters
+        ----------
+        block_warps : int
+            Warps of a thread block.
+        registers : int
+            Of a thread.
+        shared_bytes : int
+            Shared memory of a thread block, without what is reserved.
+        """
+        blocks = min(self.warps // block_warps, self.thread_blocks, warps_of_registers(registers) // block_warps)
+        if shared_bytes:
+            blocks = min(blocks, self.shared_bytes // (shared_bytes + self.reserved_bytes))
+        return blocks * block_warps
+
+
+MULTIPROCESSORS = {
+    (7, 5): Multiprocessor(32, 16, 64 * KIB, 0, 12 * KIB),
+    (8, 0): Multiprocessor(64, 32, 164 * KIB, KIB, 24 * KIB),
+    (8, 6): Multiprocessor(48, 16, 100 * KIB, KIB, 16 * KIB),
+    (8, 9): Multiprocessor(48, 24, 100 * KIB, KIB, 16 * KIB),
+    (9, 0): Multiprocessor(64, 32, 228 * KIB, KIB, 32 * KIB),
+    (10, 0): Multiprocessor(64, 32, 228 * KIB, KIB, 68 * KIB),
+    (12, 0): Multiprocessor(48, 24, 100 * KIB, KIB, 16 * KIB),
+}
+
+
+def warps_of_registers(registers: int) -> int:
+    """Return for how many warps a multiprocessor has registers, if each thread has so many."""
+    of_a_warp = -(-32 * registers // REGISTERS_AT_ONCE) * REGISTERS_AT_ONCE
+    return SCHEDULERS * (REGISTERS // SCHEDULERS // of_a_warp)
+
+
+def multiprocessor_of(capability: tuple[int, int]) -> Multiprocessor:
+    """Return the limits for a compute capability: its own, or those of the nearest one below that is known.
+
+    Examples
+    --------
+    >>> multiprocessor_of((8, 7)) == multiprocessor_of((8, 6))
+    True
+    """
+    known = [one for one in MULTIPROCESSORS if one <= capability]
+    return MULTIPROCESSORS[max(known, default=min(MULTIPROCESSORS))]
