@@ -11,6 +11,7 @@ from recfact.cli.app import app, progress, show
 from recfact.cli.options import Json
 
 if TYPE_CHECKING:
+    from recfact.gpu.benchmark import Goal
     from recfact.gpu.benchmark import Row as GpuRow
 
 
@@ -28,8 +29,8 @@ def bench(
 
     Takes about four minutes and 1.5 GiB of memory, and wants a machine with nothing else to do.
 
-    With --gpu, solves of 128 heads of 16 channels in bfloat16 are timed against copies of as many bytes on the GPU.
-    Takes 13 GiB of its memory. Exit code 3 if no GPU can be used.
+    With --gpu, solves of 128 heads of 16 channels in bfloat16 are timed against copies of as many bytes on the GPU, and
+    goals stand beside what was measured. Takes 13 GiB of its memory. Exit code 3 if no GPU can be used.
     """
     from recfact.bench import display, run
     from recfact.report.style import check_picture, save
@@ -71,23 +72,25 @@ def _bench_gpu(smoke: bool, markdown: bool, as_json: bool) -> None:
     effort = benchmark.SMOKE if smoke else benchmark.FULL
     with progress(len(effort.lengths), quiet=as_json) as step:
         rows = list(benchmark.measure(effort, step))
-    found = this_machine()
+    found, goals = this_machine(), benchmark.goals(rows)
     if as_json:
-        typer.echo(to_json({"machine": found.as_dict(), "smoke": smoke, "rows": [asdict(row) for row in rows]}))
+        measured = {"rows": [asdict(row) for row in rows], "goals": [goal.as_dict() for goal in goals]}
+        typer.echo(to_json({"machine": found.as_dict(), "smoke": smoke, **measured}))
         return
-    table = [_gpu_cells(row) for row in rows]
+    tables = [_gpu_cells(row) for row in rows], [_goal_cells(goal) for goal in goals]
     versions = ", ".join(f"{name} {version}" for name, version in found.versions.items() if version)
     sentences = [
         f"On {found.gpus[0].name}; {versions}. Times in µs; in brackets, the speed relative to a copy's.",
-        "The paper's times are of its own kernel and GPU (an H100).",
+        "The paper's times are of its own kernel and GPU (an H100), its speeds relative to this GPU's copy.",
         *(f"Not measured: {name}: {reason}." for name, reason in rows[0].missing.items()),
     ]
     if smoke:
         sentences.append("A smoke run: these numbers say nothing.")
     if markdown:
-        typer.echo("\n".join([rows_markdown(table), "", *sentences]))
+        typer.echo("\n".join([*(f"{rows_markdown(table)}\n" for table in tables), *sentences]))
     else:
-        show(rows_table(table))
+        for table in tables:
+            show(rows_table(table))
         for sentence in sentences:
             show(Text(sentence))
 
@@ -99,3 +102,19 @@ def _gpu_cells(row: GpuRow) -> dict[str, str]:
     for name, seconds in row.seconds.items():
         cells[name] = f"{1e6 * seconds:.1f}" + ("" if name == COPY else f" ({row.of_copy(name):.0%})")
     return {**cells, "paper": f"{1e6 * PAPER[row.steps]:.1f}"}
+
+
+def _goal_cells(goal: Goal) -> dict[str, str]:
+    def shown(value: float | None) -> str:
+        if value is None:
+            return ""
+        return f"{value:.1%}" if goal.relation == ">=" else f"{1e6 * value:.1f} µs"
+
+    return {
+        "goal": goal.name,
+        "of": goal.solve,
+        "asked": f"{goal.relation} {shown(goal.asked)}",
+        "measured": "not measured" if goal.measured is None else f"{shown(goal.measured)} ({goal.steps} steps)",
+        "met": {True: "yes", False: "NO", None: "-"}[goal.met],
+        "paper": shown(goal.paper),
+    }

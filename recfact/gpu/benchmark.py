@@ -6,10 +6,11 @@ hands them over, so that the time of Python isn't in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.util import find_spec
+from operator import methodcaller
 from statistics import median
 from typing import Any
 
@@ -38,6 +39,9 @@ PAPER = {
 """Seconds of the paper's B2P by length, on an H100: its figure of the time of a mixer's forward pass."""
 
 COPY = "copy"
+SOLVES = ("Jagged(16)", "Full()")
+LONG, SHARE = 1 << 16, 0.9  # steps, and the speed asked of so many and more, relative to a copy's
+SHORT, SHORT_SECONDS = 1 << 10, 12e-6
 ONE, HALF = 0x3F80, 0x3F00  # bfloat16
 
 
@@ -67,6 +71,55 @@ class Row:
     def of_copy(self, name: str) -> float:
         """Return the time of a copy of as many bytes, relative to that of a call: 1 is the speed of memory."""
         return self.seconds[COPY] / self.seconds[name]
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What is asked of a solve, and what was measured; of several lengths, at the one that is furthest from it.
+
+    Parameters
+    ----------
+    solve : str
+        Its name in `Row.seconds`.
+    name : str
+        What is measured: a speed relative to a copy's, or a time in seconds.
+    relation, asked : str, float
+        ">=" or "<", and the number.
+    steps, measured, paper : int, float, float, or None
+        The length, and what the solve and the paper's have there; None if no such length was measured.
+    """
+
+    solve: str
+    name: str
+    relation: str
+    asked: float
+    steps: int | None = None
+    measured: float | None = None
+    paper: float | None = None
+
+    @property
+    def met(self) -> bool | None:
+        """Whether it is reached; None if it wasn't measured."""
+        if self.measured is None:
+            return None
+        return self.measured >= self.asked if self.relation == ">=" else self.measured < self.asked
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all of it as plain values."""
+        return {**asdict(self), "met": self.met}
+
+
+def goals(rows: Sequence[Row]) -> list[Goal]:
+    """Return what is asked of both solves, beside what was measured. The paper's speed is relative to the same copy."""
+    short = next((row for row in rows if row.steps == SHORT), None)
+    found = []
+    for name in SOLVES:
+        long = min((row for row in rows if row.steps >= LONG), key=methodcaller("of_copy", name), default=None)
+        speed = () if long is None else (long.steps, long.of_copy(name), long.seconds[COPY] / PAPER[long.steps])
+        time = () if short is None else (SHORT, short.seconds[name], PAPER[SHORT])
+        found.append(Goal(name, f"speed relative to a copy's, from {LONG} steps on", ">=", SHARE, *speed))
+        found.append(Goal(name, f"time of {SHORT} steps", "<", SHORT_SECONDS, *time))
+    return found
 
 
 def measure(effort: Effort, step: Callable[[str], None]) -> Iterator[Row]:

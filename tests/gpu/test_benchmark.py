@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,8 +15,9 @@ from typer.testing import CliRunner
 
 from recfact.cli.app import app
 from recfact.gpu import benchmark, why_unavailable
-from recfact.gpu.benchmark import Effort, Row
+from recfact.gpu.benchmark import PAPER, Effort, Row, goals
 
+PAGE = Path(__file__).parents[2] / "docs" / "gpu" / "index.md"
 NAMES = ["copy", "multiply", "Jagged(16)", "Full()", "cupy.cumsum"]
 
 
@@ -85,8 +87,21 @@ def test_a_table_with_the_fractions_of_a_copy_and_the_papers_times(gpu):
     assert "Jagged(16)" in bench("--smoke")
 
 
+def test_goals_stand_beside_what_was_measured(gpu):
+    told = bench("--smoke", "--markdown")
+    assert "| time of 1024 steps | Full() | < 12.0 µs | 2000.0 µs (1024 steps) | NO | 43.2 µs |" in told
+    assert "| speed relative to a copy's, from 65536 steps on | Jagged(16) | >= 90.0% | not measured | - |  |" in told
+    assert "not measured" in bench("--smoke")
+
+
 def test_json(gpu):
     told = json.loads(bench("--smoke", "--json"))
+    assert [(goal["solve"], goal["measured"], goal["met"]) for goal in told["goals"]] == [
+        ("Jagged(16)", None, None),
+        ("Jagged(16)", 2e-3, False),
+        ("Full()", None, None),
+        ("Full()", 2e-3, False),
+    ]
     assert list(told["rows"][0]["seconds"]) == NAMES
     assert told["machine"] == {"gpus": ["stand-in"]}
 
@@ -110,3 +125,29 @@ def test_the_speed_of_memory_is_one():
 def test_the_papers_lengths_are_all_measured():
     assert list(benchmark.PAPER) == [1024 << k for k in range(10)]
     assert benchmark.FULL.lengths == tuple(benchmark.PAPER)
+
+
+def rows(shares, seconds):
+    """Return measurements of solves with these speeds by length, and of 1024 steps in so many seconds."""
+    for steps, share in shares.items():
+        yield Row(steps, 1, {"copy": 2e-3, "Jagged(16)": 2e-3 / share, "Full()": 4e-3}, {})
+    yield Row(1024, 1, {"copy": 2e-3, "Jagged(16)": seconds, "Full()": 12e-6}, {})
+
+
+def test_goals_are_met_at_the_length_that_is_furthest_from_them():
+    jagged, jagged_short, full, full_short = goals(list(rows({32768: 0.1, 65536: 0.95, 131072: 0.9}, 11.9e-6)))
+    assert (jagged.solve, jagged.steps, jagged.measured, jagged.met) == ("Jagged(16)", 131072, 0.9, True)
+    assert jagged.paper == 2e-3 / PAPER[131072]
+    assert (jagged_short.measured, jagged_short.paper, jagged_short.met) == (11.9e-6, PAPER[1024], True)
+    assert (full.measured, full.met) == (0.5, False)
+    assert (full_short.measured, full_short.met) == (12e-6, False)
+    assert goals(list(rows({65536: 0.89}, 1.0)))[0].met is False
+
+
+def test_the_page_states_the_goals():
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    share, time, *same = goals([])
+    assert [(goal.name, goal.asked) for goal in same] == [(goal.name, goal.asked) for goal in (share, time)]
+    of = f"`{share.solve}`, `{same[0].solve}`"
+    assert f"| {share.name} | {of} | >= {share.asked:.0%} | {1e6 * PAPER[1 << 16]:.0f} µs for 65536 steps |" in lines
+    assert f"| {time.name} | {of} | < {1e6 * time.asked:.0f} µs | {1e6 * PAPER[1 << 10]:.1f} µs |" in lines
