@@ -267,6 +267,7 @@ def operations(algebra: Any) -> dict[str, Any]:
         "integer": lambda address, index: c_int64.from_address(address + 8 * index).value,
         "load": lambda lanes, address, offset: read(algebra, lanes, address + offset),
         "store": lambda lanes, address, offset, value: write(algebra, lanes, address + offset, value),
+        "drain": lambda lanes: None,
         "fma": lambda lanes, x, y, z: algebra.fma(x, y, z),
         "number": lambda lanes, value: algebra.number(value),
         "tile_steps": lambda tile: tile.steps,

@@ -17,6 +17,7 @@ from recfact.cpu.compilation import helper, kernel
 from recfact.cpu.four_vectors import fma_four, load_four, load_shared_four, store_four, vector_step
 from recfact.cpu.numbers import (
     accumulator,
+    drain,
     fma,
     integer,
     load,
@@ -161,7 +162,9 @@ def wide(
             a_at, u_at, x_at = place(as_, i, h, 0), place(us, i, h, 0), place(xs, i, h, 0)
             common = load_shared(lanes, a, a_at)
             last = overlapped(lanes, u, u_at, us.lane, channels)
-            for v in range(0, whole - 3, 4):
+            for turn in range(whole // 4):
+                # What is walked one way is fetched ahead; in reverse that is from the last number to the first.
+                v = 4 * (turn if us.time > 0 else whole // 4 - 1 - turn)
                 factors = load_shared_four(lanes, a, a_at + v * a_step, as_.lane)
                 entering = load_four(kept, at, v * size(kept), size(kept))
                 values = fma_four(lanes, factors, entering, load_four(lanes, u, u_at + v * u_step, u_step))
@@ -298,3 +301,4 @@ def follow(
                 else:
                     wide(lanes, a_at, u_at, x_at, as_, us, xs, taken, groups, channels, state)
             done += taken
+    drain(lanes)

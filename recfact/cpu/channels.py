@@ -24,6 +24,7 @@ from recfact.cpu.channel_kernels import follow
 from recfact.cpu.channel_windows import slide
 from recfact.cpu.layout import BATCH, Axis, address, addresses, merge_axes
 from recfact.cpu.numbers import Lanes
+from recfact.cpu.streaming import streams_channels
 from recfact.cpu.threads import run_all
 from recfact.windows import Full, Jagged, Uniform, Window
 
@@ -181,9 +182,9 @@ def solve_into(a: Array, u: Array, x: Array, x0: Array | None, *, reverse: bool,
 
 
 @cache
-def lanes_of(dtype: np.dtype[Any], width: int) -> Any:
+def lanes_of(dtype: np.dtype[Any], width: int, streams: bool) -> Any:
     """Return the lanes of vectors of numbers of a type."""
-    return Lanes(dtype.name, width)
+    return Lanes(dtype.name, width, streams)
 
 
 def tasks(
@@ -221,7 +222,13 @@ def tasks(
         width = 1
         if lanes.strides[:2] == (x.itemsize,) * 2 and lanes.strides[2] in (0, x.itemsize):
             width = min(LINE // number.itemsize, 1 << lanes.length.bit_length() - 1)
-        kind = lanes_of(x.dtype, width)
+        streams = (
+            width > 1
+            and not slides
+            and starts[0] != starts[1]
+            and streams_channels(x, part.starts[0], times[0], width * x.itemsize, lanes, groups, part.others)
+        )
+        kind = lanes_of(x.dtype, width, streams)
         arguments = (n, groups.length, lanes.length, *times, *groups.strides, *lanes.strides, int(x0 is not None))
         row = groups.length * -(-lanes.length // width) * width * number.itemsize
         if slides:

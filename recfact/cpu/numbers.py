@@ -23,6 +23,9 @@ from recfact.cpu.halves import HALVES, I16, I32, narrow, splat, widen
 # The decorator of numba with a type that mypy can follow.
 operation: Callable[[Callable[..., Any]], Any] = intrinsic
 
+# Bytes that an address which is written past the caches must be a multiple of: processors have no such write without.
+ALIGNED = 16
+
 I8, I64 = ir.IntType(8), ir.IntType(64)
 BITS = {"float16": 16, "bfloat16": 16, "float32": 32, "complex64": 32, "float64": 64, "complex128": 64}
 
@@ -36,12 +39,15 @@ class Lanes(types.Type):  # type: ignore[misc]
         The name of their dtype: one of `BITS`.
     count : int
         How many.
+    streams : bool, default False
+        Whether they are written past the caches, to multiples of 16 bytes (`recfact.cpu.streaming`).
     """
 
-    def __init__(self, storage: str, count: int) -> None:
+    def __init__(self, storage: str, count: int, streams: bool = False) -> None:
         self.storage = storage
         self.count = count
-        super().__init__(name=f"{storage}x{count}")
+        self.streams = streams
+        super().__init__(name=f"{storage}x{count}{'_streamed' if streams else ''}")
 
     @property
     def is_complex(self) -> bool:
@@ -163,7 +169,16 @@ def write(
     """Store a vector of reals next to each other in memory; `finite` says that all are."""
     if lanes.storage in HALVES:
         vector = narrow(context, builder, lanes.storage, vector, finite)
-    builder.store(vector, pointer(builder, vector.type, address, offset)).align = 1
+    put_bits(builder, lanes, address, offset, vector)
+
+
+def put_bits(builder: Any, lanes: Lanes, address: Any, offset: Any, vector: Any) -> None:
+    """Store a vector as it is, where and how numbers of `lanes` are stored."""
+    stored = builder.store(vector, pointer(builder, vector.type, address, offset))
+    stored.align = 1
+    if lanes.streams:
+        stored.align = ALIGNED
+        stored.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(I32, 1)]))
 
 
 def fused(builder: Any, lanes: Lanes, a: Any, x: Any, u: Any) -> Any:
@@ -285,6 +300,18 @@ def store(typingctx: Any, lanes: Any, address: Any, offset: Any, value: Any) -> 
         return context.get_dummy_value()
 
     return types.void(lanes, types.int64, types.int64, lanes.value), codegen
+
+
+@operation
+def drain(typingctx: Any, lanes: Any) -> Any:
+    """Wait until all that was written past the caches is in memory, where other threads look for it."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        if lanes.streams:
+            builder.fence("seq_cst")
+        return context.get_dummy_value()
+
+    return types.void(lanes), codegen
 
 
 @operation

@@ -18,6 +18,7 @@ from recfact.cpu.channels import WORTH_THREADS
 from recfact.cpu.chunks import CHUNK
 from recfact.cpu.layout import address, addresses, merge_axes
 from recfact.cpu.row_job import Job, initial_states, run_short
+from recfact.cpu.streaming import streams_rows
 from recfact.cpu.threads import run_all
 from recfact.cpu.tiles import Tile
 from recfact.cpu.time_split import split
@@ -36,15 +37,20 @@ SHORT = 64
 
 
 @cache
-def tile_for(dtype: np.dtype[Any], reverse: bool, window: Window) -> Tile | None:
-    """Return the tile that solves a window, or None if there is none."""
+def tile_for(dtype: np.dtype[Any], reverse: bool, window: Window, streams: bool = False) -> Tile | None:
+    """Return the tile that solves a window, or None if there is none.
+
+    If it `streams` it writes past the caches, unless it has to write last tiles of blocks to scratch memory.
+    """
     if dtype not in STORAGES:
         return None
     storage = STORAGES[dtype]
     whole = Tile(storage, reverse)
     match window:
+        case Full():
+            return Tile(storage, reverse, streams=streams)
         case Uniform(block) | Jagged(block, 1) if CHUNK <= block <= whole.sub_tile and block & (block - 1) == 0:
-            return Tile(storage, reverse, block, WINDOW_SUB_TILES[storage])
+            return Tile(storage, reverse, block, WINDOW_SUB_TILES[storage], streams)
         case Uniform(block) | Jagged(block, _) if block < FEW:
             return None
         case Uniform(block) | Jagged(block, _) if block % whole.steps:
@@ -55,11 +61,11 @@ def tile_for(dtype: np.dtype[Any], reverse: bool, window: Window) -> Tile | None
 def tile_of(a: Array, u: Array, x: Array, reverse: bool, window: Window) -> Tile | None:
     """Return the tile for a window on arrays of these layouts, or None if this isn't their path."""
     if x.size == len(x):
-        return tile_for(x.dtype, reverse, window)
+        return tile_for(x.dtype, reverse, window, streams_rows(x, u))
     side_by_side = x.strides[0] == u.strides[0] == x.itemsize and a.strides[0] in (0, x.itemsize)
     if not (side_by_side and len(x) >= SHORT):
         return None
-    tile = tile_for(x.dtype, reverse, window)
+    tile = tile_for(x.dtype, reverse, window, streams_rows(x, u))
     if tile is not None and isinstance(window, Full) and len(x) <= tile.sub_tile:
         return Tile(tile.storage, reverse, sub_tiles=1)  # the same arithmetic, and no half of a tile to fill up
     return tile

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from recfact.cpu.compilation import helper, kernel
-from recfact.cpu.numbers import accumulator, fma, load, single, size, store
+from recfact.cpu.numbers import accumulator, drain, fma, load, single, size, store
 from recfact.cpu.row_steps import (
     put,
     row_at,
@@ -90,6 +90,7 @@ def scan_rows(
                 store(kept, state_at, 0, entry)
                 store(kept, state_at, size(kept), local)
                 store(kept, state_at, 2 * size(kept), factor)
+    drain(tile)
     return repeated
 
 

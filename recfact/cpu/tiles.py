@@ -47,16 +47,21 @@ class Tile(Lanes):
         Steps in a block, a power of two from CHUNK to a sub-tile; one block is a sub-tile by default.
     sub_tiles : int, default SUB_TILES
         Sub-tiles in a tile.
+    streams : bool, default False
+        As of `Lanes`.
     """
 
-    def __init__(self, storage: str, reverse: bool, block: int = 0, sub_tiles: int = SUB_TILES) -> None:
-        super().__init__(storage, vector_lanes(storage).count)
+    def __init__(
+        self, storage: str, reverse: bool, block: int = 0, sub_tiles: int = SUB_TILES, streams: bool = False
+    ) -> None:
+        super().__init__(storage, vector_lanes(storage).count, streams)
         self.reverse = reverse
         self.sub_tile = CHUNK * self.count
         self.sub_tiles = sub_tiles
         self.steps = sub_tiles * self.sub_tile
         self.block = block or self.sub_tile
         self.name = f"tile_{storage}_{'reverse' if reverse else 'forward'}_{self.block}_{sub_tiles}"
+        self.name += "_streamed" if streams else ""
 
     @property
     def order(self) -> Sequence[int]:

@@ -115,7 +115,7 @@ class Registers:
 
     def store_pairs(self, x: Any, address: Any) -> None:
         """Store what `load_pairs` loads."""
-        self.b.store(x, numbers.pointer(self.b, x.type, address, ir.Constant(address.type, 0))).align = 1
+        numbers.put_bits(self.b, self.lanes, address, ir.Constant(address.type, 0), x)
 
     def load_accumulators(self, address: Any) -> Any:
         """Load a vector from scratch memory."""

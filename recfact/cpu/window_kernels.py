@@ -15,7 +15,7 @@ from typing import Any
 
 from recfact.cpu.chunks import CHUNK
 from recfact.cpu.compilation import helper, kernel
-from recfact.cpu.numbers import accumulator, fma, load, single, size, store, width
+from recfact.cpu.numbers import accumulator, drain, fma, load, single, size, store, width
 from recfact.cpu.row_steps import (
     Row,
     put,
@@ -112,6 +112,7 @@ def jagged_rows(
                 else:
                     put(tile, row, position, target)
             before = reached
+    drain(tile)
     return 0
 
 
@@ -201,4 +202,5 @@ def uniform_rows(
                     put(tile, row, position, target)
                 else:
                     uniform_steps(tile, row, position, history, state, turn == 0 and x0 != 0)
+    drain(tile)
     return 0

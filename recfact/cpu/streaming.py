@@ -1,0 +1,74 @@
+"""Writing past the caches: what memory is spared where a result is too large to stay in them.
+
+A processor that writes a line of its cache reads it from memory first, so a solve moves four arrays for three. Writes
+past the caches don't: they fill lines of their own and send them off. They cost more than they save where the result
+would have stayed in the caches, where it overwrites the inputs, whose lines are there already, and where a line isn't
+filled at once.
+
+Such writes may overtake others. So a kernel that streams ends by waiting for them (`numbers.drain`), before another
+thread can be told that the result is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from recfact.arrays import Array
+from recfact.cpu.layout import Axis, address
+from recfact.cpu.numbers import ALIGNED
+
+# Bytes of a result from which on it is streamed: few caches hold it together with the inputs.
+STREAMED = 1 << 23
+
+# Steps of a row from which on its last tile doesn't count, which is put together elsewhere and read once more.
+LONG = 1 << 12
+
+# Bytes next to each other from which on half a line at both ends doesn't count.
+WIDE = 1 << 12
+
+
+def aligned(*numbers: int) -> bool:
+    """Return whether addresses and strides are such that all writes can go past the caches."""
+    return not any(number % ALIGNED for number in numbers)
+
+
+def streams_rows(x: Array, u: Array) -> bool:
+    """Return whether tiles write the rows of `x`, time on axis 0, past the caches.
+
+    Those of halves don't: they wait for their arithmetic, and not for memory.
+    """
+    return (
+        x.nbytes >= STREAMED
+        and len(x) >= LONG
+        and x.strides[0] == x.itemsize > 2
+        and address(x) != address(u)
+        and aligned(address(x), *x.strides[1:])
+    )
+
+
+def streams_channels(
+    x: Array, start: int, time: int, vector: int, lanes: Axis, groups: Axis, others: Sequence[Axis]
+) -> bool:
+    """Return whether vectors of channels are written past the caches.
+
+    Parameters
+    ----------
+    x : ndarray
+        The states.
+    start, time : int
+        The address of the first one, and bytes from one step to the next.
+    vector : int
+        Bytes of a vector.
+    lanes, groups, others : Axis and sequence of Axis
+        How the channels lie in memory, by the strides of their first array.
+    """
+    if x.nbytes < STREAMED:
+        return False
+    row = lanes.length * lanes.strides[0]
+    whole = row % vector == 0  # or else two vectors share some channels, and write them twice
+    if groups.length > 1:
+        whole = whole and groups.strides[0] == row
+        row *= groups.length
+    dense = abs(time) == row or abs(time) > row >= WIDE
+    descends = time < 0 and row > 4 * vector  # where memory answers slowly, and even more slowly beside such writes
+    return whole and dense and not descends and aligned(start, time, vector, *(axis.strides[0] for axis in others))

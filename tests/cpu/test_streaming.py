@@ -1,0 +1,160 @@
+"""Results written past the caches: the same bits, wherever they lie in memory, and only where it pays."""
+
+import numpy as np
+import pytest
+from fused import DTYPES, assert_same
+from llvmlite import ir
+
+import recfact as rf
+from recfact.arrays import COMPUTED
+from recfact.cpu import channels, rows, streaming
+from recfact.cpu.channel_kernels import follow
+from recfact.cpu.numbers import Lanes, put_bits
+from recfact.windows import Full, Jagged, Uniform
+
+WINDOWS = [Full(), Jagged(16), Uniform(32)]
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Let small results be streamed."""
+    monkeypatch.setattr(streaming, "STREAMED", 0)
+    monkeypatch.setattr(streaming, "LONG", 0)
+
+
+def draw(shape, dtype):
+    rng = np.random.default_rng(11)
+    a, u = rng.uniform(-1, 1, shape), rng.standard_normal(shape)
+    if np.dtype(dtype).kind == "c":
+        a, u = a + 0.1j, u - 0.5j * u
+    return a.astype(dtype), u.astype(dtype)
+
+
+def place(shape, dtype, offset=0, fill=7):
+    """Return an array that starts `offset` bytes behind a multiple of 64, and all the memory around it."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    memory = np.full(size + 256, fill, np.uint8)
+    start = -memory.ctypes.data % 64 + 64 + offset
+    return memory[start : start + size].view(dtype).reshape(shape), memory, start
+
+
+def plain(monkeypatch, *args, **options):
+    with monkeypatch.context() as context:
+        context.setattr(streaming, "STREAMED", 1 << 60)
+        return rf.solve(*args, **options)
+
+
+def lanes_of(a, u, x, reverse=False, window=Full()):
+    """Return the lanes of the kernels that solve channels."""
+    found = [task.kernel for task in channels.tasks(a, u, x, None, reverse, window, 1)]
+    return {lanes for lanes, kernel in follow.compiled.items() if kernel in found}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "window"), [*[(np.float32, window) for window in WINDOWS], (np.float64, Full())], ids=str
+)
+@pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
+@pytest.mark.parametrize("shape", [(1000,), (3, 512)], ids=str)
+def test_rows_have_the_same_bits_at_every_address(small, monkeypatch, dtype, window, reverse, shape):
+    """A write to an address that doesn't suit it would end the process."""
+    a, u = draw(shape, dtype)
+    expected = plain(monkeypatch, a, u, reverse=reverse, window=window)
+    size = np.dtype(dtype).itemsize
+    for offset in range(0, 64, size):
+        x, memory, start = place(shape, dtype, offset)
+        moved = np.moveaxis(x, -1, 0)
+        streams = rows.tile_of(np.moveaxis(a, -1, 0), np.moveaxis(u, -1, 0), moved, reverse, window).streams
+        assert streams == (offset % 16 == 0)
+        rf.solve(a, u, out=x, reverse=reverse, window=window)
+        assert_same(x, expected)
+        assert (memory[:start] == 7).all()
+        assert (memory[start + x.nbytes :] == 7).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("window", [Full(), Jagged(4)], ids=str)
+@pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
+def test_channels_have_the_same_bits_at_every_address(small, monkeypatch, dtype, window, reverse):
+    for shape in [(30, 16), (30, 64), (30, 80), (2, 30, 32), (30, 2, 32), (30, 24), (30, 5), (30, 4), (30, 1)]:
+        a, u = draw(shape, dtype)
+        axis = 1 if shape[0] == 2 else 0
+        for coefficients in (a, a[..., :1].copy()):
+            expected = plain(monkeypatch, coefficients, u, axis=axis, reverse=reverse, window=window)
+            for offset in {0, np.dtype(dtype).itemsize, 16, 32 - np.dtype(dtype).itemsize}:
+                x, memory, start = place(shape, dtype, offset)
+                rf.solve(coefficients, u, axis=axis, out=x, reverse=reverse, window=window)
+                assert_same(x, expected)
+                assert (memory[:start] == 7).all()
+                assert (memory[start + x.nbytes :] == 7).all()
+
+
+def test_channels_are_streamed_where_lines_are_filled(small):
+    a, u = draw((40, 64), np.float32)
+    x = place(u.shape, u.dtype)[0]
+    assert lanes_of(a, u, x) == {Lanes("float32", 16, True)}
+    assert lanes_of(a, u, u) == {Lanes("float32", 16)}, "in place"
+    assert lanes_of(a[:, :24], u[:, :24], place((40, 24), u.dtype)[0]) == {Lanes("float32", 16)}, "two vectors overlap"
+    assert lanes_of(a[:, :32], u[:, :32], x[:, :32]) == {Lanes("float32", 16)}, "gaps between steps"
+    assert lanes_of(a, u, place(u.shape, u.dtype, 4)[0]) == {Lanes("float32", 16)}, "an address that doesn't suit"
+    assert lanes_of(a, u, np.broadcast_to(x[0], x.shape)) == {Lanes("float32", 16)}, "all steps write to one place"
+    assert lanes_of(a, u, x, reverse=True) == {Lanes("float32", 16, True)}
+    a, u = draw((40, 128), np.float32)
+    assert lanes_of(a, u, place(u.shape, u.dtype)[0], reverse=True) == {Lanes("float32", 16)}, "down a wide row"
+
+
+def test_rows_are_streamed_where_memory_is_what_they_wait_for(small):
+    a, u = draw((1000,), np.float32)
+    x = place(u.shape, u.dtype)[0]
+    assert rows.tile_of(a, u, x, False, Full()).streams
+    assert not rows.tile_of(a, u, u, False, Full()).streams, "in place"
+    assert not rows.tile_of(a, u, x, False, Uniform(100)).streams, "blocks end in scratch memory"
+    assert not rows.tile_of(a, u, x, False, Jagged(256, 2)).streams, "blocks end in scratch memory"
+    for kind in COMPUTED:
+        if kind.itemsize == 2:
+            halves = a.astype(kind), u.astype(kind), place(u.shape, kind)[0]
+            assert not rows.tile_of(*halves, False, Full()).streams
+    rows_of_two = place((500, 2), u.dtype)[0]
+    assert not rows.tile_of(a[:500], u[:500], rows_of_two[:, 0], False, Full()).streams, "gaps between steps"
+
+
+def test_small_results_stay_in_the_caches():
+    n = streaming.STREAMED // 4
+    a, u = np.zeros(n, np.float32), np.zeros(n, np.float32)
+    x = place(u.shape, u.dtype)[0]
+    assert rows.tile_of(a, u, x, False, Full()).streams
+    assert not rows.tile_of(a[4:], u[4:], x[4:], False, Full()).streams
+    tables = [array.reshape(-1, 64) for array in (a, u, x)]
+    assert lanes_of(*tables) == {Lanes("float32", 16, True)}
+    assert lanes_of(*[table[1:] for table in tables]) == {Lanes("float32", 16)}
+    many_short = [array.reshape(-1, 1024).T for array in (a, u, x)]
+    assert not rows.tile_of(*many_short, False, Full()).streams
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+def test_threads_and_initial_states(small, monkeypatch, window):
+    a, u = draw((1 << 19,), np.float32)
+    for options in ({"x0": 3.0}, {"threads": 2}, {"threads": 3, "reverse": True}):
+        expected = plain(monkeypatch, a, u, window=window, **options)
+        x = place(u.shape, u.dtype)[0]
+        assert_same(rf.solve(a, u, out=x, window=window, **options), expected)
+
+
+def test_numbers_that_are_not_finite(small, monkeypatch):
+    a, u = draw((2000,), np.float32)
+    u[[3, 700, 1500]] = np.inf, np.nan, -np.inf
+    for window in WINDOWS:
+        expected = plain(monkeypatch, a, u, window=window)
+        assert_same(rf.solve(a, u, out=place(u.shape, u.dtype)[0], window=window), expected)
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_only_streamed_lanes_ask_for_it(streams):
+    """LLVM is told, and knows what the address is a multiple of; without that it would write number by number."""
+    module = ir.Module()
+    lanes = Lanes("float32", 16, streams)
+    address = ir.IntType(64)
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [lanes.vector, address]), "put")
+    builder = ir.IRBuilder(function.append_basic_block())
+    put_bits(builder, lanes, function.args[1], ir.Constant(address, 0), function.args[0])
+    assert ("!nontemporal" in str(module)) == streams
+    assert ("align 16" in str(module)) == streams
