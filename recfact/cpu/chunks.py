@@ -10,13 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from recfact.cpu.halves import narrow_pairs, widen_pairs
+from recfact.cpu.halves import narrow_pairs, permutes_halves, widen_pairs
 from recfact.cpu.vectors import VECTOR, Registers
 
 CHUNK = 4  # steps in a lane
 
 # The first pairs of all chunks, then the second, among the integers of two vectors that follow each other in memory.
 PAIRS = [[lane + at for lane in range(0, 16, 4) for at in (k, k + 2, k + 16, k + 18)] for k in (0, 1)]
+
+# Number k of each chunk of float16, in the order of the lanes that `exchange` gives it, and back.
+CHUNKS = [16 * row + 4 * chunk + k for k in range(4) for chunk in range(4) for row in range(4)]
+ROWS = [CHUNKS.index(place) for place in range(64)]
 
 
 def chunk_lane(storage: str, count: int, chunk: int) -> int:
@@ -33,6 +37,10 @@ def load_chunks(r: Registers, address: Any, reverse: bool) -> list[Any]:
         halves = {half: r.load_pairs(r.at(address, half * VECTOR)) for half in ordered(2, reverse)}
         pairs = [r.shuffle(halves[0], halves[1], lanes) for lanes in PAIRS]
         return [*widen_pairs(r.b, pairs[0]), *widen_pairs(r.b, pairs[1])]
+    if moves_halves(r):
+        halves = {half: r.load_halves(r.at(address, half * VECTOR)) for half in ordered(2, reverse)}
+        chunks = [r.shuffle(halves[0], halves[1], CHUNKS[k : k + 32]) for k in (0, 32)]
+        return [r.widened(r.shuffle(pair, pair, range(k, k + 16))) for pair in chunks for k in (0, 16)]
     row_size = r.count * r.lanes.itemsize
     rows = {row: r.load(r.at(address, row * row_size)) for row in ordered(CHUNK, reverse)}
     return exchange(r, [rows[row] for row in range(CHUNK)])
@@ -42,15 +50,24 @@ def packed(r: Registers, chunks: Sequence[Any]) -> list[Any]:
     """Return chunks of finite numbers as `store_packed` takes them, in the order of memory."""
     if r.lanes.storage == "bfloat16":
         return list(r.interleave(narrow_pairs(r.b, *chunks[:2]), narrow_pairs(r.b, *chunks[2:]), 1, 4))
+    if moves_halves(r):
+        halves = [r.narrowed(chunk) for chunk in chunks]
+        pairs = [r.shuffle(halves[k], halves[k + 1], range(32)) for k in (0, 2)]
+        return [r.shuffle(pairs[0], pairs[1], ROWS[k : k + 32]) for k in (0, 32)]
     return exchange(r, chunks)
 
 
 def store_packed(r: Registers, vectors: Sequence[Any], address: Any, reverse: bool) -> None:
     """Store a sub-tile, the last row first if in `reverse`."""
-    pairs = r.lanes.storage == "bfloat16"
-    size = VECTOR if pairs else r.count * r.lanes.itemsize
+    bits = r.lanes.storage == "bfloat16" or moves_halves(r)
+    size = VECTOR if bits else r.count * r.lanes.itemsize
     for row in ordered(len(vectors), reverse):
-        (r.store_pairs if pairs else r.store)(vectors[row], r.at(address, row * size))
+        (r.store_bits if bits else r.store)(vectors[row], r.at(address, row * size))
+
+
+def moves_halves(r: Registers) -> bool:
+    """Return whether chunks of float16 are moved before they are widened: one move for two vectors."""
+    return r.lanes.storage == "float16" and permutes_halves(r.context)
 
 
 def exchange(r: Registers, rows: Sequence[Any]) -> list[Any]:

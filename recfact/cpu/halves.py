@@ -88,6 +88,11 @@ def rounded_up_half(builder: Any, word: Any) -> Any:
     return builder.add(word, builder.add(odd, splat(word.type, 0x7FFF)))
 
 
+def permutes_halves(context: Any) -> bool:
+    """Return whether the processor that code is made for moves any 16-bit numbers of two vectors at once."""
+    return has_float16(context) and "+avx512bw" in context.codegen().magic_tuple()[2]
+
+
 def has_float16(context: Any) -> bool:
     """Return whether the processor that code is made for converts float16 itself."""
     return "+f16c" in context.codegen().magic_tuple()[2]

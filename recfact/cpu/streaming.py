@@ -20,7 +20,7 @@ from recfact.cpu.numbers import ALIGNED
 # Bytes of a result from which on it is streamed: few caches hold it together with the inputs.
 STREAMED = 1 << 23
 
-# Steps of a row from which on its last tile doesn't count, which is put together elsewhere and read once more.
+# Steps of a row from which on its last tile doesn't count, which is put together elsewhere and copied.
 LONG = 1 << 12
 
 # Bytes next to each other from which on half a line at both ends doesn't count.

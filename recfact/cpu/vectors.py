@@ -14,7 +14,7 @@ from llvmlite import ir
 from numba.core import cgutils
 
 from recfact.cpu import numbers
-from recfact.cpu.halves import I32, splat
+from recfact.cpu.halves import I16, I32, narrow, splat, widen
 from recfact.cpu.numbers import Lanes
 
 VECTOR = 64  # bytes
@@ -105,16 +105,26 @@ class Registers:
 
     def load_pairs(self, address: Any) -> Any:
         """Load 16 pairs of halves as integers, the first of a pair in the low bits."""
-        loaded = self.b.load(numbers.pointer(self.b, ir.VectorType(I32, 16), address, ir.Constant(address.type, 0)))
-        loaded.align = 1
-        return loaded
+        return self._load_bits(ir.VectorType(I32, 16), address)
+
+    def load_halves(self, address: Any) -> Any:
+        """Load 32 halves as integers."""
+        return self._load_bits(ir.VectorType(I16, 32), address)
+
+    def widened(self, bits: Any) -> Any:
+        """Return halves, given as integers, in float32."""
+        return widen(self.context, self.b, self.lanes.storage, bits)
+
+    def narrowed(self, x: Any) -> Any:
+        """Return finite numbers rounded to halves, as integers."""
+        return narrow(self.context, self.b, self.lanes.storage, x, finite=True)
 
     def store(self, x: Any, address: Any) -> None:
         """Store a vector of finite numbers as they lie in memory."""
         numbers.write(self.context, self.b, self.lanes, address, ir.Constant(address.type, 0), x, finite=True)
 
-    def store_pairs(self, x: Any, address: Any) -> None:
-        """Store what `load_pairs` loads."""
+    def store_bits(self, x: Any, address: Any) -> None:
+        """Store what `load_pairs` or `load_halves` loads."""
         numbers.put_bits(self.b, self.lanes, address, ir.Constant(address.type, 0), x)
 
     def load_accumulators(self, address: Any) -> Any:
@@ -128,6 +138,11 @@ class Registers:
     @property
     def _scratch(self) -> Registers:
         return Registers(self.context, self.b, self.lanes.state)
+
+    def _load_bits(self, kind: Any, address: Any) -> Any:
+        loaded = self.b.load(numbers.pointer(self.b, kind, address, ir.Constant(address.type, 0)))
+        loaded.align = 1
+        return loaded
 
     def _call(self, name: str, result: Any, *args: Any) -> Any:
         signature = ir.FunctionType(result, [arg.type for arg in args])
