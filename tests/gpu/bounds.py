@@ -49,8 +49,8 @@ def roundings(launch: Launch, case: Case, seen: np.ndarray) -> np.ndarray:
     numbers = {argument.name: argument.value for argument in launch.arguments}
     macros = dict(launch.macros)
     match launch.kernel:
-        case "sweep":  # one multiply-add a step, and one for the initial state
-            most = seen + 1
+        case "sweep":  # one multiply-add a step
+            most = seen
         case "sliding":  # one a step; the sums over the blocks of a group, or the one that joins two
             most = seen - 1 + max(2, numbers["terms"])
         case "chain":  # products; sums in a chunk twice, over warps, over tiles
@@ -61,8 +61,29 @@ def roundings(launch: Launch, case: Case, seen: np.ndarray) -> np.ndarray:
     return most * (4 if case.u.dtype.kind == "c" else 1)  # a complex multiply-add is wrong by less than gamma_4
 
 
-def bound(launch: Launch, case: Case, window: Window, reverse: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Return the plain loop in float64 and the most that the kernel's states may be away from it; time first."""
+def lost_to_zero(case: Case, sizes: np.ndarray, seen: np.ndarray, count: np.ndarray, unit: float) -> np.ndarray:
+    """Return the most that is lost where numbers below the normal ones become zero, for coefficients up to 1."""
+    # A number that becomes zero loses at most F, the smallest normal one. A row has seen + 1 terms at most, a^d u_j and
+    # that of the initial state. In each, N results may lose F, as many roundings as it meets; so may what is given, d
+    # coefficients and what they multiply, N at most (N > d); and what is stored at the end: 2 N + 1 losses. What b2p
+    # rounds to halves on the way is among them, because there N > d + 35. On its way to the row a loss is multiplied by
+    # coefficients, up to 1, and by at most one sum or input, if it is a product of coefficients that loses: up to S,
+    # the largest of them. Roundings make both larger by no more than 1 / (1 - N u).
+    assert abs(case.a).max() <= 1
+    smallest = float(np.finfo(np.float32 if unit > UNIT["float64"] else np.float64).smallest_normal)
+    largest = sizes.max(axis=0)
+    if case.x0 is not None:
+        largest = np.maximum(largest, abs(np.moveaxis(case.x0, case.axis, 0)[0]))
+    return (seen + 1) * (2 * count + 1) * smallest * np.maximum(1, largest) / (1 - count * unit) ** 2
+
+
+def bound(
+    launch: Launch, case: Case, window: Window, reverse: bool, *, flushed: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the plain loop in float64 and the most that the kernel's states may be away from it; time first.
+
+    What underflows counts only where numbers below the normal ones are flushed to zero, as GPUs do.
+    """
     x, sizes, seen = reference(case, window, reverse)
     dtype, out = case.u.dtype.name, case.x.dtype.name
     unit = TENSOR_CORE if launch.kernel == "b2p" else UNIT[COMPUTED.get(dtype, dtype)]
@@ -78,6 +99,8 @@ def bound(launch: Launch, case: Case, window: Window, reverse: bool) -> tuple[np
         largest = u[np.isfinite(u)].max()
         spacing = RAISED if dtype == "float16" and stored < UNIT[dtype] else HALF_SPACING[dtype]
         error = error + spacing * 16 * largest * (1 + spread)
+    if flushed:
+        error = error + lost_to_zero(case, sizes, seen, count, unit)
     if out in COMPUTED:
         error = error + UNIT[out] * (np.abs(x) + error) + HALF_SPACING[out]
     return x, error

@@ -22,7 +22,6 @@ from recfact.gpu.plans import Device, Launch
 from recfact.windows import Full, Jagged, Uniform, Window
 
 HEADS, TURNED, ROWS = LAYOUTS
-FLUSHED = 2.0**-126  # CuPy has float32 numbers below this flushed to zero
 
 # Kernel, layout, number type, window, the GPU planned for, options of the solve, options of the arrays.
 SOLVES: dict[str, tuple[str, str, Window, Device, dict[str, Any], dict[str, Any]]] = {
@@ -89,9 +88,7 @@ def solve(name: str, n: int = 600) -> tuple[Launch, Case, np.ndarray]:
 
 def close(x: np.ndarray, launch: Launch, case: Case, window: Window, reverse: bool = False) -> None:
     """Hold a result to the plain loop within the bound of the kernel's own order of operations."""
-    right, most = bound(launch, case, window, reverse)
-    # No coefficient is above 1, so what was flushed in any of a step's few operations doesn't grow.
-    most = most + 8 * x.shape[case.axis] * FLUSHED
+    right, most = bound(launch, case, window, reverse, flushed=True)
     assert (np.abs(np.moveaxis(x, case.axis, 0).astype(right.dtype) - right) <= most).all()
 
 

@@ -9,10 +9,12 @@ from functools import partial
 import numpy as np
 import pytest
 from gpu.bare_run import need_compiler
-from gpu.bounds import HALF_SPACING, RAISED, TENSOR_CORE, UNIT, reference
+from gpu.bounds import HALF_SPACING, RAISED, TENSOR_CORE, UNIT, bound, reference
 from gpu.cases import NUMPY, Case
+from gpu.emulator import emulate
 from gpu.test_kernels import make_case, solve
 
+from recfact.gpu.compiler import source_of
 from recfact.windows import Full, Jagged, Uniform, Window
 
 HEADS = "head, time, channel"
@@ -159,3 +161,26 @@ def test_a_product_that_underflows_loses_the_smallest_number_of_what_it_multipli
     # What came before the product is lost, as if an input had been wrong there, and all that comes later multiplies it.
     later = np.cumprod(np.where(np.arange(n) < down + 2, 1, case.a[0, :, 0].astype(np.float64)))
     assert (plain[lost] <= SMALLEST * 2.0**50 * later[lost]).all()
+
+
+@pytest.mark.parametrize("small", [True, False], ids=["states", "products"])
+@pytest.mark.parametrize("kernel", VANISHING)
+def test_what_is_flushed_to_zero_is_within_its_bound(kernel, small):
+    dtype, window, n, first, down = VANISHING[kernel]
+    case = make_case(HEADS, 1, n, 16, dtype, out="float32", size=1.0)
+    if small:
+        case.u[...] = case.u.astype(np.float32) * np.float32(2.0**-124)
+    else:
+        case.a[...], case.u[...] = 1, 0
+        case.u[0, first], case.a[0, [down, down + 1]] = 2.0**50, 2.0**-70
+    launch = case.plan(window)
+    assert launch.kernel == kernel
+    arrays = {"a": case.a, "u": case.u, "x": case.x}
+    emulate(launch, arrays, source=source_of(kernel), flush_subnormals=True).check()
+    got = np.moveaxis(case.x, case.axis, 0)
+    within = []
+    for flushed in (False, True):
+        right, most = bound(launch, case, window, False, flushed=flushed)
+        within.append((abs(got - right) <= most).all())
+    # `sweep` has no products of coefficients, and those of `b2p` are halves, whose bound allows for as much.
+    assert within == [kernel in ("sweep", "b2p") and not small, True]
