@@ -1,28 +1,7 @@
 """What the plans of all kernels are made of: the launch itself, its arguments, and how time is split.
 
-Tuning table (measured on no GPU yet; each number is a bound from the machine; by module where not in this one). What a
-multiprocessor has room for, and what it wants on its way from memory, is in `multiprocessors`:
-
-=======================  ======  ===============================================================================
-name                     value   why
-=======================  ======  ===============================================================================
-WARPS_NEEDED             4       with fewer, a multiprocessor's four schedulers don't all have work
-SEGMENT_BLOCKS           20      blocks of a segment for one block read twice: at most 5 % more is read
-SHORT_BLOCKS             8       the same where otherwise fewer than WARPS_NEEDED would run
-SLOT_BYTES               48 KiB  shared memory that a thread block gets without asking for more
-lines.THREADS            128     of most thread blocks of `sweep` and `sliding`: a warp for each scheduler
-lines.WIDE_REGISTERS     96      of a thread of `sweep`, and room for 20 warps: chunks stay in them
-lines.NARROW_REGISTERS   80      the same where a warp's chunk is up to NARROW_BYTES: room for 24 warps
-lines.NARROW_BYTES       1 KiB   see above
-lines.SLIDING_REGISTERS  128     of a thread of `sliding`, and room for 16 warps, as many as Turing has thread blocks
-lines.CHAIN_WARPS        16      of a tile of `chain`: the more, the fewer tiles a look-back passes
-lines.INT_STRIDE         2^30    bytes: 16 steps shorter than this leave 32-bit arithmetic room, which costs least
-tiles.WARPS              4       of a thread block of `b2p`: a warp for each scheduler, in less than SLOT_BYTES
-tiles.REGISTERS          128     of a thread of `b2p`, and room for 16 warps; with fewer the compiler needs more code
-tiles.FEW_REGISTERS      96      the same from compute capability 10.0 on, where it doesn't: room for 20 warps
-tiles.STAGES             4       tiles on their way to a warp of `b2p`: 2 KiB, so that 16 warps have 32 KiB
-tiles.STAGES_IN_TURN     2       the same where copies pass through registers, one at a time
-=======================  ======  ===============================================================================
+The constants here, in `lines` and in `tiles`, and the limits in `multiprocessors`, are what kernels are tuned by. They
+are bounds from the machine or estimates, and measured on no GPU yet; the page on tuning says why each is what it is.
 """
 
 from __future__ import annotations

@@ -49,8 +49,8 @@ def roundings(launch: Launch, case: Case, seen: np.ndarray) -> np.ndarray:
     numbers = {argument.name: argument.value for argument in launch.arguments}
     macros = dict(launch.macros)
     match launch.kernel:
-        case "sweep":  # one multiply-add a step
-            most = seen
+        case "sweep":  # one multiply-add a step, and one for the initial state
+            most = seen + 1
         case "sliding":  # one a step; the sums over the blocks of a group, or the one that joins two
             most = seen - 1 + max(2, numbers["terms"])
         case "chain":  # products; sums in a chunk twice, over warps, over tiles

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from pathlib import Path
 
 import pytest
 from gpu.cases import described
 
-from recfact.gpu.examples import HEADS, kinds
+from recfact.gpu import lines, tiles
+from recfact.gpu.examples import HEADS, TARGETS, kinds
+from recfact.gpu.multiprocessors import MULTIPROCESSORS, multiprocessor_of, warps_of_registers
+from recfact.gpu.plans import Device
 from recfact.windows import Uniform
 
 PAGES = Path(__file__).parents[2] / "docs" / "gpu"
@@ -33,3 +37,45 @@ def test_the_shares_of_sectors_that_the_page_of_sliding_names_are_those_of_the_t
     shares = [f"{float(row.split('|')[4]):.0%}".replace("%", " %") for row in rows]
     page = (PAGES / "sliding.md").read_text("utf-8")
     assert [f"{shares[0]} of their bytes are asked for" in page, f"{shares[1]} in bfloat16" in page] == [True, True]
+
+
+def rows_of_tuning(heading: str) -> list[list[str]]:
+    """Return the rows of a table of the page on tuning."""
+    section = (PAGES / "tuning.md").read_text("utf-8").split(f"## {heading}\n")[1].split("\n## ")[0]
+    return [row.strip("| ").split(" | ") for row in section.splitlines() if row[:1] == "|"][2:]
+
+
+def number(text: str) -> int:
+    """Read a number, perhaps of KiB."""
+    value, _, unit = text.partition(" ")
+    return int(value) * (1024 if unit == "KiB" else 1)
+
+
+def test_the_limits_on_the_page_of_tuning_are_those_of_the_code():
+    rows = rows_of_tuning("What a multiprocessor has")
+    shown = {tuple(map(int, row[0].split("."))): tuple(map(number, row[1:6])) for row in rows}
+    assert shown == MULTIPROCESSORS
+    for _, *_, wanted, _, speed, count in rows:
+        delivered = float(speed.removesuffix(" TB/s")) * 1e12 / int(count) * 1.25e-6
+        assert number(wanted) - 4096 < delivered <= number(wanted)
+
+
+def test_the_numbers_on_the_page_of_tuning_are_those_of_the_code():
+    for name, value, _ in rows_of_tuning("All numbers"):
+        module, constant = name.strip("`").split(".")
+        assert getattr(importlib.import_module(f"recfact.gpu.{module}"), constant) == number(value), name
+
+
+def test_what_kernels_take_on_the_page_of_tuning_is_what_plans_assume():
+    b2p, sweep, sliding = rows_of_tuning("What a kernel takes of it")
+    for row, registers in (
+        (b2p, (tiles.REGISTERS, tiles.FEW_REGISTERS)),
+        (sweep, (lines.WIDE_REGISTERS, lines.NARROW_REGISTERS)),
+        (sliding, (lines.SLIDING_REGISTERS,)),
+    ):
+        assert tuple(int(part.split()[0]) for part in row[1].split("; ")) == registers
+        assert tuple(int(part.split()[0]) for part in row[2].split("; ")) == tuple(map(warps_of_registers, registers))
+    shared = [tiles.shared_bytes(tiles.stages_of(Device(target, 1)), True) for target in TARGETS]
+    assert f"{shared[-1] / 1024:g} KiB for {tiles.WARPS} warps, {shared[0] / 1024:g} KiB on 7.5" == b2p[3]
+    assert set(shared[1:]) == {shared[-1]}
+    assert multiprocessor_of((7, 5)).room(tiles.WARPS, tiles.REGISTERS, shared[-1]) == 8  # with 4 stages there
