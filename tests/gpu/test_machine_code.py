@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -66,6 +67,46 @@ def wide_accesses(loop: list[Instruction], opcode: str) -> set[bool]:
     return {".128" in instruction.name for instruction in loop if instruction.opcode == opcode}
 
 
+def widths(instructions: Iterable[Instruction], opcode: str) -> Counter[int]:
+    """Count the accesses of one kind by the bytes that a thread moves in each."""
+    sizes = {"128": 16, "64": 8, "U16": 2, "S16": 2}
+    found = (
+        next((sizes[part] for part in instruction.name.split(".") if part in sizes), 4)
+        for instruction in instructions
+        if instruction.opcode == opcode
+    )
+    return Counter(found)
+
+
+def moves_all_it_can_at_once(code: MachineCode, launch: Launch) -> None:
+    """Hold how inputs and results move on the way that most of them take: by 16 bytes, but for what is said here."""
+    macros = dict(launch.macros)
+    size = {"half": 2, "__nv_bfloat16": 2, "float": 4}[macros["INPUT"]]
+    if launch.kernel == "chain":
+        # It has no loop over steps: a thread's part of the tile stands there once. What tiles tell each other are
+        # numbers of float32, next to each other over the lanes, and results in half precision never move alone.
+        whole = int(macros["STEPS"]) * int(macros["CHANNELS"]) * size // 16
+        loads, stores = (widths(code.instructions, opcode) for opcode in ("LDG", "STG"))
+        assert min(loads[16], stores[16]) >= whole
+        assert 2 not in stores
+        return
+    loop = code.main_loop(WORK)
+    loads, copies, stores = (widths(loop, opcode) for opcode in ("LDG", "LDGSTS", "STG"))
+    if launch.kernel == "b2p":
+        stages = int(macros["STAGES"])
+        assert stores == loads + copies - Counter({2: stages}) == Counter({16: stages})
+        # 16 lanes take a coefficient of a tile each: 32 bytes in one request, of which no lane has use for more.
+        assert loads[2] == stages
+    elif launch.kernel == "sweep":
+        assert set(loads) == set(stores) == {16}
+    else:
+        # As many channels as a window's sums leave registers for. Coefficients come one by one, those of a head's
+        # channels from one address.
+        width = int(macros["CHANNELS"]) * size
+        assert set(stores) == {width}
+        assert set(loads) == {width, size}
+
+
 @pytest.mark.parametrize("kind", kinds())
 @pytest.mark.parametrize("capability", TARGETS, ids=lambda target: f"sm_{target[0]}{target[1]}")
 def test_every_target(capability, kind):
@@ -73,8 +114,20 @@ def test_every_target(capability, kind):
     assert launch.kernel == kind.split()[0]
     code = machine_code(launch, capability)
     sound(code, launch)
+    moves_all_it_can_at_once(code, launch)
     assert (code.count("HMMA") > 0) == (launch.kernel == "b2p")
     assert (code.count("LDGSTS") > 0) == (launch.kernel == "b2p" and capability >= (8, 0))
+
+
+@pytest.mark.parametrize("kernel", ["sweep", "sliding", "chain"])
+def test_bfloat16_where_tensor_cores_do_not_take_it(kernel):
+    turing = Device((7, 5), 132)
+    window, heads = {"sweep": (Jagged(16), 8192), "sliding": (Uniform(64), 8192), "chain": (Full(), 4)}[kernel]
+    launch = described(HEADS, heads, 8192, 16, "bfloat16", window, device=turing)
+    assert launch.kernel == kernel
+    code = machine_code(launch, turing.capability)
+    sound(code, launch)
+    moves_all_it_can_at_once(code, launch)
 
 
 def crowded(device: Device) -> dict[str, Launch]:
