@@ -111,18 +111,19 @@ def test_the_same_bits_twice(name):
     assert first.tobytes() == second.tobytes()
 
 
-def agree_here(window: Window, heads: int, n: int) -> None:
+def agree_here(window: Window, heads: int, n: int, dtype: str = "float32") -> None:
     """Hold solves of arrays on the GPU and on the host to the plain loop, as they are planned for the GPU at hand."""
-    case = make_case(HEADS, heads, n, 16, "float32")
+    case = make_case(HEADS, heads, n, 16, dtype, a_dtype="float32", out="float32")
     launch = case.plan(window, device=run._device(0))
     close(from_gpu(rf.solve(to_gpu(case.a), to_gpu(case.u), axis=1, window=window)), launch, case, window)
     close(rf.solve(case.a, case.u, axis=1, window=window, device="gpu"), launch, case, window)
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("window", [Full(), Jagged(16), Uniform(33)])
-def test_long_sequences_of_many_heads(window):
-    agree_here(window, 64, 4096)
+def test_long_sequences_of_many_heads(window, dtype):
+    agree_here(window, 64, 4096, dtype)
 
 
 @pytest.mark.gpu
@@ -130,9 +131,10 @@ def test_a_long_sequence_of_few_heads():
     agree_here(Full(), 2, 5000)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("window", [Full(), Jagged(16), Uniform(33)])
-def test_the_checks_of_the_plans_at_hand_without_a_gpu(machine, window):
-    agree_here(window, 2, 400)
+def test_the_checks_of_the_plans_at_hand_without_a_gpu(machine, window, dtype):
+    agree_here(window, 2, 400, dtype)
 
 
 @pytest.mark.parametrize("name", ["b2p", "sweep along time", "sliding bfloat16", "chain per channel"])
