@@ -111,6 +111,20 @@ def test_sliding_with_slots_in_global_memory():
         assert launch.scratch
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_no_bit_of_sweep_depends_on_how_time_is_cut(layout, reverse):
+    case = make_case(layout, 2, 700, 3, "float32", initial=not reverse)
+    results, counts = [], []
+    for multiprocessors in (1, 132):
+        launch = solve(case, Jagged(4), reverse=reverse, device=Device((9, 0), multiprocessors))
+        assert launch.kernel == "sweep"
+        counts.append(next(argument.value for argument in launch.arguments if argument.name == "segments"))
+        results.append(case.x.copy())
+    assert counts[0] < counts[1]
+    np.testing.assert_array_equal(*results)
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_products_too_small_for_float16_are_kept(layout):
     # An impulse fades within 15 steps to what float16 has but where the product of coefficients is below it.
