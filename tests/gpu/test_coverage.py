@@ -274,3 +274,16 @@ def test_batches_that_do_not_run_on_into_each_other(kernel, reverse):
     assert launch.kernel == kernel
     assert {argument.name: argument.value for argument in launch.arguments}["batch"] == 2
     assert (whole.x.reshape(2, 4, n, d)[:, 3].view(np.uint8) == 255).all()
+
+
+@pytest.mark.parametrize("kernel", ["sweep", "sliding", "chain"])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_rows_of_longer_ones(kernel, reverse):
+    # Rows are aligned, and where they end isn't: backwards no access may begin there.
+    need_compiler()
+    window = {"sliding": Uniform(17), "chain": Full()}.get(kernel, Jagged(16))
+    for n in (297, 300):
+        whole = make_case(ROWS, 2, 304, 16, "float32")
+        case = Case(*(array[..., :n] for array in (whole.a, whole.u, whole.x)), 2)
+        assert check(case, window, reverse=reverse, device=NO_TENSOR_CORES).kernel == kernel
+        assert (whole.x[..., n:].copy().view(np.uint8) == 255).all()
