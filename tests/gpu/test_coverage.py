@@ -287,3 +287,16 @@ def test_rows_of_longer_ones(kernel, reverse):
         case = Case(*(array[..., :n] for array in (whole.a, whole.u, whole.x)), 2)
         assert check(case, window, reverse=reverse, device=NO_TENSOR_CORES).kernel == kernel
         assert (whole.x[..., n:].copy().view(np.uint8) == 255).all()
+
+
+@pytest.mark.parametrize("kernel", ["sweep", "sliding", "chain"])
+@pytest.mark.parametrize("shared", [False, True])
+def test_some_channels_of_more(kernel, shared):
+    # Channels are aligned, and aren't whole accesses.
+    need_compiler()
+    window = {"sliding": Uniform(17), "chain": Full()}.get(kernel, Jagged(16))
+    for dtype, d in (("bfloat16", 17), ("float32", 18)):
+        whole = make_case(HEADS, 2, 300, 24, dtype, shared=shared)
+        case = Case(*(array[..., :d] for array in (whole.a, whole.u, whole.x)), 1)
+        assert check(case, window, device=H100 if kernel == "sweep" else NO_TENSOR_CORES).kernel == kernel
+        assert (whole.x[..., d:].copy().view(np.uint8) == 255).all()
