@@ -100,6 +100,13 @@ def test_channels_are_streamed_where_lines_are_filled(small):
     assert lanes_of(a, u, x, reverse=True) == {Lanes("float32", 16, True)}
     a, u = draw((40, 128), np.float32)
     assert lanes_of(a, u, place(u.shape, u.dtype)[0], reverse=True) == {Lanes("float32", 16)}, "down a wide row"
+    a, u = draw((40, 1024), np.float32)
+    assert lanes_of(a, u, place((40, 1028), u.dtype)[0][:, :1024]) == {Lanes("float32", 16, True)}
+    assert lanes_of(a, u, place((40, 1025), u.dtype)[0][:, :1024]) == {Lanes("float32", 16)}, "steps that don't suit"
+    a, u = draw((40, 2, 64), np.float32)
+    for gap in (0, 1):
+        tables = place((2, 40 * 64 + gap), u.dtype)[0][:, : 40 * 64].reshape(2, 40, 64)
+        assert lanes_of(a, u, np.moveaxis(tables, 1, 0)) == {Lanes("float32", 16, not gap)}, "tables that don't suit"
 
 
 def test_rows_are_streamed_where_memory_is_what_they_wait_for(small):
@@ -113,6 +120,11 @@ def test_rows_are_streamed_where_memory_is_what_they_wait_for(small):
         if kind.itemsize == 2:
             halves = a.astype(kind), u.astype(kind), place(u.shape, kind)[0]
             assert not rows.tile_of(*halves, False, Full()).streams
+    a, u = (array.reshape(2, 500).T for array in (a, u))
+    for gap in (0, 1):
+        rows_apart = place((2, 500 + gap), u.dtype)[0][:, :500].T
+        assert rows.tile_of(a, u, rows_apart, False, Full()).streams == (not gap), "strides that don't suit"
+    a, u = draw((1000,), np.float32)
     rows_of_two = place((500, 2), u.dtype)[0]
     assert not rows.tile_of(a[:500], u[:500], rows_of_two[:, 0], False, Full()).streams, "gaps between steps"
 
