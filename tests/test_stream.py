@@ -155,6 +155,21 @@ def test_no_pieces_and_empty_ones():
     assert [x.shape for x in rf.solve_chunks([(np.zeros((0, 4)), np.zeros((0, 4)))] * 2, axis=1)] == [(0, 4)] * 2
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, BFLOAT16], ids=str)
+def test_long_sequences_that_are_not_finite_have_the_same_bits_in_pieces(dtype):
+    """What isn't finite is repeated step by step by tiles, so their length is part of the arithmetic."""
+    n, piece = 1 << 14, 3000
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        a, u = rng.uniform(0.9, 1, n).astype(dtype), rng.standard_normal(n).astype(dtype)
+        u[[200, 5000]] = np.nan
+        a[[300, 6000]] = 0
+        whole = np.concatenate(list(rf.solve_chunks([(a, u)])))
+        pieces = list(rf.solve_chunks((a[i : i + piece], u[i : i + piece]) for i in range(0, n, piece)))
+        for x in (whole, np.concatenate(pieces)):
+            np.testing.assert_array_equal(x.view(np.uint8), rf.solve(a, u).view(np.uint8))
+
+
 @pytest.mark.parametrize("window", [Full(), Jagged(16), Uniform(32), Uniform(100), Jagged(2, 8)], ids=str)
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_memory_does_not_grow_with_the_stream(window, dtype):

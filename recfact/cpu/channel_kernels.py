@@ -156,6 +156,8 @@ def wide(
     edge = channels - width(lanes)
     u_step, x_step = vector_step(lanes, us.lane), vector_step(lanes, xs.lane)
     a_step = 0 if as_.lane == 0 else vector_step(lanes, as_.lane)
+    # Memory that is walked one way is fetched ahead: back from the last channel where most arrays run backwards.
+    backwards = as_.time + us.time + xs.time < 0
     for i in range(steps):
         at = state
         for h in range(groups):
@@ -163,8 +165,7 @@ def wide(
             common = load_shared(lanes, a, a_at)
             last = overlapped(lanes, u, u_at, us.lane, channels)
             for turn in range(whole // 4):
-                # What is walked one way is fetched ahead; in reverse that is from the last number to the first.
-                v = 4 * (turn if us.time > 0 else whole // 4 - 1 - turn)
+                v = 4 * (whole // 4 - 1 - turn if backwards else turn)
                 factors = load_shared_four(lanes, a, a_at + v * a_step, as_.lane)
                 entering = load_four(kept, at, v * size(kept), size(kept))
                 values = fma_four(lanes, factors, entering, load_four(lanes, u, u_at + v * u_step, u_step))

@@ -222,11 +222,9 @@ def tasks(
         width = 1
         if lanes.strides[:2] == (x.itemsize,) * 2 and lanes.strides[2] in (0, x.itemsize):
             width = min(LINE // number.itemsize, 1 << lanes.length.bit_length() - 1)
+        vector = width * x.itemsize
         streams = (
-            width > 1
-            and not slides
-            and starts[0] != starts[1]
-            and streams_channels(x, part.starts[0], times[0], width * x.itemsize, lanes, groups, part.others)
+            width > 1 and not slides and streams_channels(x, part.starts, times[0], vector, lanes, groups, part.others)
         )
         kind = lanes_of(x.dtype, width, streams)
         arguments = (n, groups.length, lanes.length, *times, *groups.strides, *lanes.strides, int(x0 is not None))

@@ -18,11 +18,10 @@ from recfact.cpu.channels import WORTH_THREADS
 from recfact.cpu.chunks import CHUNK
 from recfact.cpu.layout import address, addresses, merge_axes
 from recfact.cpu.row_job import Job, initial_states, run_short
-from recfact.cpu.streaming import LONG, streams_rows
+from recfact.cpu.streaming import streams_rows
 from recfact.cpu.threads import run_all
-from recfact.cpu.tiles import SUB_TILES, Tile
+from recfact.cpu.tiles import Tile
 from recfact.cpu.time_split import split
-from recfact.cpu.vectors import VECTOR
 from recfact.windows import Full, Jagged, Uniform, Window
 
 STORAGES = {np.dtype(kind): np.dtype(kind).name for kind in (np.float32, np.float64, np.float16, ml_dtypes.bfloat16)}
@@ -38,13 +37,10 @@ SHORT = 64
 
 
 @cache
-def tile_for(
-    dtype: np.dtype[Any], reverse: bool, window: Window, streams: bool = False, sub_tiles: int = SUB_TILES
-) -> Tile | None:
+def tile_for(dtype: np.dtype[Any], reverse: bool, window: Window, streams: bool = False) -> Tile | None:
     """Return the tile that solves a window, or None if there is none.
 
-    If it `streams` it writes past the caches, unless it has to write last tiles of blocks to scratch memory. Only tiles
-    of the whole recurrence can be chosen by their `sub_tiles`, none of which changes its arithmetic.
+    If it `streams` it writes past the caches, unless it has to write last tiles of blocks to scratch memory.
     """
     if dtype not in STORAGES:
         return None
@@ -52,7 +48,7 @@ def tile_for(
     whole = Tile(storage, reverse)
     match window:
         case Full():
-            return Tile(storage, reverse, sub_tiles=sub_tiles, streams=streams)
+            return Tile(storage, reverse, streams=streams)
         case Uniform(block) | Jagged(block, 1) if CHUNK <= block <= whole.sub_tile and block & (block - 1) == 0:
             return Tile(storage, reverse, block, WINDOW_SUB_TILES[storage], streams)
         case Uniform(block) | Jagged(block, _) if block < FEW:
@@ -65,18 +61,14 @@ def tile_for(
 def tile_of(a: Array, u: Array, x: Array, reverse: bool, window: Window) -> Tile | None:
     """Return the tile for a window on arrays of these layouts, or None if this isn't their path."""
     if x.size == len(x):
-        return tile_for(x.dtype, reverse, window, streams_rows(x, u), sub_tiles_for(x))
+        return tile_for(x.dtype, reverse, window, streams_rows(x, u))
     side_by_side = x.strides[0] == u.strides[0] == x.itemsize and a.strides[0] in (0, x.itemsize)
     if not (side_by_side and len(x) >= SHORT):
         return None
-    # Many short rows would each fill up half of a tile.
-    sub_tiles = 1 if len(x) * max(x.itemsize, 4) <= CHUNK * VECTOR else sub_tiles_for(x)
-    return tile_for(x.dtype, reverse, window, streams_rows(x, u), sub_tiles)
-
-
-def sub_tiles_for(x: Array) -> int:
-    """Return the sub-tiles of a tile that read and write about as many bytes in a row, whatever the numbers are."""
-    return 2 * SUB_TILES if x.itemsize == 2 and len(x) >= LONG else SUB_TILES
+    tile = tile_for(x.dtype, reverse, window, streams_rows(x, u))
+    if tile is not None and isinstance(window, Full) and len(x) <= tile.sub_tile:
+        return Tile(tile.storage, reverse, sub_tiles=1)  # the same arithmetic, and no half of a tile to fill up
+    return tile
 
 
 def solve_into(

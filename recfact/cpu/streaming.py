@@ -17,13 +17,19 @@ from recfact.arrays import Array
 from recfact.cpu.layout import Axis, address
 from recfact.cpu.numbers import ALIGNED
 
-# Bytes of a result from which on it is streamed: few caches hold it together with the inputs.
+# Bytes of a result from which on channels are streamed, and rows, whose arithmetic hides more of what memory takes.
 STREAMED = 1 << 23
+STREAMED_ROWS = 1 << 26
 
-# Steps of a row from which on its last tile doesn't count, which is put together elsewhere and copied.
-LONG = 1 << 12
+# Steps of a row from which on its last tile doesn't count, which is put together elsewhere and read once more.
+LONG = 1 << 16
 
-# Bytes next to each other from which on half a line at both ends doesn't count.
+# Bytes of a problem of channels from which on its first step doesn't count, which LLVM may write as it writes elsewhere
+# (if in float16): memory takes long over lines that are written in both ways.
+PROBLEM = 1 << 12
+
+# Bytes of a line, and of a piece of memory from which on half a line at both ends doesn't count.
+LINE = 64
 WIDE = 1 << 12
 
 
@@ -38,7 +44,7 @@ def streams_rows(x: Array, u: Array) -> bool:
     Those of halves don't: they wait for their arithmetic, and not for memory.
     """
     return (
-        x.nbytes >= STREAMED
+        x.nbytes >= STREAMED_ROWS
         and len(x) >= LONG
         and x.strides[0] == x.itemsize > 2
         and address(x) != address(u)
@@ -47,7 +53,7 @@ def streams_rows(x: Array, u: Array) -> bool:
 
 
 def streams_channels(
-    x: Array, start: int, time: int, vector: int, lanes: Axis, groups: Axis, others: Sequence[Axis]
+    x: Array, starts: Sequence[int], time: int, vector: int, lanes: Axis, groups: Axis, others: Sequence[Axis]
 ) -> bool:
     """Return whether vectors of channels are written past the caches.
 
@@ -55,20 +61,25 @@ def streams_channels(
     ----------
     x : ndarray
         The states.
-    start, time : int
-        The address of the first one, and bytes from one step to the next.
+    starts : sequence of int
+        The addresses of the first state and of the first input.
+    time : int
+        Bytes from one step of the states to the next.
     vector : int
         Bytes of a vector.
     lanes, groups, others : Axis and sequence of Axis
         How the channels lie in memory, by the strides of their first array.
     """
-    if x.nbytes < STREAMED:
+    if x.nbytes < STREAMED or starts[0] == starts[1]:
         return False
     row = lanes.length * lanes.strides[0]
     whole = row % vector == 0  # or else two vectors share some channels, and write them twice
     if groups.length > 1:
         whole = whole and groups.strides[0] == row
         row *= groups.length
+    long = row * len(x) >= PROBLEM
     dense = abs(time) == row or abs(time) > row >= WIDE
-    descends = time < 0 and row > 4 * vector  # where memory answers slowly, and even more slowly beside such writes
-    return whole and dense and not descends and aligned(start, time, vector, *(axis.strides[0] for axis in others))
+    # Backwards, memory answers slowly to wide rows, and even more slowly beside such writes; narrow ones split lines.
+    ordered = time > 0 or LINE <= row <= 4 * vector
+    strides = [axis.strides[0] for axis in others]
+    return whole and long and dense and ordered and aligned(starts[0], time, vector, *strides)
