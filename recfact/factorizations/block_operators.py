@@ -133,7 +133,8 @@ class RankOne(Operator):
         self.g, self.beta, self.r = g, beta, r
 
     def _apply(self, x: Array) -> Array:
-        product: Array = beside(self.g, x) * (self.beta * (beside(self.r, x) * x).sum(axis=0))
+        # An interval that multiplies an array from the left would take it for an interval.
+        product: Array = beside(self.g, x) * ((beside(self.r, x) * x).sum(axis=0) * self.beta)
         return product
 
     def _transpose(self) -> "RankOne":

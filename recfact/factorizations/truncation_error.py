@@ -168,7 +168,7 @@ class ErrorOperator(TransposableOperator):
             case 2:
                 return self._spectral_norm(as_floats(moduli), as_floats(weights))
             case "fro" if moduli.dtype == object:
-                squares = forward(moduli * moduli, np.ones_like(moduli, dtype=int))
+                squares = forward(moduli * moduli, np.ones(len(moduli), dtype=int).astype(object))
                 return square_root(sum(weights * weights * squares[sources]))
             case "fro":
                 return hypot(*(weights * row_lengths(moduli)[sources]))

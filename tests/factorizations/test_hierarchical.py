@@ -167,6 +167,18 @@ def test_off_diagonal_blocks_of_fractions(rng):
             assert h.off_diagonal(t, s).beta == np.prod(h.c[s + 1 : t])
 
 
+@pytest.mark.parametrize("block", [1, 2, 3])
+def test_off_diagonal_blocks_of_intervals(block):
+    """An interval that multiplies two numbers from the left takes them for the ends of one."""
+    a = np.array([mpmath.iv.mpf([k, k + 1]) / 8 for k in range(9)])
+    h = Hierarchical(a, block)
+    for t, s in product(range(h.blocks), repeat=2):
+        if s < t:
+            tile = literal_matrix(a)[block * t : block * (t + 1), block * s : block * (s + 1)]
+            for matrix, expected in ((h.off_diagonal(t, s), tile), (h.off_diagonal(t, s).T, tile.T)):
+                assert np.array_equal(matrix.to_dense(), expected)
+
+
 @pytest.mark.parametrize("block", NESTINGS)
 def test_carriers_are_the_states_at_the_ends_of_blocks(block, rng):
     a, u = random_fractions(rng, 14), random_fractions(rng, 28).reshape(14, 2)

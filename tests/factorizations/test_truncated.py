@@ -327,6 +327,19 @@ def test_windows_longer_than_the_sequence_keep_everything(window):
     assert operator.error_norm(2) == operator.relative_error_norm(inf) == 0
 
 
+@pytest.mark.parametrize("window", [Jagged(1), Jagged(2), Uniform(2), Uniform(3)], ids=str)
+def test_norms_of_intervals_hold_those_of_their_ends(window):
+    """All coefficients are non-negative, so norms grow with each of them."""
+    ends = [[k, k + 1] for k in range(7)]
+    operator = truncate([mpmath.iv.mpf(pair) / 8 for pair in ends], window)
+    for order in (1, inf, "fro"):
+        for norm in ("error_norm", "relative_error_norm"):
+            found = getattr(operator, norm)(order)
+            low, high = (getattr(truncate(np.array(end) / 8, window), norm)(order) for end in zip(*ends, strict=True))
+            assert found.a <= low * (1 + 1e-15)
+            assert high * (1 - 1e-15) <= found.b
+
+
 def test_full_window_is_the_transfer_operator():
     assert isinstance(truncate([0.5, 0.5], Full()), TransferOperator)
     assert isinstance(TransferOperator([0.5, 0.5]).truncate(Uniform(1)), BandedOperator)
