@@ -62,6 +62,12 @@ def test_small_steps_keep_their_digits():
     assert u[0] == 2.0**-60
 
 
+def test_steps_many_times_as_long_as_tau_forget_all():
+    """Without a word, though the quotient of both overflows."""
+    a, u = exponential_average([1.0, 1e10], [1.0, 2.0], tau=1e-320)
+    assert (a.tolist(), u.tolist()) == ([0.0, 0.0], [1.0, 2.0])
+
+
 @pytest.mark.parametrize("tau", [0.0, -1.0, np.inf, np.nan])
 def test_bad_time_constant(tau):
     with pytest.raises(OptionError, match="tau must be positive and finite"):

@@ -365,3 +365,7 @@ def test_no_memory_is_taken_beyond_the_result():
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
             assert peak < 1 << 18
+
+
+def test_initial_states_that_the_type_cannot_hold_are_infinite_in_it():
+    assert np.isposinf(rf.solve(np.float32([0.5]), np.float32([1]), x0=1e300)).all()

@@ -62,4 +62,6 @@ def exponential_average(dt: ArrayLike, y: ArrayLike, tau: float) -> tuple[Array,
         worst = int(np.flatnonzero(~(steps >= 0))[0])
         raise OptionError(f"time steps must not be negative or NaN, got dt[{worst}] = {steps[worst]}; sort the values")
     # 1 - a from expm1, not by subtraction: it keeps its digits when tau is many steps long.
-    return np.exp(-steps / tau), -np.expm1(-steps / tau) * values
+    with np.errstate(over="ignore"):  # of a step many times tau, whose coefficient is 0
+        ages = steps / tau
+    return np.exp(-ages), -np.expm1(-ages) * values
