@@ -151,15 +151,12 @@ def say_written(path: Path, what: str = "") -> None:
 
 
 @contextmanager
-def progress(total: int | None, quiet: bool) -> Iterator[Callable[[str], None]]:
+def progress(total: int | None) -> Iterator[Callable[[str], None]]:
     """Give a function that says what comes next, on standard error: a bar on a terminal, elsewhere a line at times."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
-    if quiet:
-        yield lambda _: None
-        return
     if not console.is_terminal:
         with _lines(total) as step:
             yield step

@@ -46,7 +46,7 @@ def bench(
     if picture:
         check_picture(picture)
     plan = run.SMOKE if smoke else run.FULL
-    with progress(run.steps(plan), quiet=False) as step:
+    with progress(run.steps(plan)) as step:
         record = run.run(plan, step)
     if as_json:
         typer.echo(to_json(record.as_dict()))
@@ -70,7 +70,7 @@ def _bench_gpu(smoke: bool, markdown: bool, as_json: bool) -> None:
 
     require()
     effort = benchmark.SMOKE if smoke else benchmark.FULL
-    with progress(len(effort.lengths), quiet=as_json) as step:
+    with progress(len(effort.lengths)) as step:
         rows = list(benchmark.measure(effort, step))
     found, goals = this_machine(), benchmark.goals(rows)
     if as_json:

@@ -53,7 +53,7 @@ def _tell(as_json: bool) -> None:
     found = this_machine()
     compiled: dict[str, dict[str, str | None]] = {}
     unchecked: str | None = None
-    with progress(len(TARGETS), as_json) as step:
+    with progress(len(TARGETS)) as step:
         try:
             compiled = check_targets(step)
         except CompileError as error:
@@ -113,7 +113,7 @@ def _check(markdown: bool, as_json: bool) -> None:
 
     asked = figures()
     counted: list[Counted] = []
-    with progress(len(asked), as_json) as step:
+    with progress(len(asked)) as step:
         for figure in asked:
             step(f"{figure.name}, {figure.of}")
             counted.append(count(figure))

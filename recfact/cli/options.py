@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
+from math import isfinite
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -25,6 +27,8 @@ def whole(least: int | None = None) -> Callable[[str], int]:
         if value is None or (least is not None and value < least):
             required = "an integer" if least is None else f"an integer of at least {least}"
             raise typer.BadParameter(f"must be {required}, got {text!r}")
+        if abs(value) > sys.maxsize:
+            raise typer.BadParameter(f"must be at most {sys.maxsize} in magnitude, got {text!r}")
         return value
 
     return parse
@@ -119,6 +123,8 @@ def read_state(x0: str | None) -> Any:
     number = parse_number(x0)
     if number is None and not split_part(x0)[0].exists():
         raise typer.BadParameter(f"--x0 must be a number or a file, got {x0!r}, and there is no such file")
+    if number is not None and not isfinite(number):
+        raise typer.BadParameter(f"--x0 must be finite, got {x0!r}")
     return read_array(x0, "x0") if number is None else number
 
 

@@ -149,7 +149,7 @@ def verify(
         check_picture(picture)
     problem = read_problem(a, u, dt, tau, pick)
     arithmetic = {"accumulate": accumulate, "fma": fma, "rounding": rounding, "underflow": underflow}
-    with progress(100 + (len(SIZES) if picture else 0), as_json) as step:
+    with progress(100 + (len(SIZES) if picture else 0)) as step:
         found = precision.verify(
             problem.a,
             problem.u,
@@ -244,7 +244,7 @@ def materialize(
     named = {a: read_array(a, "a")} if a is not None else None
     names = list(named or family or COEFFICIENT_FAMILIES)
     rows: list[ConstructionRow] = []
-    with progress(len(names), as_json) as step:
+    with progress(len(names)) as step:
         for name in names:
             step(name)
             rows += materialization_table(

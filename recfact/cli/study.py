@@ -70,7 +70,7 @@ def report(
         except MissingExtraError as error:
             raise MissingExtraError(f"{error}; or pass --json, which prints the findings and makes no page") from None
     steps = report_steps(problem, block, formats or ()) + (len(PAGE) if path else 0)
-    with progress(steps, as_json) as step:
+    with progress(steps) as step:
         made = build_report(problem, block, step, formats or ())
         text = page(made, step) if path else ""
     if path:
@@ -111,7 +111,7 @@ def solve_files(
 
     kept = parse_window(window)
     check_destination(out, SUFFIXES)
-    with progress(4, as_json) as step:
+    with progress(4) as step:
         step("reading coefficients")
         coefficients = read_array(a, "a")
         step("reading inputs")
@@ -170,7 +170,7 @@ def plot(
 
     check_picture(out)
     problem = read_problem(a, u, dt, tau, pick)
-    with progress(report_steps(problem, block, formats or ()) + 1, as_json) as step:
+    with progress(report_steps(problem, block, formats or ()) + 1) as step:
         made = build_report(problem, block, step, formats or ())
         step("drawing")
         save(gallery.draw(picture, made), out)

@@ -77,7 +77,7 @@ def window(
     own = [] if isinstance(coefficients, str) else [str(coefficients.real.dtype)]
     goals = [None] if tol is not None else [format_of(name) for name in formats or own]
     found = []
-    with progress(len(goals), as_json) as step:
+    with progress(len(goals)) as step:
         for fmt in goals:
             step("choosing a window" + (f" in {fmt.name}" if fmt else ""))
             found.append(window_advice(coefficients, fmt, tol, relative_to, block))
