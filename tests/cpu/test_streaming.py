@@ -76,7 +76,8 @@ def test_rows_have_the_same_bits_at_every_address(small, monkeypatch, window, re
 @pytest.mark.parametrize("window", [Full(), Jagged(4)], ids=str)
 @pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
 def test_channels_have_the_same_bits_at_every_address(small, monkeypatch, dtype, window, reverse):
-    for shape in [(30, 16), (30, 64), (30, 80), (2, 30, 32), (30, 2, 32), (30, 24), (30, 5), (30, 4), (30, 1)]:
+    narrow = [(30, 5), (30, 4), (30, 1)] if dtype == np.float32 else []  # other kernels, which take long to compile
+    for shape in [(30, 16), (30, 64), (30, 80), (2, 30, 32), (30, 2, 32), (30, 24), *narrow]:
         a, u = draw(shape, dtype)
         axis = 1 if shape[0] == 2 else 0
         for coefficients in (a, a[..., :1].copy()):
