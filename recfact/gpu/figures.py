@@ -24,6 +24,7 @@ from recfact.gpu.tiles import TILE_BYTES
 from recfact.windows import Full, Jagged, Uniform, Window
 
 SOLVE = (128, 8192, 16)  # heads, steps, channels
+LONG = 65536  # steps, where `chain` is to be as fast as memory
 WIDE = (8192, 8192, 16)  # enough heads for `sweep`
 # Solves by other kernels, with as many heads to a multiprocessor as WIDE and SOLVE have on an H100: layout, heads,
 # multiprocessors, window.
@@ -111,6 +112,12 @@ def solve_launch(layout: str, n: int = SOLVE[1], precision: str = "full") -> Lau
     return described(layout, heads, n, d, "bfloat16", Jagged(16), precision=precision)
 
 
+def chain_launch() -> Launch:
+    """Plan the exact recurrence over many steps."""
+    heads, _, d = SOLVE
+    return described(HEADS, heads, LONG, d, "bfloat16", Full())
+
+
 def _of_machine_code() -> Iterator[Figure]:
     for layout in LAYOUTS:
         for n, least in ((1024, 4), (8192, 8)):
@@ -128,6 +135,11 @@ def _of_machine_code() -> Iterator[Figure]:
     sweep = kinds()["sweep"]
     loop = partial(_instructions, sweep, int(dict(sweep.macros)["STEPS"]))
     yield Figure(instructions, f"sweep ({HEADS})", "<=", 48, "machine code", loop)
+    of = f"chain ({HEADS})"
+    yield Figure(f"warps on a multiprocessor, {LONG} steps", of, ">=", 8, "machine code", _chain_resident)
+    # Twice what memory wants: a tile that waits for others has nothing on its way.
+    yield Figure("KiB on their way to a multiprocessor", of, ">=", 64, "machine code", _chain_in_flight)
+    yield Figure("a warp's instructions / KiB moved", of, "-", None, "machine code", _chain_instructions)
     for kind in kinds():
         yield Figure("bytes spilled, any target", kind, "=", 0, "machine code", partial(_worst, kind, "stack"))
     for kind in kinds():
@@ -172,6 +184,28 @@ def _in_flight(layout: str) -> float:
     return _resident(layout, SOLVE[1]) * tiles * TILE_BYTES / 1024
 
 
+def _chain_resident() -> float:
+    return resident_warps(chain_launch(), machine_code(chain_launch(), H100.capability), H100)
+
+
+def _chain_in_flight() -> float:
+    launch = chain_launch()
+    share = int(dict(launch.macros)["WARPS"]) / (launch.block[0] // 32)  # of warps, those that load
+    return _chain_resident() * share * _chain_steps() / 2
+
+
+def _chain_steps() -> int:
+    """Return the steps of a warp, each of which reads half a KiB and writes as much."""
+    return int(dict(chain_launch().macros)["STEPS"])
+
+
+def _chain_instructions() -> float:
+    """Return the instructions of a warp that has all its steps, from its start to its end."""
+    # It loads a step at once, and the coefficients of all of them.
+    through = {"LDG.E.128": _chain_steps() + 1, "STG.E.128": _chain_steps(), "BAR.SYNC.DEFER_BLOCKING": 3}
+    return machine_code(chain_launch(), H100.capability).shortest_run(through) / _chain_steps()
+
+
 def _instructions(launch: Launch, times: int) -> float:
     """Return the instructions of the main loop, which moves a KiB so many times."""
     return len(machine_code(launch, H100.capability).main_loop(WORK)) / times
@@ -209,7 +243,7 @@ def digest() -> str:
     launches += [described(layout, *SOLVE, "bfloat16", Full()) for layout in LAYOUTS]
     launches += [solve_launch(layout, precision=precision) for layout in LAYOUTS for precision in ("full", "paper")]
     launches += [solve_launch(layout, 1024) for layout in LAYOUTS]
-    launches += [_part(*part) for part in PARTS]
+    launches += [chain_launch(), *(_part(*part) for part in PARTS)]
     parts = [repr((launch, options_of(launch))) for launch in launches]
     for kernel in KERNELS:
         lines = (line.split("//")[0].strip() for line in source_of(kernel).splitlines())

@@ -27,7 +27,8 @@ from recfact.gpu.plans import (
 THREADS = 128  # of a thread block of `sweep`
 WIDE_REGISTERS, NARROW_REGISTERS, SLIDING_REGISTERS = 96, 80, 128  # of a thread
 NARROW_BYTES = 1024  # of a warp's chunk
-CHAIN_WARPS = 16
+CHAIN_WARPS, CHAIN_REGISTERS = 11, 80  # that own steps, of a tile of `chain`; of a thread
+CHAIN_CHUNK_BYTES = 160  # in registers of a thread of `chain`
 ACCESS_BYTES = 16  # the widest access
 INT_STRIDE = 1 << 30  # strides of time below this, 16 of them together, leave 32-bit arithmetic room
 
@@ -331,6 +332,17 @@ def sliding(geometry: Geometry, blocks: Blocks, reverse: bool, device: Device) -
     )
 
 
+def chain_steps(geometry: Geometry, lines: Lines) -> int:
+    """Return the steps that a warp of `chain` owns: as many as its registers hold until their states are known."""
+    # What doesn't move together with the next step takes a register of its own.
+    inputs = max(lines.channels * geometry.u.size, 4 if lines.access == 1 else 0)
+    coefficients = max(lines.coefficients * geometry.a.size, 4 if lines.coefficient_steps == 1 else 0)
+    steps = 8 if lines.channels > 1 else 32
+    while steps > lines.access and steps * (inputs + coefficients) > CHAIN_CHUNK_BYTES:
+        steps //= 2
+    return steps
+
+
 def chain(geometry: Geometry, lines: Lines, reverse: bool, why: str) -> Launch:
     """Plan the exact recurrence with time split among thread blocks.
 
@@ -347,19 +359,19 @@ def chain(geometry: Geometry, lines: Lines, reverse: bool, why: str) -> Launch:
     """
     if lines.own:  # 8 channels of halves with their coefficients, widened, are too much for the registers
         lines = lines._replace(channels=min(lines.channels, 4))
-    single = lines.channels == 1 and geometry.u.size < ACCESS_BYTES
-    steps = lines.access * 2 if lines.access > 1 else (8 if single else 4)
+    steps = chain_steps(geometry, lines)
     frame = frame_of(geometry, lines, reverse)
     all_lines = count_of(geometry, lines)
     columns = -(-all_lines // 32)
     rows = -(-geometry.steps // (CHAIN_WARPS * steps))
     tiles = columns * rows
     size = geometry.u.computed_size
+    own = (("WARPS", str(CHAIN_WARPS)), ("RESIDENT", str(warps_of_registers(CHAIN_REGISTERS))))
     return Launch(
         "chain",
-        (*frame.macros, *chunk_macros(lines, reverse, steps), ("WARPS", str(CHAIN_WARPS))),
+        (*frame.macros, *chunk_macros(lines, reverse, steps), *own),
         (tiles, 1, 1),
-        (32 * CHAIN_WARPS, 1, 1),
+        (32 * (CHAIN_WARPS + 1), 1, 1),
         0,
         (
             *frame.pointers,

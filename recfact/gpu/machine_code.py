@@ -80,6 +80,34 @@ class MachineCode:
                 return way
         raise LookupError("no loop has a way round it")
 
+    def shortest_run(self, through: dict[str, int]) -> int:
+        """Return how many instructions the shortest run to an exit has that never goes back.
+
+        Parameters
+        ----------
+        through : dict of str to int
+            How often it goes through instructions of these names.
+        """
+        wanted = tuple(through.values())
+        lengths: dict[int, dict[tuple[int, ...], int]] = {0: {(0,) * len(through): 0}}
+        exits = []
+        for place, instruction in enumerate(self.instructions):
+            target = self.target(instruction)
+            onward = [] if instruction.always_leaves else [place + 1]
+            onward += [target] if target is not None and target > place else []
+            for passed, length in lengths.pop(place, {}).items():
+                counts = tuple(n + (instruction.name == name) for n, name in zip(passed, through, strict=True))
+                if any(n > most for n, most in zip(counts, wanted, strict=True)):
+                    continue
+                if instruction.name == "EXIT" and counts == wanted:
+                    exits.append(length + 1)
+                for following in onward:
+                    there = lengths.setdefault(following, {})
+                    there[counts] = min(there.get(counts, length + 1), length + 1)
+        if not exits:
+            raise LookupError("no run to an exit goes through these")
+        return min(exits)
+
     def _way(self, start: int, end: int, through: tuple[str, ...]) -> list[Instruction] | None:
         """Return the shortest way from one place to a later one that skips no instruction `through`."""
         best: dict[int, list[int]] = {start: []}

@@ -47,15 +47,13 @@ def reference(case: Case, window: Window, reverse: bool) -> tuple[np.ndarray, np
 def roundings(launch: Launch, case: Case, seen: np.ndarray) -> np.ndarray:
     """Return the most roundings between an input and each row."""
     numbers = {argument.name: argument.value for argument in launch.arguments}
-    macros = dict(launch.macros)
     match launch.kernel:
         case "sweep":  # one multiply-add a step, and one for the initial state
             most = seen + 1
         case "sliding":  # one a step; the sums over the blocks of a group, or the one that joins two
             most = seen - 1 + max(2, numbers["terms"])
-        case "chain":  # products; sums in a chunk twice, over warps, over tiles
-            steps, warps = int(macros["STEPS"]), int(macros["WARPS"])
-            most = seen + 2 * steps + warps + case.x.shape[case.axis] // (steps * warps) + 2
+        case "chain":  # one a coefficient; and as a step joins its warp's, they the tile's, and these the state before
+            most = seen + 2
         case "b2p":  # products; the sums of a tile product (one or two terms, with 18 roundings each); one a tile
             most = seen + 36 + case.x.shape[case.axis] // 16
     return most * (4 if case.u.dtype.kind == "c" else 1)  # a complex multiply-add is wrong by less than gamma_4

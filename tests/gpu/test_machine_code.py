@@ -164,6 +164,26 @@ def test_there_is_room_for_the_warps_that_plans_want(capability, kind):
         assert code.shared == tiles.shared_bytes(int(dict(launch.macros)["STAGES"]), kind != "b2p one term")
 
 
+TIGHT: dict[str, dict[str, Any]] = {
+    "coefficients one by one": {"a_dtype": "float32", "reverse": True, "initial": True},
+    "float32 from halves": {"out": "float32"},
+    "per channel": {"dtype": "float64", "shared": False, "reverse": True, "initial": True},
+    "along time": {"layout": ROWS, "d": 15},
+}
+
+
+@pytest.mark.parametrize("kind", TIGHT)
+@pytest.mark.parametrize("capability", TARGETS, ids=lambda target: f"sm_{target[0]}{target[1]}")
+def test_two_tiles_of_chain_are_there_at_once(capability, kind):
+    options = {"layout": HEADS, "d": 16, "dtype": "float16" if capability < (8, 0) else "bfloat16", **TIGHT[kind]}
+    device = Device(capability, 132)
+    launch = described(heads=4, n=8192, window=Full(), device=device, **options)
+    assert launch.kernel == "chain"
+    code = machine_code(launch, capability)
+    assert (code.log, code.stack) == ("", 0)
+    assert device.limits.room(launch.block[0] // 32, code.registers, code.shared) == 2 * launch.block[0] // 32
+
+
 def fragments(code: MachineCode) -> Counter[str]:
     """Count the loads of fragments in the main loop, as they lie in memory (M88) and transposed (MT88)."""
     return Counter(instruction.name for instruction in code.main_loop(WORK) if instruction.opcode == "LDSM")
@@ -205,10 +225,10 @@ def test_fragments_come_as_by_cudas_own_function(layout, reverse):
 def test_flags_are_released_and_acquired(capability):
     code = machine_code(kinds(Device(capability, 132))["chain"], capability)
     names = [instruction.name for instruction in code.instructions]
-    # In three places a flag is stored, each behind one fence; in two it is polled, and the cache emptied before
-    # anything else is read.
-    assert sum(name.startswith("STG") and name.endswith(".STRONG.GPU") for name in names) == 3
-    assert [name for name in names if name.startswith("MEMBAR")] == ["MEMBAR.ALL.GPU"] * 3
+    # In two places a flag is stored, each behind one fence; in two it is polled, and the cache emptied before anything
+    # else is read.
+    assert sum(name.startswith("STG") and name.endswith(".STRONG.GPU") for name in names) == 2
+    assert [name for name in names if name.startswith("MEMBAR")] == ["MEMBAR.ALL.GPU"] * 2
     polls = [place for place, name in enumerate(names) if name.startswith("LDG") and name.endswith(".STRONG.GPU")]
     following = [next(name for name in names[place + 1 :] if name.startswith(("LDG", "CCTL"))) for place in polls]
     assert following == ["CCTL.IVALL"] * 2
@@ -249,6 +269,15 @@ def test_sweep_issues_little():
     # Of the inputs one access a step, and one of the coefficients for all of them.
     assert sum(".128" in i.name for i in loop if i.opcode == "LDG") == steps + 1
     assert code.count("BAR") == 0
+
+
+def test_the_shortest_run_never_goes_back():
+    names = ("MOV", "LDG", "BRA", "LDG", "STG", "EXIT", "BRA", "EXIT")
+    guards, operands = ("", "", "@P0", "", "", "@P1", "", ""), ("", "", "`(.L_x_1)", "", "", "", "`(.L_x_0)", "")
+    code = MachineCode("", 0, 0, 0, tuple(map(Instruction, guards, names, operands)), {".L_x_0": 0, ".L_x_1": 4})
+    assert [code.shortest_run({"LDG": loads}) for loads in (1, 2)] == [5, 6]
+    with pytest.raises(LookupError):
+        code.shortest_run({"LDG": 3})
 
 
 def test_bytes_in_flight():

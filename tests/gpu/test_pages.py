@@ -67,10 +67,11 @@ def test_the_numbers_on_the_page_of_tuning_are_those_of_the_code():
 
 
 def test_what_kernels_take_on_the_page_of_tuning_is_what_plans_assume():
-    b2p, sweep, sliding = rows_of_tuning("What a kernel takes of it")
+    b2p, sweep, chain, sliding = rows_of_tuning("What a kernel takes of it")
     for row, registers in (
         (b2p, (tiles.REGISTERS, tiles.FEW_REGISTERS)),
         (sweep, (lines.WIDE_REGISTERS, lines.NARROW_REGISTERS)),
+        (chain, (lines.CHAIN_REGISTERS,)),
         (sliding, (lines.SLIDING_REGISTERS,)),
     ):
         assert tuple(int(part.split()[0]) for part in row[1].split("; ")) == registers

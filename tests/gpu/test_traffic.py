@@ -7,7 +7,7 @@ import pytest
 from gpu.bare_run import need_compiler
 from gpu.bounds import bound, reference
 from gpu.cases import LAYOUTS, Case
-from gpu.emulator import SCHEDULES, Report, emulate
+from gpu.emulator import SCHEDULES, Report, Schedule, emulate
 from gpu.test_kernels import H100, NO_TENSOR_CORES, make_case
 
 from recfact.gpu.compiler import source_of
@@ -30,7 +30,7 @@ def run(
     *,
     reverse: bool = False,
     device: Device = H100,
-    schedule: str = "in order",
+    schedule: str | Schedule = "in order",
     check: bool = True,
 ) -> tuple[Launch, Report]:
     """Emulate a case; see that it has no fault and a result within its bound."""
@@ -38,9 +38,8 @@ def run(
     arrays = {"a": case.a, "u": case.u, "x": case.x}
     if case.x0 is not None:
         arrays["x0"] = case.x0
-    report = emulate(
-        launch, arrays, source=source_of(launch.kernel), schedule=SCHEDULES[schedule], truncate_products=True
-    )
+    order = SCHEDULES[schedule] if isinstance(schedule, str) else schedule
+    report = emulate(launch, arrays, source=source_of(launch.kernel), schedule=order, truncate_products=True)
     report.check()
     if check:
         x, most = bound(launch, case, window, reverse)
@@ -118,6 +117,20 @@ def test_look_back_gives_the_same_bits_in_every_order():
         launch, _ = run(case, Full(), schedule=schedule)
         assert launch.kernel == "chain"
         results.add(case.x.tobytes())
+    assert len(results) == 1
+
+
+def test_look_back_past_more_tiles_than_a_warp_has_lanes():
+    # Tiles in step with each other have all published an aggregate when the first has its state.
+    results, passed = set(), []
+    for schedule in (Schedule(resident=70, pick="rotate", quantum=3), "in order"):
+        case = make_case(HEADS, 1, 6200, 4, "float32", size=0.999)
+        launch, report = run(case, Full(), schedule=schedule)
+        assert (launch.kernel, launch.grid[0]) == ("chain", 71)
+        aggregates = report.arrays["aggregates"]
+        passed.append(aggregates.read / (aggregates.written / 70))  # the first tile publishes none
+        results.add(case.x.tobytes())
+    assert passed[0] > 71 * 16 > passed[1] == 0
     assert len(results) == 1
 
 

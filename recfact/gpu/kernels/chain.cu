@@ -1,90 +1,161 @@
 // chain: the exact recurrence where there are too few channels to keep the GPU busy: time is split, and each part waits
 // only for one number per channel of the part before it.
 //
-// A thread block takes a tile: WARPS times STEPS steps of 32 lines, a warp for each STEPS steps. It holds the tile in
-// registers, so memory is passed once. Each warp finds v, what its steps reach from zero, and G, the product of their
-// coefficients; the first warp combines them and publishes the tile's. The state before the tile comes by decoupled
-// look-back (Merrill and Garland 2016): back to the nearest tile whose last state is published, and from there FORWARD,
-//
-//   c <- G_k c + v_k,
-//
-// through the tiles in between. So a state has the same bits however far the look-back went: the order of operations
-// doesn't depend on the timing of thread blocks. Then all warps step through their registers again with the true state.
+// A thread block takes a tile: WARPS times STEPS steps of 32 lines, a warp for each STEPS steps, which it holds in
+// registers, so that memory is passed once. Each warp finds v, what its steps reach from zero, and G, the product of
+// their coefficients. One warp more owns no steps, and so has registers free: it joins what the others found, publishes
+// it, and looks back for the state before the tile (look_back.cuh). Then the others step through their registers again
+// with the true state and write, while it publishes the state after the tile.
 // Tiles are handed out by a counter in the order of time, so that the tiles that one waits for have always started.
 //
-// Where a state overflows on its way, G c + v isn't what the plain steps give. Bounds rule that out: with the sums of
-// |products| from the tile's start and of what |u| reaches by |a| both at most SAFE, and |c| at most SAFE too, no state
-// of the tile is above SAFE^2 + SAFE. A tile that isn't within these bounds itself publishes no aggregate. One that a
-// larger state enters isn't passed by its aggregate. In both, warps step one after another, and the tiles behind wait
-// for the last state.
+// In a tile that the bounds of look_back.cuh don't hold of, or that a state above SAFE enters, warps step one after
+// another, and the tiles behind wait for the last state.
 //
 // Macros: those of lines.cuh, and
-//   WARPS     of a thread block
+//   WARPS     of a thread block, besides the one that looks back
+//   RESIDENT  warps for which a multiprocessor is to have registers
 //   INITIAL   1 if x0 holds the initial states
 // `counters` holds the counter of tiles and then a flag for each tile, all 0 at the start. `aggregates` and `states`
-// hold 32 * (CHANNELS + coefficients) and 32 * CHANNELS numbers for each tile.
-#include "lines.cuh"
+// hold 32 * (CHANNELS + COEFFICIENTS) and 32 * CHANNELS numbers for each tile. In all three the tiles of a column are
+// next to each other: those of the same lines.
+#include "look_back.cuh"
 
-constexpr unsigned int EVERYONE = 0xffffffffu;
-constexpr unsigned int AGGREGATE = 1, STATE = 2;  // what a flag says is published
-constexpr int NUMBERS = CHANNELS + COEFFICIENTS;  // of an aggregate: v of each channel, then G of each coefficient
+constexpr int TILE_STEPS = WARPS * STEPS;
 
-using Real = Magnitude<Number>::type;
-constexpr Real SAFE = Magnitude<Number>::SAFE;
+// What the bounds are made of: the sum of |products| from the start, and of what |u| reaches by |a|.
+using Bounds = Vector<Real, 2>;
 
-struct Aggregate {
-    Number numbers[NUMBERS];
-
-    __device__ __forceinline__ Number product(int c) const { return numbers[CHANNELS + (COEFFICIENTS == 1 ? 0 : c)]; }
-
-    __device__ __forceinline__ Real largest_product() const {
-        Real largest = magnitude(product(0));
-#pragma unroll
-        for (int c = 1; c < COEFFICIENTS; ++c) largest = fmax(largest, magnitude(product(c)));
-        return largest;
-    }
-
-    // What this and then `next` give together.
-    __device__ __forceinline__ void append(const Aggregate& next) {
-#pragma unroll
-        for (int c = 0; c < CHANNELS; ++c) numbers[c] = multiply_add(next.product(c), numbers[c], next.numbers[c]);
-#pragma unroll
-        for (int c = CHANNELS; c < NUMBERS; ++c) numbers[c] = multiply(next.numbers[c], numbers[c]);
-    }
+struct Part {
+    Aggregate aggregate;
+    Bounds bounds;
 };
 
-struct States {
-    Number numbers[CHANNELS];
+// What a warp's steps give.
+__device__ __forceinline__ Part fold(const Chunk& chunk) {
+    Part part;
+    State& v = part.aggregate.v;
+    Products& product = part.aggregate.products;
+    Real reach[COEFFICIENTS], products = 0, reaches = 0;
+#pragma unroll
+    for (int s = 0; s < STEPS; ++s) {
+        Real sizes[COEFFICIENTS];  // channels that share coefficients share a bound
+#pragma unroll
+        for (int c = 0; c < CHANNELS; ++c) {
+            const Number input = chunk.input(s, c), coefficient = chunk.coefficient(s, c);
+            v.items[c] = s == 0 ? input : multiply_add(coefficient, v.items[c], input);
+            if (c < COEFFICIENTS) {
+                product.items[c] = s == 0 ? coefficient : multiply(product.items[c], coefficient);
+                products += magnitude(product.items[c]);
+                sizes[c] = magnitude(input);
+            } else {
+                sizes[0] += magnitude(input);
+            }
+        }
+#pragma unroll
+        for (int k = 0; k < COEFFICIENTS; ++k) {
+            reach[k] = s == 0 ? sizes[k] : fma(magnitude(Number(chunk.coefficient(s, k))), reach[k], sizes[k]);
+            reaches += reach[k];
+        }
+    }
+    part.bounds.items[0] = products;
+    part.bounds.items[1] = reaches;
+    return part;
+}
 
-    __device__ __forceinline__ void pass(const Aggregate& part) {
+// Step through a chunk from the true state, and write all of it.
+__device__ __forceinline__ void write_whole(Chunk& chunk, State state, char* x, STRIDE x_step) {
+    chunk.forget_widened();
+    Vector<OUTPUT, WIDTH> outputs;
 #pragma unroll
-        for (int c = 0; c < CHANNELS; ++c) numbers[c] = multiply_add(part.product(c), numbers[c], part.numbers[c]);
-    }
-    // Whether all that the warp holds are within the bound.
-    __device__ __forceinline__ bool are_safe() const {
-        bool all = true;
+    for (int s = 0; s < STEPS; ++s) {
 #pragma unroll
-        for (int c = 0; c < CHANNELS; ++c) all = all && magnitude(numbers[c]) <= SAFE;
-        return __all_sync(EVERYONE, all);
+        for (int c = 0; c < CHANNELS; ++c) {
+            state.items[c] = multiply_add(chunk.coefficient(s, c), state.items[c], chunk.input(s, c));
+            outputs.set(TIME_CONTIGUOUS ? place(s % TIMES) : c, state.items[c]);
+        }
+        if (s % TIMES == TIMES - 1)
+            store_vector(const_cast<OUTPUT*>(at<OUTPUT>(x, s + 1 - TIMES, x_step)) + LOWEST, outputs);
     }
+}
+
+// The same of a chunk with `here` steps, one by one, of which nothing is written without `owns`. Returns the last
+// state; a step that isn't there leaves it alone, also one that isn't finite.
+__device__ __forceinline__ State write_steps(Chunk& chunk, State state, char* x, STRIDE x_step, int here, bool owns) {
+    chunk.forget_widened();
+#pragma unroll
+    for (int s = 0; s < STEPS; ++s) {
+        if (s < here) {
+            Vector<OUTPUT, CHANNELS> outputs;
+#pragma unroll
+            for (int c = 0; c < CHANNELS; ++c) {
+                state.items[c] = multiply_add(chunk.coefficient(s, c), state.items[c], chunk.input(s, c));
+                outputs.set(c, state.items[c]);
+            }
+            if (owns) store_vector(reinterpret_cast<OUTPUT*>(x), outputs);
+            x += x_step;
+        }
+    }
+    return state;
+}
+
+// What the warps of a thread block tell each other, in shared memory.
+struct Board {
+    static constexpr int PART_BYTES = AGGREGATE_BYTES + 32 * Bounds::BYTES;
+    static constexpr int BYTES = WARPS * PART_BYTES + STATE_BYTES;
+
+    char* memory;
+    int lane;
+
+    __device__ __forceinline__ void put(int warp, const Aggregate& aggregate) const {
+        store_lane_shared(place(warp), lane, aggregate.v);
+        store_lane_shared(place(warp) + STATE_BYTES, lane, aggregate.products);
+    }
+    __device__ __forceinline__ void put(int warp, const Part& part) const {
+        put(warp, part.aggregate);
+        store_lane_shared(place(warp) + AGGREGATE_BYTES, lane, part.bounds);
+    }
+    __device__ __forceinline__ Aggregate aggregate(int warp) const {
+        return {load_lane_shared<State>(place(warp), lane),
+                load_lane_shared<Products>(place(warp) + STATE_BYTES, lane)};
+    }
+    // The state that enters: the tile, or in turn a warp.
+    __device__ __forceinline__ void put(const State& state) const { store_lane_shared(place(WARPS), lane, state); }
+    __device__ __forceinline__ State state() const { return load_lane_shared<State>(place(WARPS), lane); }
+
+    // Make each part's aggregate that of all up to it, and return whether the tile is within the bounds.
+    __device__ __forceinline__ bool join() const {
+        Aggregate together;
+        Real before = 1, reach = 0;  // of the parts before: the bounds of the product and of the states
+        bool bounded = true;
+#pragma unroll 4
+        for (int w = 0; w < WARPS; ++w) {
+            const Aggregate next = aggregate(w);
+            const Bounds bounds = load_lane_shared<Bounds>(place(w) + AGGREGATE_BYTES, lane);
+            const Real products = bounds.items[0], reaches = bounds.items[1], largest = next.largest_product();
+            bounded = bounded && products * before <= SAFE && fma(products, reach, reaches) <= SAFE;
+            before *= largest;
+            reach = fma(largest, reach, reaches);
+            if (w == 0) {
+                together = next;
+            } else {
+                together.append(next);
+                put(w, together);
+            }
+        }
+        return __all_sync(EVERYONE, bounded);
+    }
+
+private:
+    __device__ __forceinline__ char* place(int warp) const { return memory + warp * PART_BYTES; }
 };
 
-// Wait until everyone in the warp has seen `least` in a flag, and return whether it says STATE to all.
-__device__ __forceinline__ bool wait_for(const unsigned int* flag, unsigned int least) {
-    unsigned int seen;
-    do {
-        seen = load_acquire(flag);
-    } while (!__all_sync(EVERYONE, seen >= least));
-    return __all_sync(EVERYONE, seen == STATE);
+// In a tile whose warps step one after another, each turn ends with a barrier.
+__device__ __forceinline__ void wait_turns(int first, int end) {
+#pragma unroll 1
+    for (int turn = first; turn < end; ++turn) block_barrier();
 }
 
-// After the barrier of the warp the release of one lane is that of what all have stored.
-__device__ __forceinline__ void publish(unsigned int* flag, unsigned int what, int lane) {
-    __syncwarp();
-    if (lane == 0) store_release(flag, what);
-}
-
-extern "C" __global__ void __launch_bounds__(WARPS * 32, 1) chain(
+extern "C" __global__ void __launch_bounds__((WARPS + 1) * 32, RESIDENT / (WARPS + 1)) chain(
     const char* a, const char* u, char* x, const char* x0, unsigned int* counters, char* aggregates, char* states,
     long long steps,    // of the recurrence
     long long columns,  // of tiles: their lines, 32 to a tile
@@ -93,214 +164,87 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, 1) chain(
     long long u_batch, long long u_head, long long u_channel, STRIDE u_step,
     long long x_batch, long long x_head, long long x_channel, STRIDE x_step,
     long long x0_batch, long long x0_head, long long x0_channel) {
-    // Of each warp: its aggregate, then the states before it; and the same of the tile.
-    __shared__ Number parts[(WARPS + 1) * NUMBERS * 32];
-    __shared__ Real bounds[WARPS * 2 * 32];  // of each warp: the sum of |products|, and of what |u| reaches
-    __shared__ unsigned int ticket, wild;
+    __shared__ __align__(16) char memory[Board::BYTES];
+    __shared__ unsigned int ticket, in_turn;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     if (threadIdx.x == 0) store_shared(&ticket, atomicAdd(counters, 1u));
-    __syncthreads();
-    const long long tile = load_shared(&ticket);
-    const long long row_of_tiles = tile / columns, column = tile - row_of_tiles * columns;
+    block_barrier();
+    const unsigned int index = load_shared(&ticket), row_of_tiles = static_cast<unsigned int>(columns);
+    const unsigned int tile = index / row_of_tiles, column = index - tile * row_of_tiles;
 
     // A lane without a line follows the last one, and writes nothing to global memory.
-    const long long all = batch * heads * lines;
-    const bool owns = column * 32 + lane < all;
-    const long long line = owns ? column * 32 + lane : all - 1;
+    const long long all = batch * heads * lines, own = column * 32ll + lane;
+    const bool owns = own < all;
+    const long long line = owns ? own : all - 1;
     const long long row = line / lines, channel = (line - row * lines) * CHANNELS;
     const long long b = row / heads, h = row - b * heads;
-    const long long position = (row_of_tiles * WARPS + warp) * STEPS;
-    a += b * a_batch + h * a_head + channel * a_channel + position * a_step;
-    u += b * u_batch + h * u_head + channel * u_channel + position * u_step;
-    x += b * x_batch + h * x_head + channel * x_channel + position * x_step;
+    const Board board = {memory, lane};
 
-    Chunk chunk;
+    // Both kinds of warps meet at barriers of their own, so that none holds registers that only the other needs.
+    if (warp == WARPS) {
+        const long long first = column * ((steps + TILE_STEPS - 1) / TILE_STEPS);  // tile of the column
+        const Column tiles = {counters + 1 + first, aggregates + first * AGGREGATE_BYTES, states + first * STATE_BYTES,
+                              lane, lane - static_cast<int>(own - line), owns};
+        block_barrier();
+        const bool bounded = board.join();
+        State state;
+        if (tile > 0) {
+            if (bounded) tiles.publish(tile, board.aggregate(WARPS - 1));
+            state = tiles.before(tile);
+        } else {
+#pragma unroll
+            for (int c = 0; c < CHANNELS; ++c) {
+                state.items[c] = number<Number>(0);
+                if (INITIAL)
+                    state.items[c] = load(reinterpret_cast<const Number*>(
+                        x0 + b * x0_batch + h * x0_head + (channel + c) * x0_channel));
+            }
+        }
+        board.put(state);
+        const bool at_once = __all_sync(EVERYONE, bounded && is_safe(state));
+        if (lane == 0) store_shared(&in_turn, at_once ? 0u : 1u);
+        block_barrier();
+        if (at_once) {
+            state = board.aggregate(WARPS - 1).passes(state);
+        } else {
+            wait_turns(0, WARPS);
+            state = board.state();
+        }
+        tiles.publish(tile, state);
+        return;
+    }
+
+    const long long position = static_cast<long long>(tile) * TILE_STEPS + warp * STEPS;
     const long long left = steps - position;
     const int here = left < STEPS ? static_cast<int>(left < 0 ? 0 : left) : STEPS;  // steps that the warp has
     const bool whole = here == STEPS && (INITIAL || position > 0);
+    a += b * a_batch + h * a_head + channel * a_channel + position * a_step;
+    u += b * u_batch + h * u_head + channel * u_channel + position * u_step;
+    x += b * x_batch + h * x_head + channel * x_channel + position * x_step;
+    Chunk chunk;
     if (whole) {
-#pragma unroll
-        for (int k = 0; k < ACCESSES; ++k) chunk.load_inputs(k, u, u_step);
-#pragma unroll
-        for (int k = 0; k < STEPS / COEFFICIENT_STEPS; ++k) chunk.load_coefficients(k, a, a_step);
+        chunk.load(a, a_step, u, u_step);
     } else {
 #pragma unroll
         for (int s = 0; s < STEPS; ++s)
             chunk.load_step(s, a + static_cast<long long>(a_step) * s, u + static_cast<long long>(u_step) * s,
                             s < here, INITIAL || position + s > 0);
     }
-
-    Aggregate part;
-    Real reach[COEFFICIENTS], products = 0, reaches = 0;
-#pragma unroll
-    for (int s = 0; s < STEPS; ++s) {
-#pragma unroll
-        for (int k = 0; k < COEFFICIENTS; ++k) {
-            // Channels that share coefficients share a bound.
-            Real sizes = 0;
-#pragma unroll
-            for (int c = k; c < CHANNELS; c += COEFFICIENTS) sizes += magnitude(chunk.input(s, c));
-            reach[k] = s == 0 ? sizes : fma(magnitude(Number(chunk.coefficient(s, k))), reach[k], sizes);
-            reaches += reach[k];
-        }
+    board.put(warp, fold(chunk));
+    block_barrier();
+    block_barrier();  // in between the last warp looks back
+    const bool waits = load_shared(&in_turn);
+    if (whole && !waits && !owns) return;
+    if (waits) wait_turns(0, warp);
+    State state = board.state();
+    if (!waits && warp > 0) state = board.aggregate(warp - 1).passes(state);
+    if (whole && !waits) {
+        write_whole(chunk, state, x, x_step);
+    } else {
+        state = write_steps(chunk, state, x, x_step, here, owns);
     }
-#pragma unroll
-    for (int c = 0; c < CHANNELS; ++c) {
-        Number v = chunk.input(0, c), product = chunk.coefficient(0, c);
-        if (c < COEFFICIENTS) products += magnitude(product);
-#pragma unroll
-        for (int s = 1; s < STEPS; ++s) {
-            v = multiply_add(chunk.coefficient(s, c), v, chunk.input(s, c));
-            product = multiply(product, chunk.coefficient(s, c));
-            if (c < COEFFICIENTS) products += magnitude(product);
-        }
-        part.numbers[c] = v;
-        if (c < COEFFICIENTS) part.numbers[CHANNELS + c] = product;
-    }
-    auto put_part = [&](int w, const Aggregate& numbers) {
-#pragma unroll
-        for (int k = 0; k < NUMBERS; ++k) store_shared(&parts[(w * NUMBERS + k) * 32 + lane], numbers.numbers[k]);
-    };
-    put_part(warp, part);
-    store_shared(&bounds[warp * 64 + lane], products);
-    store_shared(&bounds[warp * 64 + 32 + lane], reaches);
-    __syncthreads();
-
-    const int slot = owns ? lane : static_cast<int>(line - column * 32);  // of the lane's line
-    unsigned int* flags = counters + 1 + column;  // of this column, `columns` apart
-    Number* tile_aggregates = reinterpret_cast<Number*>(aggregates) + column * NUMBERS * 32 + slot;
-    Number* tile_states = reinterpret_cast<Number*>(states) + column * CHANNELS * 32 + slot;
-    States state;
-    if (warp == 0) {
-        auto part_of = [&](int w) {
-            Aggregate other;
-#pragma unroll
-            for (int k = 0; k < NUMBERS; ++k) other.numbers[k] = load_shared(&parts[(w * NUMBERS + k) * 32 + lane]);
-            return other;
-        };
-        Aggregate together;
-        Real before_w = 1, reach_w = 0;  // of the warps before: the product's and the states' bounds
-        bool bounded = true;
-#pragma unroll 1
-        for (int w = 0; w < WARPS; ++w) {
-            const Aggregate next = part_of(w);
-            const Real in_products = load_shared(&bounds[w * 64 + lane]);
-            const Real in_reach = load_shared(&bounds[w * 64 + 32 + lane]);
-            bounded = bounded && in_products * before_w <= SAFE && fma(in_products, reach_w, in_reach) <= SAFE;
-            const Real largest = next.largest_product();
-            before_w *= largest;
-            reach_w = fma(largest, reach_w, in_reach);
-            if (w == 0) {
-                together = next;
-            } else {
-                together.append(next);
-            }
-        }
-        const bool calm = __all_sync(EVERYONE, bounded);
-        if (calm && row_of_tiles > 0) {
-#pragma unroll
-            for (int k = 0; k < NUMBERS; ++k)
-                if (owns) store(tile_aggregates + (row_of_tiles * columns * NUMBERS + k) * 32, together.numbers[k]);
-            publish(flags + row_of_tiles * columns, AGGREGATE, lane);
-        }
-        put_part(WARPS, together);  // out of the way of what looking back takes
-
-        auto read_state = [&](long long k) {
-#pragma unroll
-            for (int c = 0; c < CHANNELS; ++c) state.numbers[c] = load(tile_states + (k * columns * CHANNELS + c) * 32);
-        };
-        if (row_of_tiles == 0) {
-#pragma unroll
-            for (int c = 0; c < CHANNELS; ++c) {
-                state.numbers[c] = number<Number>(0);
-                if (INITIAL)
-                    state.numbers[c] = load(reinterpret_cast<const Number*>(
-                        x0 + b * x0_batch + h * x0_head + (channel + c) * x0_channel));
-            }
-        } else {
-            long long k = row_of_tiles - 1;
-            while (!wait_for(flags + k * columns, AGGREGATE)) --k;
-            read_state(k);
-#pragma unroll 1
-            for (++k; k < row_of_tiles; ++k) {
-                if (!state.are_safe()) {
-                    wait_for(flags + k * columns, STATE);
-                    read_state(k);
-                    continue;
-                }
-                Aggregate other;
-#pragma unroll
-                for (int i = 0; i < NUMBERS; ++i)
-                    other.numbers[i] = load(tile_aggregates + (k * columns * NUMBERS + i) * 32);
-                state.pass(other);
-            }
-        }
-
-        // The states before each warp; then the one after the tile.
-        const bool plain = calm && state.are_safe();
-#pragma unroll 1
-        for (int w = 0; w < WARPS; ++w) {
-            const Aggregate other = part_of(w);
-#pragma unroll
-            for (int c = 0; c < CHANNELS; ++c) store_shared(&parts[(w * NUMBERS + c) * 32 + lane], state.numbers[c]);
-            state.pass(other);
-        }
-        // The tile's aggregate passes the state on in one operation, as it does for those who look back.
-        States before;
-#pragma unroll
-        for (int c = 0; c < CHANNELS; ++c) before.numbers[c] = load_shared(&parts[c * 32 + lane]);
-        before.pass(part_of(WARPS));
-        if (plain) {
-#pragma unroll
-            for (int c = 0; c < CHANNELS; ++c)
-                if (owns) store(tile_states + (row_of_tiles * columns * CHANNELS + c) * 32, before.numbers[c]);
-            publish(flags + row_of_tiles * columns, STATE, lane);
-        }
-        if (lane == 0) store_shared(&wild, plain ? 0u : 1u);
-    }
-    __syncthreads();
-    chunk.forget_widened();
-
-    // All warps at once or, in a tile where something might overflow, one after another.
-    const bool in_turn = load_shared(&wild) != 0;
-#pragma unroll 1
-    for (int turn = 0; turn < (in_turn ? WARPS : 1); ++turn) {
-        if (!in_turn || turn == warp) {
-#pragma unroll
-            for (int c = 0; c < CHANNELS; ++c) state.numbers[c] = load_shared(&parts[(warp * NUMBERS + c) * 32 + lane]);
-            Vector<OUTPUT, WIDTH> outputs;
-#pragma unroll
-            for (int s = 0; s < STEPS; ++s) {
-#pragma unroll
-                for (int c = 0; c < CHANNELS; ++c) {
-                    const int k = TIME_CONTIGUOUS ? place(s % TIMES) : c;
-                    // A step that isn't there leaves the state alone, also one that isn't finite.
-                    if (s < here)
-                        state.numbers[c] = multiply_add(chunk.coefficient(s, c), state.numbers[c], chunk.input(s, c));
-                    outputs.set(k, state.numbers[c]);
-                }
-                if (whole) {
-                    if (owns && s % TIMES == TIMES - 1)
-                        store_vector(const_cast<OUTPUT*>(at<OUTPUT>(x, s + 1 - TIMES, x_step)) + LOWEST, outputs);
-                } else if (owns && s < here) {
-                    Vector<OUTPUT, CHANNELS> single;
-#pragma unroll
-                    for (int c = 0; c < CHANNELS; ++c) single.set(c, state.numbers[c]);
-                    store_vector(const_cast<OUTPUT*>(at<OUTPUT>(x, s, x_step)), single);
-                }
-            }
-            if (in_turn) {
-#pragma unroll
-                for (int c = 0; c < CHANNELS; ++c) {
-                    if (warp + 1 < WARPS) {
-                        store_shared(&parts[((warp + 1) * NUMBERS + c) * 32 + lane], state.numbers[c]);
-                    } else if (owns) {
-                        store(tile_states + (row_of_tiles * columns * CHANNELS + c) * 32, state.numbers[c]);
-                    }
-                }
-                if (warp + 1 == WARPS) publish(flags + row_of_tiles * columns, STATE, lane);
-            }
-        }
-        if (in_turn) __syncthreads();
+    if (waits) {
+        board.put(state);
+        wait_turns(warp, WARPS);
     }
 }

@@ -50,6 +50,13 @@ struct Chunk {
         coefficients[index] =
             load_vector<COEFFICIENT, Coefficients::COUNT>(at<COEFFICIENT>(a, index * COEFFICIENT_STEPS, step));
     }
+    // All of it.
+    __device__ __forceinline__ void load(const char* a, STRIDE a_step, const char* u, STRIDE u_step) {
+#pragma unroll
+        for (int k = 0; k < ACCESSES; ++k) load_inputs(k, u, u_step);
+#pragma unroll
+        for (int k = 0; k < STEPS / COEFFICIENT_STEPS; ++k) load_coefficients(k, a, a_step);
+    }
     // One step by itself; without one (`here` false) x stays as it is, and without `reads` nothing leads into it.
     __device__ __forceinline__ void load_step(int step, const char* a, const char* u, bool here, bool reads) {
         Vector<INPUT, CHANNELS> u_step;
@@ -70,11 +77,13 @@ struct Chunk {
 #endif
     }
     // From here on numbers are taken out of their vectors anew: kept widened, halves would fill twice the registers.
+    // The compilers see through an empty asm, but don't know that grids have no second dimension.
     __device__ __forceinline__ void forget_widened() {
+        const unsigned int zero = blockIdx.y;
 #pragma unroll
-        for (int k = 0; k < ACCESSES; ++k) inputs[k].renew();
+        for (int k = 0; k < ACCESSES; ++k) inputs[k].renew(zero);
 #pragma unroll
-        for (int k = 0; k < STEPS / COEFFICIENT_STEPS; ++k) coefficients[k].renew();
+        for (int k = 0; k < STEPS / COEFFICIENT_STEPS; ++k) coefficients[k].renew(zero);
     }
 
     __device__ __forceinline__ Number input(int step, int c) const {

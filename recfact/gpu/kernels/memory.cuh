@@ -9,6 +9,8 @@
 //   commit_async(), wait_async<N>()     close a group of such copies; wait until at most N groups are under way
 //   load_acquire(p), store_release(p, v)  flags between thread blocks: what was stored before the release is seen
 //                                       after the acquire (the whole warp's with a __syncwarp on both sides)
+//   block_barrier()                     all warps of a thread block, wherever in the code each is: PTX has barriers so,
+//                                       and CUDA promises it of __syncthreads at one place only
 #pragma once
 
 // An aligned group of bytes that moves in one access: 1, 2, 4, 8 or 16 of them.
@@ -96,6 +98,10 @@ template <int GROUPS>
 __device__ __forceinline__ void wait_async() {}
 
 #endif
+
+__device__ __forceinline__ void block_barrier() {
+    asm volatile("barrier.sync.aligned 0;" ::: "memory");
+}
 
 __device__ __forceinline__ unsigned int load_acquire(const unsigned int* flag) {
     unsigned int value;

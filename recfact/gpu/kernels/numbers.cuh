@@ -139,13 +139,14 @@ struct Vector {
 #pragma unroll
         for (int k = 0; k < N; ++k) set(k, number<typename Accumulator<T>::type>(value));
     }
-    // Hide from the compiler that the numbers are still the same.
-    __device__ __forceinline__ void renew() {
+    // Hide from the compiler that halves are still the same, by a zero that it doesn't know to be one.
+    __device__ __forceinline__ void renew(unsigned int zero) {
 #ifndef RECFACT_EMULATOR
-        if constexpr (ACCESS_BYTES >= 4) {
+        if constexpr (!same<T, typename Accumulator<T>::type> && ACCESS_BYTES >= 4) {
             constexpr int WORDS = ACCESS_BYTES / 4;  // of an access
 #pragma unroll
-            for (int k = 0; k < BYTES / 4; ++k) asm volatile("" : "+r"(packets[k / WORDS].words[k % WORDS]));
+            for (int k = 0; k < BYTES / 4; ++k)
+                asm volatile("or.b32 %0, %0, %1;" : "+r"(packets[k / WORDS].words[k % WORDS]) : "r"(zero));
         }
 #endif
     }

@@ -154,6 +154,7 @@ T shuffle(T value, int source) {
 
 inline void __syncwarp() { bare::meet(bare::warp()); }
 inline void __syncthreads() { bare::meet(bare::everyone); }
+inline void block_barrier() { __syncthreads(); }
 template <class T>
 T __shfl_sync(unsigned int, T value, int source) {
     return bare::shuffle(value, source);
@@ -168,6 +169,14 @@ inline bool __any_sync(unsigned int, bool mine) {
         return std::any_of(values, values + 32, [](uint64_t value) { return value != 0; });
     });
 }
+inline unsigned int __ballot_sync(unsigned int, bool mine) {
+    return bare::exchange(uint64_t{mine}, [](const uint64_t* values) {
+        unsigned int votes = 0;
+        for (int lane = 0; lane < 32; ++lane) votes |= static_cast<unsigned int>(values[lane]) << lane;
+        return votes;
+    });
+}
+inline int __ffs(unsigned int bits) { return __builtin_ffs(static_cast<int>(bits)); }
 inline bool __all_sync(unsigned int mask, bool mine) { return !__any_sync(mask, !mine); }
 inline unsigned int atomicAdd(unsigned int* at, unsigned int more) {
     const unsigned int before = *at;

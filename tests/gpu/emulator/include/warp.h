@@ -83,3 +83,4 @@ inline void __syncwarp(unsigned mask = 0xffffffffu, EMULATOR_SITE) {
       [](emulator::Collective&) { return 0; });
 }
 inline void __syncthreads(EMULATOR_SITE) { emulator::block_barrier({file, line}); }
+inline void block_barrier(EMULATOR_SITE) { emulator::block_barrier({file, line}); }
