@@ -7,8 +7,8 @@ launcher for CuPy and the emulator of the tests take the same `Launch`.
 from __future__ import annotations
 
 from recfact.gpu.geometry import Geometry, Operand, geometry_of
-from recfact.gpu.lines import CHAIN_WARPS, chain, lines_of, sliding, sweep, sweep_split, sweep_wanted, warps_of
-from recfact.gpu.plans import ENDLESS, TILE, WARPS_NEEDED, Blocks, Device, Launch, resident
+from recfact.gpu.lines import CHAIN_STEPS, chain, lines_of, sliding, sweep, sweep_split, sweep_wanted, warps_of
+from recfact.gpu.plans import ENDLESS, WARPS_NEEDED, Blocks, Device, Launch, resident
 from recfact.gpu.tiles import b2p, b2p_split, obstacle, units_of
 from recfact.windows import Full, Jagged, Uniform, Window
 
@@ -111,6 +111,6 @@ def _choose(geometry: Geometry, blocks: Blocks, reverse: bool, device: Device, s
                 why = "b2p: time is contiguous, and it reads and writes whole sectors, which sweep doesn't"
             return b2p(geometry, blocks, tile_split, reverse, split_factor, device, why)
         reason = f"b2p would have {resident(tile_warps, device):.1f}"
-    if exact and not plenty and geometry.steps > CHAIN_WARPS * TILE:
+    if exact and not plenty and geometry.steps > CHAIN_STEPS:
         return chain(geometry, lines, reverse, f"chain: sweep would have {has} ({reason})")
     return sweep(geometry, lines, blocks, split, reverse, f"sweep: {has}, and not b2p: {reason}")

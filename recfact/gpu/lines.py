@@ -28,6 +28,7 @@ THREADS = 128  # of a thread block of `sweep`
 WIDE_REGISTERS, NARROW_REGISTERS, SLIDING_REGISTERS = 96, 80, 128  # of a thread
 NARROW_BYTES = 1024  # of a warp's chunk
 CHAIN_WARPS, CHAIN_REGISTERS = 11, 80  # that own steps, of a tile of `chain`; of a thread
+CHAIN_STEPS = 256  # with no more, `sweep` is preferred to `chain`
 CHAIN_CHUNK_BYTES = 160  # in registers of a thread of `chain`
 ACCESS_BYTES = 16  # the widest access
 INT_STRIDE = 1 << 30  # strides of time below this, 16 of them together, leave 32-bit arithmetic room
