@@ -231,7 +231,8 @@ def converted(array: Array, dtype: np.dtype[Any], name: str) -> Array:
     if array.dtype == dtype:
         return array
     try:
-        return array.astype(dtype)
+        with np.errstate(over="ignore"):  # an initial state that the type can't hold is infinite in it
+            return array.astype(dtype)
     except OverflowError as error:
         raise DTypeError(f"{name} must hold numbers that fit into {dtype}, got {shown(array.flat[0])}") from error
 
@@ -241,8 +242,8 @@ def initial_state(x0: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Arra
     state = as_numpy(x0, "x0")
     target = accumulator(dtype)
     check_state(state.dtype, state.shape, target, shape)
-    with np.errstate(over="ignore"):  # a state that the type can't hold is infinite in it
-        return state.astype(target)
+    own = converted(state, target, "x0")
+    return own.copy() if own is state else own
 
 
 def check_state(dtype: np.dtype[Any], given: tuple[int, ...], target: np.dtype[Any], shape: tuple[int, ...]) -> None:

@@ -21,7 +21,6 @@ from recfact.arrays import (
     check_state,
     check_written,
     converted,
-    initial_state,
     library_of,
     native,
     result_dtype,
@@ -193,8 +192,7 @@ def _prepare_host(given: dict[str, Any], axis: Any, tensors: bool) -> tuple[Arra
     values = {name: as_numpy(value, name) for name, value in given.items() if name != "out"}
     asked = _check(given, values, axis)
     a, u = converted(values["a"], asked.dtype, "a"), converted(values["u"], asked.inputs, "u")
-    step = asked.shape[: asked.axis] + asked.shape[asked.axis + 1 :]
-    x0 = initial_state(values["x0"], step, asked.dtype) if "x0" in values else None
+    x0 = converted(values["x0"], accumulator(asked.dtype), "x0") if "x0" in values else None
     if "out" not in given:
         return a, u, np.empty(asked.shape, asked.dtype), x0, asked.axis
     x = check_out(given["out"], asked.shape, asked.results, tensors)

@@ -148,7 +148,7 @@ def test_the_paper_stores_one_term(machine, rng):
 
 
 @pytest.mark.parametrize(
-    ("a", "u", "x0"), [(0.5, None, 1.0), ([[0.5], [2.0], [0.25]], None, [1, 2, 3, 4]), (None, 2, 0)]
+    ("a", "u", "x0"), [(0.5, None, 1.0), ([[0.5], [2.0], [0.25]], None, [1, 2, 3, 4]), (None, 2, 0), (0.5, None, 1e300)]
 )
 @pytest.mark.parametrize("dtype", [F32, BF16])
 def test_scalars_and_lists_are_brought_along(machine, dtype, a, u, x0):
