@@ -24,12 +24,9 @@ from recfact.cpu.channel_kernels import follow
 from recfact.cpu.channel_windows import slide
 from recfact.cpu.layout import BATCH, Axis, address, addresses, merge_axes
 from recfact.cpu.numbers import Lanes
-from recfact.cpu.streaming import streams_channels
+from recfact.cpu.streaming import LINE, streams_channels
 from recfact.cpu.threads import run_all
 from recfact.windows import Full, Jagged, Uniform, Window
-
-# Bytes of a line of the cache, and of the widest vector.
-LINE = 64
 
 # Numbers in the scratch area of a problem: states that stay in the second-level cache, and what long windows keep, for
 # which rows of memory that aren't cut are worth more than a cache.

@@ -175,9 +175,8 @@ def write(
 def put_bits(builder: Any, lanes: Lanes, address: Any, offset: Any, vector: Any) -> None:
     """Store a vector as it is, where and how numbers of `lanes` are stored."""
     stored = builder.store(vector, pointer(builder, vector.type, address, offset))
-    stored.align = 1
+    stored.align = ALIGNED if lanes.streams else 1
     if lanes.streams:
-        stored.align = ALIGNED
         stored.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(I32, 1)]))
 
 

@@ -28,8 +28,10 @@ LONG = 1 << 16
 # (if in float16): memory takes long over lines that are written in both ways.
 PROBLEM = 1 << 12
 
-# Bytes of a line, and of a piece of memory from which on half a line at both ends doesn't count.
+# Bytes of a line of the cache, and of the widest vector.
 LINE = 64
+
+# Bytes next to each other from which on half a line at both ends doesn't count.
 WIDE = 1 << 12
 
 
