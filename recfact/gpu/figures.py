@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from recfact.errors import MissingExtraError
+from recfact.gpu.benchmark import LONG
 from recfact.gpu.compiler import options_of, source_of
 from recfact.gpu.emulation import traffic
 from recfact.gpu.examples import H100, HEADS, LAYOUTS, ROWS, TARGETS, described, kinds
@@ -24,7 +25,6 @@ from recfact.gpu.tiles import TILE_BYTES
 from recfact.windows import Full, Jagged, Uniform, Window
 
 SOLVE = (128, 8192, 16)  # heads, steps, channels
-LONG = 65536  # steps, where `chain` is to be as fast as memory
 WIDE = (8192, 8192, 16)  # enough heads for `sweep`
 # Solves by other kernels, with as many heads to a multiprocessor as WIDE and SOLVE have on an H100: layout, heads,
 # multiprocessors, window.
@@ -113,7 +113,7 @@ def solve_launch(layout: str, n: int = SOLVE[1], precision: str = "full") -> Lau
 
 
 def chain_launch() -> Launch:
-    """Plan the exact recurrence over many steps."""
+    """Plan the exact recurrence over as many steps as are to be as fast as memory."""
     heads, _, d = SOLVE
     return described(HEADS, heads, LONG, d, "bfloat16", Full())
 
@@ -121,7 +121,7 @@ def chain_launch() -> Launch:
 def _of_machine_code() -> Iterator[Figure]:
     for layout in LAYOUTS:
         for n, least in ((1024, 4), (8192, 8)):
-            warps = partial(_resident, layout, n)
+            warps = partial(_resident, solve_launch(layout, n))
             yield Figure(f"warps on a multiprocessor, {n} steps", f"b2p ({layout})", ">=", least, "machine code", warps)
     for layout in LAYOUTS:
         flight = partial(_in_flight, layout)
@@ -136,7 +136,9 @@ def _of_machine_code() -> Iterator[Figure]:
     loop = partial(_instructions, sweep, int(dict(sweep.macros)["STEPS"]))
     yield Figure(instructions, f"sweep ({HEADS})", "<=", 48, "machine code", loop)
     of = f"chain ({HEADS})"
-    yield Figure(f"warps on a multiprocessor, {LONG} steps", of, ">=", 8, "machine code", _chain_resident)
+    yield Figure(
+        f"warps on a multiprocessor, {LONG} steps", of, ">=", 8, "machine code", partial(_resident, chain_launch())
+    )
     # Twice what memory wants: a tile that waits for others has nothing on its way.
     yield Figure("KiB on their way to a multiprocessor", of, ">=", 64, "machine code", _chain_in_flight)
     yield Figure("a warp's instructions / KiB moved", of, "-", None, "machine code", _chain_instructions)
@@ -174,24 +176,19 @@ def _of_traffic() -> Iterator[Figure]:
             yield Figure(name, f"{launch.kernel} ({layout})", relation, asked, "emulator", part)
 
 
-def _resident(layout: str, n: int) -> float:
-    launch = solve_launch(layout, n)
+def _resident(launch: Launch) -> float:
     return resident_warps(launch, machine_code(launch, H100.capability), H100)
 
 
 def _in_flight(layout: str) -> float:
-    tiles = int(dict(solve_launch(layout).macros)["STAGES"])
-    return _resident(layout, SOLVE[1]) * tiles * TILE_BYTES / 1024
-
-
-def _chain_resident() -> float:
-    return resident_warps(chain_launch(), machine_code(chain_launch(), H100.capability), H100)
+    launch = solve_launch(layout)
+    return _resident(launch) * int(dict(launch.macros)["STAGES"]) * TILE_BYTES / 1024
 
 
 def _chain_in_flight() -> float:
     launch = chain_launch()
     share = int(dict(launch.macros)["WARPS"]) / (launch.block[0] // 32)  # of warps, those that load
-    return _chain_resident() * share * _chain_steps() / 2
+    return _resident(launch) * share * _chain_steps() / 2
 
 
 def _chain_steps() -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from recfact.gpu.machine_code import MachineCode
-from recfact.gpu.multiprocessors import multiprocessor_of
 from recfact.gpu.plans import Device, Launch
 
 
@@ -20,6 +19,5 @@ def resident_warps(launch: Launch, code: MachineCode, device: Device) -> float:
         Where it runs.
     """
     warps = launch.block[0] // 32
-    limits = multiprocessor_of(device.capability)
-    room = limits.room(warps, code.registers, code.shared + launch.shared_bytes)
+    room = device.limits.room(warps, code.registers, code.shared + launch.shared_bytes)
     return min(room, warps * launch.grid[0] / device.multiprocessors)
