@@ -107,14 +107,15 @@ def segment_totals(
     row = row_at(tile, rows, 1, 0, steps, a_step, u_step, x_step, False)
     local, factor = number(kept, 0.0), number(kept, 1.0)
     found = 0
-    for number_of_tile in range((steps + tile_steps(tile) - 1) // tile_steps(tile)):
+    tiles = (steps + tile_steps(tile) - 1) // tile_steps(tile)
+    for number_of_tile in range(tiles):
         position = tile_position(tile, number_of_tile, steps)
         coefficients = tile_coefficients(tile, row, position, scratch)
         inputs = tile_inputs(tile, row, position, scratch)
         local, factor, finite = scan_totals(tile, coefficients, inputs, local, factor)
         if not finite:
             return -1
-        if ends_segment(tile, position) or position + tile_steps(tile) > steps:
+        if ends_segment(tile, position) or number_of_tile == tiles - 1:
             store(kept, totals, 2 * found * size(kept), local)
             store(kept, totals, (2 * found + 1) * size(kept), factor)
             found += 1

@@ -106,6 +106,18 @@ def test_an_infinite_initial_state_changes_no_bit(rng, split_rows):
     assert split_rows == [False] * 4
 
 
+@pytest.mark.parametrize("direction", DIRECTIONS, ids=str)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float32", "float64"])
+@pytest.mark.parametrize("rest", [64, 128, 1024, SEGMENT - 128])
+def test_a_last_segment_of_whole_tiles_is_written(rest, dtype, direction):
+    """Products that don't underflow make every piece but the first wait for its entry, the last segment included."""
+    n = 6 * SEGMENT + rest
+    a, u = np.full(n, 0.9999, dtype), np.ones(n, dtype)
+    expected = rf.solve(a, u, threads=1, **direction)
+    out = np.full(n, np.nan, dtype)
+    assert rf.solve(a, u, out=out, threads=3, **direction).tobytes() == expected.tobytes()
+
+
 @pytest.mark.parametrize("window", [Jagged(16), Uniform(32), Jagged(100), Uniform(300)], ids=str)
 @pytest.mark.parametrize("direction", DIRECTIONS, ids=str)
 def test_threads_change_no_bit_of_a_window(window, direction, rng):
