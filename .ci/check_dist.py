@@ -13,9 +13,9 @@ ROOT = Path(__file__).resolve().parent.parent
 EXTRAS = {"report", "gpu-cuda12", "gpu-cuda13", "gpu-test", "torch", "test", "docs", "bench", "dev"}
 
 
-def package_files() -> set[str]:
-    """Return the files of the package in the source tree, without compiled leftovers."""
-    files = (path.relative_to(ROOT) for path in (ROOT / "recfact").rglob("*") if path.is_file())
+def files_of(folder: str) -> set[str]:
+    """Return the files of a folder of the source tree, without compiled leftovers."""
+    files = (path.relative_to(ROOT) for path in (ROOT / folder).rglob("*") if path.is_file())
     return {path.as_posix() for path in files if "__pycache__" not in path.parts}
 
 
@@ -26,7 +26,7 @@ def check_wheel(path: Path) -> list[str]:
         (info,) = {PurePosixPath(name).parts[0] for name in names if ".dist-info/" in name}
         metadata = Parser().parsestr(wheel.read(f"{info}/METADATA").decode())
         entry_points = wheel.read(f"{info}/entry_points.txt").decode()
-    source = package_files()
+    source = files_of("recfact")
     packaged = {name for name in names if not name.startswith(f"{info}/")}
     problems = [f"in the source but not in the wheel: {name}" for name in sorted(source - packaged)]
     problems += [f"in the wheel but not in the package: {name}" for name in sorted(packaged - source)]
@@ -47,7 +47,12 @@ def check_sdist(path: Path) -> list[str]:
     """Return what is wrong with the source archive."""
     with tarfile.open(path) as archive:
         names = {PurePosixPath(*PurePosixPath(name).parts[1:]).as_posix() for name in archive.getnames()}
-    wanted = package_files() | {"LICENSE", "README.md", "CHANGELOG.md", "setup.cfg", "pyproject.toml"}
+    wanted = (
+        files_of("recfact")
+        | files_of("tools")
+        | files_of("tests")
+        | {"LICENSE", "README.md", "CHANGELOG.md", "setup.cfg", "pyproject.toml"}
+    )
     problems = [f"missing: {name}" for name in sorted(wanted - names)]
     stray = [name for name in names if "__pycache__" in name or name.startswith((".venv", "docs/_build"))]
     problems += [f"must not be there: {name}" for name in sorted(stray)]

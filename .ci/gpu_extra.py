@@ -11,16 +11,20 @@ from pathlib import Path
 from cupy._core import core
 from cupy.cuda import compiler, nvrtc
 
+import recfact
 from recfact.gpu.availability import LEAST_CAPABILITY, compiler_fault
 from recfact.gpu.compiler import header_folders, options_of, source_of
-from recfact.gpu.examples import H100, TARGETS, kinds
 from recfact.gpu.plans import Device
+
+sys.path.append(str(Path(__file__).resolve().parent.parent))
+from tools.gpu.examples import H100, TARGETS, kinds
 
 
 def main(series: int) -> None:
     """Compile, and see that nothing from outside the environment was used."""
     seen = {name for name in os.environ if "CUDA" in name or name in ("LD_LIBRARY_PATH", "NVCC")}
     require(not seen, f"the environment must hide a toolkit, and has {sorted(seen)}")
+    inside([recfact.__file__])
     fault = compiler_fault(sys.modules["cupy"])
     require(fault is None, fault)
     major, minor = nvrtc.getVersion()

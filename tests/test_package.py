@@ -61,6 +61,12 @@ def test_precision_declares_to_type_checkers_what_it_loads():
     assert set(declared) == set(recfact.precision.__all__)
 
 
+def test_the_package_finds_its_files_where_it_is_installed():
+    """A module that asks for its own place could reach what stands around a checkout; importlib.resources can't."""
+    asking = [path for path in (ROOT / "recfact").rglob("*.py") if re.search(r"\b__(file|path)__\b", path.read_text())]
+    assert asking == []
+
+
 def test_python_runs_the_package_as_the_command():
     arguments = [sys.executable, "-m", "recfact", "horizon", "0.5", "--help"]
     done = subprocess.run(arguments, capture_output=True, text=True, check=True, cwd=ROOT)

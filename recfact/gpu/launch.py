@@ -1,7 +1,7 @@
 """From shapes, strides and number types to the launch of a kernel: pure arithmetic, the same with a GPU and without.
 
 `plan` chooses the kernel, `lines` and `tiles` how time is split and how wide accesses are; each says why in words. The
-launcher for CuPy and the emulator of the tests take the same `Launch`.
+launcher for CuPy and the emulator of `tools/gpu` take the same `Launch`.
 """
 
 from __future__ import annotations

@@ -1,23 +1,30 @@
-"""What this machine has: its GPUs and what they can reach at most, versions, and whether all kernels compile."""
+"""What this machine has: its GPUs and what they can reach at most, versions, and whether kernels compile for them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from recfact.errors import DeviceError
 from recfact.gpu.availability import driver_version, version_text, why_unavailable
 from recfact.gpu.compiler import header_folders
-from recfact.gpu.examples import H100, TARGETS, kinds
-from recfact.gpu.figures import SOLVE
-from recfact.gpu.modules import function_of
-from recfact.gpu.nvrtc import CompileError, compile_launch, compiler
-from recfact.gpu.plans import Device
+from recfact.gpu.device_arrays import DeviceArray, DType, contiguous_strides
+from recfact.gpu.run import Solve, scratch_bytes
+from recfact.windows import Full, Jagged, Uniform, Window
 
 ISSUED = 4  # warp instructions of a multiprocessor in a cycle
-HALF_BYTES = 2
+SOLVE = (128, 8192, 16)  # heads, steps, channels of the solve whose least time is told
+HALF, FLOAT32 = np.dtype(np.float16), np.dtype(np.float32)
+# Heads, number type and window: on an H100 each of these solves has a kernel of its own.
+COMPILED: tuple[tuple[int, DType, Window], ...] = (
+    (128, HALF, Jagged(16)),
+    (8192, FLOAT32, Jagged(16)),
+    (4, FLOAT32, Full()),
+    (8192, HALF, Uniform(64)),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +62,9 @@ class Gpu:
 
     @property
     def seconds(self) -> float:
-        """The least time for the solve of the figures: that of moving its arrays once."""
+        """The least time for a solve in half precision: that of moving its arrays once."""
         elements = prod(SOLVE)
-        return HALF_BYTES * (2 * elements + elements // SOLVE[2]) / self.bandwidth
+        return HALF.itemsize * (2 * elements + elements // SOLVE[2]) / self.bandwidth
 
     @property
     def instructions(self) -> float:
@@ -88,8 +95,8 @@ def this_machine() -> Machine:
     cupy = _cupy()
     driver = driver_version() if cupy is None else cupy.cuda.runtime.driverGetVersion()
     try:
-        version = compiler().version if cupy is None else cupy.cuda.nvrtc.getVersion()
-    except (CompileError, RuntimeError):
+        version = None if cupy is None else cupy.cuda.nvrtc.getVersion()
+    except RuntimeError:  # CuPy loads the compiler now
         version = None
     return Machine(
         reason,
@@ -136,40 +143,8 @@ def _gpus(cupy: Any) -> tuple[Gpu, ...]:
     return tuple(found)
 
 
-def check_targets(step: Callable[[str], None]) -> dict[str, dict[str, str | None]]:
-    """Compile every kernel for every target with CUDA's compiler from PyPI; no GPU is needed.
-
-    Parameters
-    ----------
-    step : callable
-        Told what comes next.
-
-    Returns
-    -------
-    dict
-        For each target, what the compiler said for each kind of kernel; None where it has nothing to say.
-
-    Raises
-    ------
-    CompileError
-        If the compiler isn't there.
-    """
-    compiler()
-    found: dict[str, dict[str, str | None]] = {}
-    for target in TARGETS:
-        name = f"sm_{target[0]}{target[1]}"
-        step(name)
-        found[name] = {}
-        for kind, launch in kinds(Device(target, H100.multiprocessors)).items():
-            try:
-                found[name][kind] = compile_launch(launch, target)[1] or None
-            except CompileError as error:
-                found[name][kind] = str(error)
-    return found
-
-
 def check_gpus(gpus: tuple[Gpu, ...]) -> list[str]:
-    """Compile and load every kernel for those GPUs that solves can run on, as a solve does; return what fails."""
+    """Compile and load what the solves of `COMPILED` run, on those GPUs that solves can run on; return what fails."""
     import cupy
 
     faults = []
@@ -177,8 +152,19 @@ def check_gpus(gpus: tuple[Gpu, ...]) -> list[str]:
         if gpu.reason is None:
             try:
                 with cupy.cuda.Device(gpu.number):
-                    for launch in kinds(Device(gpu.capability, gpu.multiprocessors)).values():
-                        function_of(launch, gpu.number)
+                    for heads, dtype, window in COMPILED:
+                        scratch_bytes(_described(heads, dtype, window, gpu.number))
             except DeviceError as error:
                 faults.append(f"GPU {gpu.number}: {error}")
     return faults
+
+
+def _described(heads: int, dtype: DType, window: Window, number: int) -> Solve:
+    """Describe a solve of contiguous arrays that needn't exist, whose channels share their coefficients."""
+    _, steps, channels = SOLVE
+
+    def array(*shape: int) -> DeviceArray:
+        return DeviceArray(None, "cupy", dtype, shape, contiguous_strides(shape, dtype.itemsize), 0, number)
+
+    u = array(heads, steps, channels)
+    return Solve(array(heads, steps, 1), u, u, None, 1, window, reverse=False, precision="full")

@@ -9,15 +9,15 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from recfact.gpu.examples import H100 as H100
-from recfact.gpu.examples import LAYOUTS as LAYOUTS
-from recfact.gpu.examples import channel_axis as channel_axis
-from recfact.gpu.examples import described as described
 from recfact.gpu.geometry import Operand
 from recfact.gpu.launch import plan
-from recfact.gpu.machine_code import missing_tools
 from recfact.gpu.plans import Device, Launch
 from recfact.windows import Window
+from tools.gpu.examples import H100 as H100
+from tools.gpu.examples import LAYOUTS as LAYOUTS
+from tools.gpu.examples import channel_axis as channel_axis
+from tools.gpu.examples import described as described
+from tools.gpu.machine_code import missing_tools
 
 NUMPY = {
     "float16": np.dtype(np.float16),

@@ -14,7 +14,7 @@ from recfact.errors import DeviceError, OptionError, OptionTypeError
 from recfact.gpu import availability
 from recfact.gpu.availability import current_gpu, require, why_unavailable
 from recfact.gpu.compiler import header_folders
-from recfact.gpu.machine_code import DISASSEMBLERS
+from tools.gpu.machine_code import DISASSEMBLERS
 
 CUPY = """
 from types import SimpleNamespace

@@ -1,12 +1,14 @@
 """The emulator sees no fault where there is none, and counts what hardware would do."""
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
-from gpu.emulator import COMPILER, SCHEDULES, Buffer, Report, Schedule, emulate
+
+from recfact.gpu.plans import Argument, Launch
+from tools.gpu.emulator import COMPILER, SCHEDULES, Buffer, Report, Schedule, emulate
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="the emulator needs Linux and g++")
 
@@ -20,23 +22,9 @@ constexpr unsigned all = 0xffffffffu;
 """
 
 
-@dataclass
-class Argument:
-    name: str
-    c_type: str
-    value: Any
-    offset: int = 0
-
-
-@dataclass
-class Plan:
-    arguments: list[Argument]
-    grid: tuple[int, int, int] = (1, 1, 1)
-    block: tuple[int, int, int] = (32, 1, 1)
-    shared_bytes: int = 0
-    kernel: str = "k"
-    macros: tuple[tuple[str, str], ...] = ()
-    scratch: tuple[Any, ...] = ()
+def plan(*arguments: Argument, **others: Any) -> Launch:
+    """Return a launch of a kernel k by one warp."""
+    return replace(Launch("k", (), (1, 1, 1), (32, 1, 1), 0, arguments, (), ()), **others)
 
 
 C_TYPES = {
@@ -53,7 +41,7 @@ def run(
     body: str,
     outputs: tuple[str, ...] = ("x",),
     schedule: str | Schedule = "in order",
-    plan: dict[str, Any] | None = None,
+    launch: dict[str, Any] | None = None,
     **arrays: Any,
 ) -> Report:
     """Run a kernel of the given body on arrays, which are its parameters by name."""
@@ -65,7 +53,7 @@ def run(
         arguments.append(Argument(name, c_type, name))
     source = f'{PRELUDE}extern "C" __global__ void k({", ".join(parameters)}) {{\n{body}\n}}\n'
     order = SCHEDULES[schedule] if isinstance(schedule, str) else schedule
-    return emulate(Plan(arguments, **(plan or {})), arrays, source=source, schedule=order, outputs=outputs)
+    return emulate(plan(*arguments, **(launch or {})), arrays, source=source, schedule=order, outputs=outputs)
 
 
 def floats(n: int = 32) -> np.ndarray:
@@ -95,7 +83,7 @@ def run_one(kernels: dict[str, str], name: str, u: np.ndarray, x: np.ndarray, sc
         Argument("u", "float*", "u"),
         Argument("x", "float*", "x"),
     ]
-    return emulate(Plan(arguments), {"u": u, "x": x}, source=source, schedule=SCHEDULES[schedule])
+    return emulate(plan(*arguments), {"u": u, "x": x}, source=source, schedule=SCHEDULES[schedule])
 
 
 SOUND = {
@@ -133,11 +121,11 @@ def test_race_between_warps_needs_a_block_barrier():
         LANE
         + "__shared__ float s[64]; store_shared(s + i, load(u + i)); BARRIER; store(x + i, load_shared(s + 63 - i));"
     )
-    plan = {"block": (64, 1, 1)}
-    report = run(body.replace("BARRIER", "__syncwarp()"), u=floats(64), x=blank(64), plan=plan)
+    launch = {"block": (64, 1, 1)}
+    report = run(body.replace("BARRIER", "__syncwarp()"), u=floats(64), x=blank(64), launch=launch)
     assert "race in shared memory" in report.kinds
     x = blank(64)
-    report = run(body.replace("BARRIER", "__syncthreads()"), u=floats(64), x=x, plan=plan).check()
+    report = run(body.replace("BARRIER", "__syncthreads()"), u=floats(64), x=x, launch=launch).check()
     np.testing.assert_array_equal(x, floats(64)[::-1])
     assert report.counts["block_barriers"] == 1
 
@@ -149,9 +137,9 @@ def test_dynamic_shared_memory_has_the_size_of_the_launch():
 store_shared(s + i, load(u + i)); __syncwarp(); store(x + i, load_shared(s + 31 - i));"""
     )
     x = blank()
-    run(body, u=floats(), x=x, plan={"shared_bytes": 128}).check()
+    run(body, u=floats(), x=x, launch={"shared_bytes": 128}).check()
     np.testing.assert_array_equal(x, floats()[::-1])
-    assert "out of bounds" in run(body, u=floats(), x=blank(), plan={"shared_bytes": 124}).kinds
+    assert "out of bounds" in run(body, u=floats(), x=blank(), launch={"shared_bytes": 124}).kinds
 
 
 # Each block adds its number to the sum of those before it: the decoupled look-back at its smallest.
@@ -173,9 +161,14 @@ if (threadIdx.x == 0) {
 def chain(schedule, ticket="atomicAdd(flag, 1u)", release="store_release(flag + t + 1, 1u)", blocks=20):
     x = blank(blocks)
     body = CHAIN.replace("TICKET", ticket).replace("RELEASE", release)
-    plan = {"grid": (blocks, 1, 1)}
+    launch = {"grid": (blocks, 1, 1)}
     report = run(
-        body, schedule=schedule, plan=plan, flag=shared_buffer(blocks + 2), sum=shared_buffer(blocks, np.float32), x=x
+        body,
+        schedule=schedule,
+        launch=launch,
+        flag=shared_buffer(blocks + 2),
+        sum=shared_buffer(blocks, np.float32),
+        x=x,
     )
     return report, x
 
@@ -299,7 +292,7 @@ for (int j = i; j < 256; j += 32) store(x + j, load_shared(r + j));"""
     arrays = {"a": a.ravel(), "b": b.ravel(), "x": x}
     arguments = [Argument("a", "half*", "a"), Argument("b", "half*", "b"), Argument("x", "float*", "x")]
     source = f'{PRELUDE}extern "C" __global__ void k(half* a, half* b, float* x) {{ {body} }}'
-    report = emulate(Plan(arguments), arrays, source=source, truncate_products=truncate).check()
+    report = emulate(plan(*arguments), arrays, source=source, truncate_products=truncate).check()
     result = x.reshape(16, 16) if order == "row" else x.reshape(16, 16).T
     np.testing.assert_array_equal(result, 2 * (A.astype(np.float32) @ B.astype(np.float32) + 1))
     assert report.counts["multiplies"] == 1
@@ -308,8 +301,8 @@ for (int j = i; j < 256; j += 32) store(x + j, load_shared(r + j));"""
 def test_subnormals_are_flushed_on_request():
     u, x = np.full(32, 1e-39, np.float32), blank()
     source = f'{PRELUDE}extern "C" __global__ void k(float* u, float* x) {{ {LANE} store(x + i, load(u + i) * 2.f); }}'
-    plan = Plan([Argument("u", "float*", "u"), Argument("x", "float*", "x")])
-    emulate(plan, {"u": u, "x": x}, source=source).check()
+    launch = plan(Argument("u", "float*", "u"), Argument("x", "float*", "x"))
+    emulate(launch, {"u": u, "x": x}, source=source).check()
     assert (x == 2 * u).all()
-    emulate(plan, {"u": u, "x": x}, source=source, flush_subnormals=True).check()
+    emulate(launch, {"u": u, "x": x}, source=source, flush_subnormals=True).check()
     assert (x == 0).all()

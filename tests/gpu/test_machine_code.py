@@ -12,13 +12,13 @@ from gpu.cases import H100, described, need_tools
 
 from recfact import Full, Jagged, Uniform
 from recfact.gpu import tiles
-from recfact.gpu.examples import HEADS, ROWS, TARGETS, kinds
-from recfact.gpu.figures import WORK
-from recfact.gpu.machine_code import Instruction, MachineCode, machine_code
 from recfact.gpu.multiprocessors import warps_of_registers
-from recfact.gpu.occupancy import resident_warps
 from recfact.gpu.plans import Device, Launch
 from recfact.windows import Window
+from tools.gpu.examples import HEADS, ROWS, TARGETS, kinds
+from tools.gpu.machine_code import Instruction, MachineCode, machine_code
+from tools.gpu.occupancy import resident_warps
+from tools.gpu.quantities import WORK
 
 MOST_REGISTERS = 96
 TABLE = (HEADS, 128, 8192, 16)  # batch 1, n = 8192, 128 heads, d = 16

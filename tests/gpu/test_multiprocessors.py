@@ -10,8 +10,8 @@ from gpu.bare_run import need_compiler
 from gpu.cases import need_tools
 
 from recfact.gpu.compiler import header_folders
-from recfact.gpu.examples import TARGETS
 from recfact.gpu.multiprocessors import MULTIPROCESSORS, REGISTERS, multiprocessor_of, warps_of_registers
+from tools.gpu.examples import TARGETS
 
 CALCULATOR = r"""
 #include <cstdio>

@@ -9,12 +9,12 @@ import pytest
 from gpu.bare_run import need_compiler
 from gpu.bounds import bound
 from gpu.cases import H100, NUMPY, Case, random_numbers
-from gpu.emulator import Buffer, emulate
 
 from recfact.gpu.compiler import source_of
 from recfact.gpu.geometry import Operand
 from recfact.gpu.launch import plan
 from recfact.windows import Full, Jagged, Uniform, Window
+from tools.gpu.emulator import Buffer, emulate
 
 N, D = 264, 16
 BEYOND = 5 << 31  # as 32 bits it would be negative

@@ -10,10 +10,10 @@ import pytest
 from gpu.cases import described
 
 from recfact.gpu import lines, tiles
-from recfact.gpu.examples import HEADS, TARGETS, kinds
 from recfact.gpu.multiprocessors import MULTIPROCESSORS, multiprocessor_of, warps_of_registers
 from recfact.gpu.plans import Device
 from recfact.windows import Uniform
+from tools.gpu.examples import HEADS, TARGETS, kinds
 
 PAGES = Path(__file__).parents[2] / "docs" / "gpu"
 
@@ -27,13 +27,13 @@ def test_each_macro_is_on_the_page_of_its_kernel(kernel):
 
 
 def test_the_sectors_that_the_page_explains_are_those_of_its_table():
-    (row,) = re.findall(r"\| bytes asked for .*time, head, channel.*", (PAGES / "figures.txt").read_text("utf-8"))
+    (row,) = re.findall(r"\| bytes asked for .*time, head, channel.*", (PAGES / "counted.txt").read_text("utf-8"))
     counted = float(row.split("|")[4])
     assert f"the {counted:.2f} in the table" in (PAGES / "index.md").read_text("utf-8")
 
 
 def test_the_shares_of_sectors_that_the_page_of_sliding_names_are_those_of_the_table():
-    rows = re.findall(r"\| bytes asked for .*sliding.*", (PAGES / "figures.txt").read_text("utf-8"))
+    rows = re.findall(r"\| bytes asked for .*sliding.*", (PAGES / "counted.txt").read_text("utf-8"))
     shares = [f"{float(row.split('|')[4]):.0%}".replace("%", " %") for row in rows]
     page = (PAGES / "sliding.md").read_text("utf-8")
     assert [f"{shares[0]} of their bytes are asked for" in page, f"{shares[1]} in bfloat16" in page] == [True, True]

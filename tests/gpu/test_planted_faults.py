@@ -7,9 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from gpu import emulator
-from gpu.emulator import COMPILER, Buffer, Report
 from gpu.test_emulator import LANE, blank, chain, floats, run, run_one
+
+from tools.gpu import emulator
+from tools.gpu.emulator import COMPILER, Buffer, Report
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="the emulator needs Linux and g++")
 

@@ -11,11 +11,11 @@ import pytest
 from gpu.bare_run import need_compiler
 from gpu.bounds import HALF_SPACING, RAISED, TENSOR_CORE, UNIT, bound, reference
 from gpu.cases import NUMPY, Case
-from gpu.emulator import emulate
 from gpu.test_kernels import make_case, solve
 
 from recfact.gpu.compiler import source_of
 from recfact.windows import Full, Jagged, Uniform, Window
+from tools.gpu.emulator import emulate
 
 HEADS = "head, time, channel"
 

@@ -7,12 +7,12 @@ import pytest
 from gpu.bare_run import need_compiler
 from gpu.bounds import bound, reference
 from gpu.cases import LAYOUTS, Case
-from gpu.emulator import SCHEDULES, Report, Schedule, emulate
 from gpu.test_kernels import H100, NO_TENSOR_CORES, make_case
 
 from recfact.gpu.compiler import source_of
 from recfact.gpu.plans import Device, Launch
 from recfact.windows import Full, Jagged, Uniform, Window
+from tools.gpu.emulator import SCHEDULES, Report, Schedule, emulate
 
 HEADS, ROWS = "head, time, channel", "head, channel, time"
 T4 = Device((7, 5), 40)

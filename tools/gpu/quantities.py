@@ -1,8 +1,8 @@
-"""The figures that the kernels are to reach, each beside what is counted: of the plan, machine code, and the emulator.
+"""What is counted of the kernels, beside what is asked of it: of the plan, of machine code, and in the emulator.
 
 They are of one solve, as the layer of a language model has it: 128 heads of 16 channels over 8192 steps in bfloat16, in
 blocks of 16 steps, on an H100. What `sweep` and `sliding` move is a part of that on as much less of a GPU: they are
-ratios. No time is among the figures, because no GPU is needed to count them.
+ratios. No time is among them, because no GPU is needed to count them.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import Any
 from recfact.errors import MissingExtraError
 from recfact.gpu.benchmark import LONG
 from recfact.gpu.compiler import options_of, source_of
-from recfact.gpu.emulation import traffic
-from recfact.gpu.examples import H100, HEADS, LAYOUTS, ROWS, TARGETS, described, kinds
-from recfact.gpu.machine_code import machine_code
-from recfact.gpu.occupancy import resident_warps
+from recfact.gpu.machine import SOLVE
 from recfact.gpu.plans import Device, Launch
 from recfact.gpu.tiles import TILE_BYTES
 from recfact.windows import Full, Jagged, Uniform, Window
+from tools.gpu.examples import H100, HEADS, LAYOUTS, ROWS, TARGETS, described, kinds
+from tools.gpu.machine_code import machine_code
+from tools.gpu.occupancy import resident_warps
+from tools.gpu.traffic import traffic
 
-SOLVE = (128, 8192, 16)  # heads, steps, channels
 WIDE = (8192, 8192, 16)  # enough heads for `sweep`
 # Solves by other kernels, with as many heads to a multiprocessor as WIDE and SOLVE have on an H100: layout, heads,
 # multiprocessors, window.
@@ -39,8 +39,8 @@ WORK = ("HMMA", "LDG", "LDGSTS", "STG")  # what the main loop of a kernel never 
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
-    """What is asked for, and how it is counted.
+class Quantity:
+    """What is counted, how, and what is asked of it.
 
     Parameters
     ----------
@@ -64,50 +64,52 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """A figure, the number found, and if there is none, why."""
+    """A quantity, the number found, and if there is none, why."""
 
-    figure: Figure
+    quantity: Quantity
     number: float | None
     missing: str | None
 
     @property
     def holds(self) -> bool | None:
         """Whether what is asked for is reached; None if nothing is asked, or it wasn't counted."""
-        asked = self.figure.asked
+        asked = self.quantity.asked
         if self.number is None or asked is None:
             return None
-        return {"<=": self.number <= asked, ">=": self.number >= asked, "=": self.number == asked}[self.figure.relation]
+        return {"<=": self.number <= asked, ">=": self.number >= asked, "=": self.number == asked}[
+            self.quantity.relation
+        ]
 
     def as_dict(self) -> dict[str, Any]:
         """Return all of it as plain values."""
-        figure = self.figure
+        quantity = self.quantity
         return {
-            "figure": figure.name,
-            "of": figure.of,
-            "relation": figure.relation,
-            "asked": figure.asked,
+            "quantity": quantity.name,
+            "of": quantity.of,
+            "relation": quantity.relation,
+            "asked": quantity.asked,
             "counted": self.number,
             "holds": self.holds,
-            "by": figure.by,
+            "by": quantity.by,
             "missing": self.missing,
         }
 
 
-def count(figure: Figure) -> Counted:
-    """Count a figure."""
+def count(quantity: Quantity) -> Counted:
+    """Count a quantity."""
     try:
-        return Counted(figure, figure.count(), None)
+        return Counted(quantity, quantity.count(), None)
     except MissingExtraError as error:
-        return Counted(figure, None, str(error))
+        return Counted(quantity, None, str(error))
 
 
-def figures() -> list[Figure]:
-    """Return all figures, those first that take least time to count."""
+def quantities() -> list[Quantity]:
+    """Return all quantities, those first that take least time to count."""
     return [*_of_machine_code(), *_of_traffic()]
 
 
 def solve_launch(layout: str, n: int = SOLVE[1], precision: str = "full") -> Launch:
-    """Plan the solve of the figures."""
+    """Plan the solve that quantities are of."""
     heads, _, d = SOLVE
     return described(layout, heads, n, d, "bfloat16", Jagged(16), precision=precision)
 
@@ -118,42 +120,44 @@ def chain_launch() -> Launch:
     return described(HEADS, heads, LONG, d, "bfloat16", Full())
 
 
-def _of_machine_code() -> Iterator[Figure]:
+def _of_machine_code() -> Iterator[Quantity]:
     for layout in LAYOUTS:
         for n, least in ((1024, 4), (8192, 8)):
             warps = partial(_resident, solve_launch(layout, n))
-            yield Figure(f"warps on a multiprocessor, {n} steps", f"b2p ({layout})", ">=", least, "machine code", warps)
+            yield Quantity(
+                f"warps on a multiprocessor, {n} steps", f"b2p ({layout})", ">=", least, "machine code", warps
+            )
     for layout in LAYOUTS:
         flight = partial(_in_flight, layout)
-        yield Figure("KiB on their way to a multiprocessor", f"b2p ({layout})", ">=", 32, "machine code", flight)
+        yield Quantity("KiB on their way to a multiprocessor", f"b2p ({layout})", ">=", 32, "machine code", flight)
     instructions = "main loop's instructions / KiB moved"
     for precision, terms, most in (("paper", "one term", 190), ("full", "two terms", 220)):
         for layout in LAYOUTS:
             launch = solve_launch(layout, precision=precision)
             loop = partial(_instructions, launch, int(dict(launch.macros)["STAGES"]))
-            yield Figure(instructions, f"b2p, {terms} ({layout})", "<=", most, "machine code", loop)
+            yield Quantity(instructions, f"b2p, {terms} ({layout})", "<=", most, "machine code", loop)
     sweep = kinds()["sweep"]
     loop = partial(_instructions, sweep, int(dict(sweep.macros)["STEPS"]))
-    yield Figure(instructions, f"sweep ({HEADS})", "<=", 48, "machine code", loop)
+    yield Quantity(instructions, f"sweep ({HEADS})", "<=", 48, "machine code", loop)
     of = f"chain ({HEADS})"
-    yield Figure(
+    yield Quantity(
         f"warps on a multiprocessor, {LONG} steps", of, ">=", 8, "machine code", partial(_resident, chain_launch())
     )
     # Twice what memory wants: a tile that waits for others has nothing on its way.
-    yield Figure("KiB on their way to a multiprocessor", of, ">=", 64, "machine code", _chain_in_flight)
-    yield Figure("a warp's instructions / KiB moved", of, "-", None, "machine code", _chain_instructions)
+    yield Quantity("KiB on their way to a multiprocessor", of, ">=", 64, "machine code", _chain_in_flight)
+    yield Quantity("a warp's instructions / KiB moved", of, "-", None, "machine code", _chain_instructions)
     for kind in kinds():
-        yield Figure("bytes spilled, any target", kind, "=", 0, "machine code", partial(_worst, kind, "stack"))
+        yield Quantity("bytes spilled, any target", kind, "=", 0, "machine code", partial(_worst, kind, "stack"))
     for kind in kinds():
-        yield Figure(
+        yield Quantity(
             "registers of a thread, any target", kind, "<=", 96, "machine code", partial(_worst, kind, "registers")
         )
     for kind in kinds():
         if kind != "chain":
-            yield Figure("barriers of thread blocks", kind, "=", 0, "machine code", partial(_barriers, kind))
+            yield Quantity("barriers of thread blocks", kind, "=", 0, "machine code", partial(_barriers, kind))
 
 
-def _of_traffic() -> Iterator[Figure]:
+def _of_traffic() -> Iterator[Quantity]:
     numbers = (
         ("bytes read / bytes of u and a", "<=", 1.05, "read"),
         ("bytes written / bytes of x", "=", 1, "written"),
@@ -165,15 +169,15 @@ def _of_traffic() -> Iterator[Figure]:
         for name, relation, least, attribute in numbers:
             asked = None if attribute == "sector_efficiency" and layout == BESIDE else least
             of = f"b2p ({layout})"
-            yield Figure(name, of, relation, asked, "emulator", partial(_traffic, layout, Jagged(16), attribute))
+            yield Quantity(name, of, relation, asked, "emulator", partial(_traffic, layout, Jagged(16), attribute))
         moved = partial(_traffic, layout, Full(), "moved")
-        yield Figure("bytes moved / bytes of u, a and x", f"chain ({layout})", "<=", 1.10, "emulator", moved)
+        yield Quantity("bytes moved / bytes of u, a and x", f"chain ({layout})", "<=", 1.10, "emulator", moved)
     for layout, heads, multiprocessors, window in PARTS:
         launch = _part(layout, heads, multiprocessors, window)
         for name, relation, least, attribute in numbers[:3]:
             asked = least if attribute == "written" or (launch.kernel, attribute) == ("sweep", "read") else None
             part = partial(_traffic_of_part, launch, layout, heads, attribute)
-            yield Figure(name, f"{launch.kernel} ({layout})", relation, asked, "emulator", part)
+            yield Quantity(name, f"{launch.kernel} ({layout})", relation, asked, "emulator", part)
 
 
 def _resident(launch: Launch) -> float:
@@ -235,7 +239,7 @@ def _traffic_of_part(launch: Launch, layout: str, heads: int, attribute: str) ->
 
 
 def digest() -> str:
-    """Return a short text that changes with whatever the figures depend on, save the compiler: sources and plans."""
+    """Return a short text that changes with whatever the quantities depend on, save the compiler: sources and plans."""
     launches = [launch for target in TARGETS for launch in kinds(Device(target, H100.multiprocessors)).values()]
     launches += [described(layout, *SOLVE, "bfloat16", Full()) for layout in LAYOUTS]
     launches += [solve_launch(layout, precision=precision) for layout in LAYOUTS for precision in ("full", "paper")]

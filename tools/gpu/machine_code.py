@@ -13,8 +13,8 @@ from recfact.errors import MissingExtraError
 from recfact.gpu.availability import install_compiler
 from recfact.gpu.compiler import header_folders
 from recfact.gpu.multiprocessors import multiprocessor_of
-from recfact.gpu.nvrtc import compile_launch, library_path
 from recfact.gpu.plans import Launch
+from tools.gpu.nvrtc import compile_launch, library_path
 
 DISASSEMBLERS = ("nvdisasm", "cuobjdump")
 RESERVED_COUNTED = (9, 0)  # from this compute capability on, shared memory is counted with what CUDA reserves of it

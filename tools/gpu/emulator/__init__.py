@@ -7,9 +7,9 @@
 What it models and what not is said in include/emulator.h.
 """
 
-from .build import COMPILER, Library, build
-from .launch import SCHEDULES, Buffer, Schedule, emulate
-from .report import ArrayTraffic, Fault, Report, SiteTraffic
+from tools.gpu.emulator.build import COMPILER, Library, build
+from tools.gpu.emulator.launch import SCHEDULES, Buffer, Schedule, emulate
+from tools.gpu.emulator.report import ArrayTraffic, Fault, Report, SiteTraffic
 
 __all__ = [
     "COMPILER",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from recfact.gpu.machine_code import MachineCode
 from recfact.gpu.plans import Device, Launch
+from tools.gpu.machine_code import MachineCode
 
 
 def resident_warps(launch: Launch, code: MachineCode, device: Device) -> float:

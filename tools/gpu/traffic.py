@@ -1,43 +1,18 @@
-"""What a kernel moves, counted where there is no GPU: the tests of a checkout have an emulator, and g++ builds it."""
+"""What a kernel moves, counted where there is no GPU: by the emulator, which g++ builds."""
 
 from __future__ import annotations
 
-import sys
 from functools import cache
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
-from types import ModuleType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import ml_dtypes
 import numpy as np
 
 from recfact.errors import MissingExtraError
 from recfact.gpu.compiler import source_of
-from recfact.gpu.examples import LAYOUTS, channel_axis
 from recfact.gpu.plans import Launch
-
-EMULATOR = Path(__file__).parents[2] / "tests" / "gpu" / "emulator" / "__init__.py"
-
-
-def _emulator() -> Any:
-    if not EMULATOR.exists():
-        raise MissingExtraError("the emulator is among recfact's tests: run this in a checkout of the source")
-    emulator = _loaded(EMULATOR)
-    if emulator.COMPILER is None:
-        raise MissingExtraError("the emulator runs kernels that g++ builds on Linux, and g++ isn't installed")
-    return emulator
-
-
-@cache
-def _loaded(file: Path) -> ModuleType:
-    """Load a package from its file, so that neither Python's path nor other packages' names matter."""
-    spec = spec_from_file_location("recfact_emulator", file)
-    assert spec is not None
-    assert spec.loader is not None
-    package = sys.modules[spec.name] = module_from_spec(spec)  # its modules look for it there
-    spec.loader.exec_module(package)
-    return package
+from tools.gpu import emulator
+from tools.gpu.examples import LAYOUTS, channel_axis
 
 
 class Traffic(NamedTuple):
@@ -58,16 +33,17 @@ def traffic(launch: Launch, layout: str, heads: int, n: int, d: int) -> Traffic:
     Parameters
     ----------
     launch : Launch
-        As `recfact.gpu.examples.described` plans it for the shape.
+        As `tools.gpu.examples.described` plans it for the shape.
     layout, heads, n, d
         As there.
 
     Raises
     ------
     MissingExtraError
-        If there is no emulator.
+        If there is no g++ to build the emulator.
     """
-    emulator = _emulator()
+    if emulator.COMPILER is None:
+        raise MissingExtraError("the emulator runs kernels that g++ builds on Linux, and g++ isn't installed")
     rng = np.random.default_rng(0)
     make, _ = LAYOUTS[layout]
     shape = make(heads, n, d)

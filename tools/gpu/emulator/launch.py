@@ -6,12 +6,13 @@ import ctypes
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from .build import build
-from .report import Report
+from recfact.gpu.plans import Launch
+from tools.gpu.emulator.build import build
+from tools.gpu.emulator.report import Report
 
 Array = np.ndarray[Any, Any]
 ROLES = {"in": 0, "out": 1, "inout": 2, "scratch": 3}
@@ -89,11 +90,7 @@ class Buffer:
         low, high = np.lib.array_utils.byte_bounds(array)
         if array.size == 0:
             high = low
-        memory = (
-            np.frombuffer((ctypes.c_ubyte * (high - low)).from_address(low), dtype=np.uint8)
-            if high > low
-            else np.empty(0, np.uint8)
-        )
+        memory = np.ctypeslib.as_array((ctypes.c_ubyte * (high - low)).from_address(low))
         expected = {}
         if role == "out" and array.size and high - low != array.nbytes:
             mask = np.zeros(high - low, bool)
@@ -147,18 +144,6 @@ class _Request(ctypes.Structure):
     )
 
 
-class LaunchPlan(Protocol):
-    """What recfact.gpu.launch plans."""
-
-    kernel: str
-    macros: tuple[tuple[str, str], ...]
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    shared_bytes: int
-    arguments: Sequence[Any]
-    scratch: Sequence[Any]
-
-
 INTEGERS = {
     "int": ctypes.c_int32,
     "unsigned": ctypes.c_uint32,
@@ -171,7 +156,7 @@ INTEGERS = {
 
 
 def emulate(
-    launch: LaunchPlan,
+    launch: Launch,
     arrays: Mapping[str, Array | Buffer],
     *,
     source: str,
@@ -215,11 +200,13 @@ def emulate(
     bases = {
         name: (1 << 60) + (i + 1) * SPACING + buffer.misalignment for i, (name, buffer) in enumerate(buffers.items())
     }
-    values, keep = [], []
+    values: list[ctypes.c_void_p] = []
+    keep: list[Any] = []
     for argument, size in zip(launch.arguments, library.parameter_sizes, strict=True):
-        value = argument.value
+        value: Any = argument.value
+        cell: Any
         if argument.c_type.endswith("*"):
-            address = 0 if value is None else bases[value] + buffers[value].pointer + getattr(argument, "offset", 0)
+            address = 0 if value is None else bases[value] + buffers[value].pointer + argument.offset
             cell, needed = ctypes.c_uint64(address), -8
         else:
             cell = INTEGERS[argument.c_type](value)

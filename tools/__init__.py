@@ -1,0 +1,1 @@
+"""Instruments for those who change recfact. They run in a checkout, and no installed package has them."""
