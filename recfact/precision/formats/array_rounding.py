@@ -10,15 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from recfact.arrays import Array
 from recfact.errors import DTypeError
-
-if TYPE_CHECKING:
-    from recfact.precision.formats.float_format import FloatFormat
+from recfact.precision.formats.limits import FormatLimits
 
 PIECE = 1 << 13
 
@@ -31,7 +29,7 @@ _EXPONENT = 0x7FF << _FIELD
 class _Plan:
     """What rounding needs to know of a format, in float64."""
 
-    fmt: FloatFormat
+    fmt: FormatLimits
     lowest: int  # exponent below which the spacing stays the same
     highest: int  # exponent from which on everything is out of range
     smallest_normal: float
@@ -40,7 +38,7 @@ class _Plan:
 
 
 @lru_cache(maxsize=256)
-def _plan(fmt: FloatFormat, underflow: str) -> _Plan:
+def _plan(fmt: FormatLimits, underflow: str) -> _Plan:
     p = fmt.fraction_bits
     lowest = fmt.emin - (underflow == "flush-after")
     highest = max(fmt.emax, fmt.emin) + 1
@@ -61,7 +59,9 @@ def _downward(number: float | Fraction) -> float:
     return nearest if nearest <= number else float(np.nextafter(nearest, 0.0))
 
 
-def round_array(fmt: FloatFormat, values: Array, rounding: str, underflow: str, overflow: str, generator: Any) -> Array:
+def round_array(
+    fmt: FormatLimits, values: Array, rounding: str, underflow: str, overflow: str, generator: Any
+) -> Array:
     """Return a C-contiguous float64 array rounded to the format; the options are those of ``FloatFormat.round``."""
     plan = _plan(fmt, underflow)
     rounded = np.empty(values.shape)

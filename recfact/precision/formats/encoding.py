@@ -5,22 +5,20 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from recfact.arrays import Array, as_numpy
 from recfact.checks import shown
 from recfact.errors import DTypeError, OptionError
+from recfact.precision.formats.limits import FormatLimits
 from recfact.precision.reals import Number, as_rational, as_reals
-
-if TYPE_CHECKING:
-    from recfact.precision.formats.float_format import FloatFormat
 
 LISTED_BITS = 16  # formats up to this width are tabulated
 
 
-def encode(fmt: FloatFormat, values: Any) -> Any:
+def encode(fmt: FormatLimits, values: Any) -> Any:
     """Return the codes of numbers of the format; see ``FloatFormat.encode``."""
     reals = as_reals(values, "values")
     if reals.dtype.kind == "O" or fmt.bits > 64:
@@ -34,7 +32,7 @@ def encode(fmt: FloatFormat, values: Any) -> Any:
     return int(codes) if not isinstance(values, np.generic | np.ndarray) else codes[()]
 
 
-def code_dtype(fmt: FloatFormat) -> np.dtype[Any]:
+def code_dtype(fmt: FormatLimits) -> np.dtype[Any]:
     """Return the smallest unsigned integer type that holds the codes, or object beyond 64 bits."""
     for width in (8, 16, 32, 64):
         if fmt.bits <= width:
@@ -42,7 +40,7 @@ def code_dtype(fmt: FloatFormat) -> np.dtype[Any]:
     return np.dtype(object)
 
 
-def nan_code(fmt: FloatFormat) -> int:
+def nan_code(fmt: FormatLimits) -> int:
     """Return the code that stands for NaN: the quiet one of IEEE 754, the highest, or that of -0."""
     p = fmt.fraction_bits
     if p and fmt.nan_codes == (1 << p) - 1 and fmt.infinities:
@@ -52,7 +50,7 @@ def nan_code(fmt: FloatFormat) -> int:
     return 1 << (fmt.bits - 1)
 
 
-def _codes(fmt: FloatFormat, x: Array) -> Array:
+def _codes(fmt: FormatLimits, x: Array) -> Array:
     p = fmt.fraction_bits
     size = np.abs(x)
     number = np.isfinite(x)
@@ -85,7 +83,7 @@ def _codes(fmt: FloatFormat, x: Array) -> Array:
     return codes
 
 
-def _code(fmt: FloatFormat, number: Number, given: Any) -> int:
+def _code(fmt: FormatLimits, number: Number, given: Any) -> int:
     p = fmt.fraction_bits
     if isinstance(number, float) and math.isnan(number):
         return nan_code(fmt) if fmt.has_nan else _refuse(fmt, given)
@@ -106,13 +104,13 @@ def _code(fmt: FloatFormat, number: Number, given: Any) -> int:
     return code | (negative << (fmt.bits - 1))
 
 
-def _refuse(fmt: FloatFormat, value: Any) -> Any:
+def _refuse(fmt: FormatLimits, value: Any) -> Any:
     raise OptionError(
         f"values to encode must be numbers of {fmt}, got {shown(value)}; round them first, with {fmt}.round"
     )
 
 
-def decode(fmt: FloatFormat, codes: Any) -> Any:
+def decode(fmt: FormatLimits, codes: Any) -> Any:
     """Return the numbers that have these codes; see ``FloatFormat.decode``."""
     array = as_numpy(codes, "codes")
     integers = array.dtype.kind in "iu" or all(isinstance(code, int) for code in array.astype(object).flat)
@@ -135,7 +133,7 @@ def decode(fmt: FloatFormat, codes: Any) -> Any:
     return numbers[()] if not isinstance(codes, int) or not fmt.fits_float64 else float(numbers)
 
 
-def finite_values(fmt: FloatFormat) -> Array:
+def finite_values(fmt: FormatLimits) -> Array:
     """Return every number of the format, ascending; see ``FloatFormat.values``."""
     if fmt.bits > LISTED_BITS:
         raise OptionError(
@@ -151,11 +149,11 @@ def finite_values(fmt: FloatFormat) -> Array:
 
 
 @lru_cache(maxsize=64)
-def _table(fmt: FloatFormat) -> Array:
+def _table(fmt: FormatLimits) -> Array:
     return _numbers(fmt, np.arange(1 << fmt.bits, dtype=np.uint64))
 
 
-def _numbers(fmt: FloatFormat, codes: Array) -> Array:
+def _numbers(fmt: FormatLimits, codes: Array) -> Array:
     p = fmt.fraction_bits
     size_bits = fmt.exponent_bits + p
     size = (codes & np.uint64((1 << size_bits) - 1)).astype(np.int64)
@@ -176,7 +174,7 @@ def _numbers(fmt: FloatFormat, codes: Array) -> Array:
     return numbers
 
 
-def _number(fmt: FloatFormat, code: int) -> Number:
+def _number(fmt: FormatLimits, code: int) -> Number:
     size_bits = fmt.exponent_bits + fmt.fraction_bits
     size, negative = code & ((1 << size_bits) - 1), bool(code >> size_bits)
     if size > fmt.max_code + fmt.infinities or (negative and size == 0 and fmt.zero and not fmt.negative_zero):

@@ -348,9 +348,6 @@ class FloatFormat(FormatLimits):
             f"{', '.join([f'max {in_decimal(self.max)}', *traits])}>"
         )
 
-    def __str__(self) -> str:
-        return self.name
-
 
 def check_widths(exponent: int, fraction: int) -> None:
     """Raise OptionError if fields are wider than those of any format that computes here."""

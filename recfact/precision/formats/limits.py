@@ -11,6 +11,7 @@ from recfact.precision.reals import Number, dyadic
 class FormatLimits:
     """The derived properties of a ``FloatFormat``, each exact: a float where float64 holds it, else a Fraction."""
 
+    name: str
     exponent_bits: int
     fraction_bits: int
     bias: int
@@ -149,3 +150,6 @@ class FormatLimits:
             return 0.0
         below = min(max(1 - Fraction(self.epsneg), Fraction(0)), Fraction(self.max))
         return below if self.fraction_bits > 52 else float(below)
+
+    def __str__(self) -> str:
+        return self.name

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
+from recfact.precision.formats.limits import FormatLimits
 from recfact.precision.reals import Number
-
-if TYPE_CHECKING:
-    from recfact.precision.formats.float_format import FloatFormat
 
 
 def round_rational(
-    fmt: FloatFormat, value: Number, rounding: str, underflow: str, overflow: str, uniform: float = 0.0
+    fmt: FormatLimits, value: Number, rounding: str, underflow: str, overflow: str, uniform: float = 0.0
 ) -> Number:
     """Return `value` rounded to the format as a Fraction, or as a float if that is infinite or NaN.
 
     Parameters
     ----------
-    fmt : FloatFormat
+    fmt : FormatLimits
         The format.
     value : Fraction, or float if infinite or NaN
         What is rounded.
@@ -77,7 +74,7 @@ def _floor_log2(numerator: int, denominator: int) -> int:
     return exponent - (numerator << max(-exponent, 0) < denominator << max(exponent, 0))
 
 
-def _out_of_range(fmt: FloatFormat, *, negative: bool, overflow: str) -> Number:
+def _out_of_range(fmt: FormatLimits, *, negative: bool, overflow: str) -> Number:
     if negative and not fmt.signed:
         return _absent(fmt, overflow, fmt.min)
     if overflow == "nan":
@@ -86,6 +83,6 @@ def _out_of_range(fmt: FloatFormat, *, negative: bool, overflow: str) -> Number:
     return -size if negative else size
 
 
-def _absent(fmt: FloatFormat, overflow: str, nearest: Number) -> Number:
+def _absent(fmt: FormatLimits, overflow: str, nearest: Number) -> Number:
     """Return what a zero or a negative number becomes that the format doesn't have."""
     return math.nan if fmt.has_nan and overflow != "saturate" else Fraction(nearest)

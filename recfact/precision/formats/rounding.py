@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -10,11 +10,9 @@ from recfact.arrays import Array, library_of, to_torch
 from recfact.checks import choice, generator
 from recfact.errors import DTypeError, OptionError
 from recfact.precision.formats.array_rounding import round_array
+from recfact.precision.formats.limits import FormatLimits
 from recfact.precision.formats.rational_rounding import round_rational
 from recfact.precision.reals import as_rational, as_reals
-
-if TYPE_CHECKING:
-    from recfact.precision.formats.float_format import FloatFormat
 
 REPEATABLE = ("nearest-even", "nearest-away", "toward-zero", "up", "down")
 ROUNDINGS = (*REPEATABLE, "stochastic")
@@ -23,7 +21,7 @@ OVERFLOWS = ("infinity", "nan", "saturate")
 
 
 def round_values(
-    fmt: FloatFormat, values: Any, rounding: str, *, underflow: str, overflow: str | None, seed: Any
+    fmt: FormatLimits, values: Any, rounding: str, *, underflow: str, overflow: str | None, seed: Any
 ) -> Any:
     """Return `values` rounded to the format; see ``FloatFormat.round``."""
     choice(rounding, "rounding", ROUNDINGS)
@@ -57,7 +55,7 @@ def round_values(
     return rounded[()] if rounded.ndim == 0 else rounded
 
 
-def _round_objects(fmt: FloatFormat, array: Array, rounding: str, underflow: str, overflow: str, random: Any) -> Array:
+def _round_objects(fmt: FormatLimits, array: Array, rounding: str, underflow: str, overflow: str, random: Any) -> Array:
     uniform = np.zeros(array.size) if random is None else random.random(array.size)
     rounded = np.empty(array.shape, dtype=object)
     rounded.reshape(-1)[:] = [
