@@ -1,12 +1,15 @@
 """The package as a whole: what importing it costs and what it exposes."""
 
 import ast
+import pickle
 import re
 import subprocess
 import sys
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 
 import pytest
 
@@ -28,18 +31,20 @@ def test_importing_recfact_leaves_heavy_libraries_alone():
     assert modules_after("import recfact").isdisjoint(HEAVY)
 
 
+def test_who_only_solves_does_not_wait_for_what_factorizations_need():
+    code = "import sys, recfact; recfact.solve([0.5], [1.0]); print('scipy.sparse.linalg' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert run.stdout.split() == ["False"]
+
+
 @pytest.mark.parametrize("name", recfact.__all__)
 def test_every_public_name_resolves_and_is_documented(name):
     assert getattr(recfact, name).__doc__
 
 
-def test_public_names_are_sorted_and_unique():
-    assert list(recfact.__all__) == sorted(set(recfact.__all__))
-
-
 @pytest.mark.parametrize(
     "room",
-    [recfact.data, recfact.factorizations, recfact.precision, recfact.precision.exact],
+    [recfact.data, recfact.factorizations, recfact.precision.exact],
     ids=lambda room: room.__name__,
 )
 def test_a_room_lists_its_public_names_alone(room):
@@ -47,18 +52,68 @@ def test_a_room_lists_its_public_names_alone(room):
     assert all(hasattr(room, name) for name in dir(room))
 
 
-def test_precision_declares_to_type_checkers_what_it_loads():
-    """Its lists agree: the names, the modules that they are loaded from, and the imports that type checkers read."""
-    tree = ast.parse(Path(recfact.precision.__file__).read_text())
-    declared = {
-        alias.name: node.module
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.module.startswith("recfact.")
-        for alias in node.names
-    }
-    loaded = {name: f"recfact.precision.{module}" for name, module in recfact.precision._MODULES.items()}
-    assert declared == loaded | {"exact": "recfact.precision"}
-    assert set(declared) == set(recfact.precision.__all__)
+STUBS = sorted((ROOT / "recfact").rglob("*.pyi"))
+with_stubs = pytest.mark.parametrize("stub", STUBS, ids=lambda stub: stub.parent.name)
+
+
+def stubbed(stub: Path) -> tuple[ModuleType, dict[str, object]]:
+    """Return a package, and what its stub imports where Python runs it, as if no loader were there."""
+    names: dict[str, object] = {}
+    exec(compile(stub.read_text(), stub, "exec"), names)
+    names = {name: value for name, value in names.items() if not name.startswith("__")}
+    return import_module(".".join(stub.parent.relative_to(ROOT).parts)), names
+
+
+@with_stubs
+def test_a_package_has_what_its_stub_imports_and_nothing_else(stub):
+    package, names = stubbed(stub)
+    for name, value in names.items():
+        assert getattr(package, name) is package.__getattr__(name) is value
+    own = {"__version__"} if package is recfact else set()
+    assert dir(package) == sorted(names.keys() | own)
+    assert package.__all__ == sorted(name for name, value in names.items() if not isinstance(value, ModuleType))
+
+
+@with_stubs
+def test_a_stub_has_each_name_once_and_exports_it(stub):
+    aliases = [alias for node in ast.parse(stub.read_text()).body if hasattr(node, "names") for alias in node.names]
+    assert [alias for alias in aliases if alias.asname != alias.name] == []  # else it is the stub's own
+    assert len({alias.name for alias in aliases}) == len(aliases)
+
+
+@with_stubs
+def test_public_functions_and_classes_are_pickled_by_name(stub):
+    for value in stubbed(stub)[1].values():
+        if isinstance(value, FunctionType | type):
+            assert pickle.loads(pickle.dumps(value)) is value
+
+
+@with_stubs
+def test_what_is_not_there_is_told_with_what_is(stub):
+    package, names = stubbed(stub)
+    name = f"{max(names)}x"
+    with pytest.raises(AttributeError, match=f"^module '{package.__name__}' has no attribute '{name}'$") as caught:
+        getattr(package, name)
+    assert (caught.value.name, caught.value.obj) == (name, package)  # Python suggests names from these
+
+
+@with_stubs
+def test_a_star_imports_what_is_exported(stub):
+    package, _ = stubbed(stub)
+    code = f"from {package.__name__} import *\nprint(*(name for name in dir() if name[:2] != '__'))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert run.stdout.split() == package.__all__
+
+
+@with_stubs
+def test_a_module_never_takes_the_place_of_what_it_defines(stub):
+    """Importing package.name puts the module into the package, where a function of that name must stay."""
+    package, names = stubbed(stub)
+    for name, value in names.items():
+        if not isinstance(value, ModuleType) and find_spec(f"{package.__name__}.{name}"):
+            code = f"import {package.__name__}.{name}, {package.__name__} as package; print(callable(package.{name}))"
+            run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+            assert run.stdout.split() == ["True"]
 
 
 def test_the_package_finds_its_files_where_it_is_installed():
