@@ -1,15 +1,15 @@
 """From shapes, strides and number types to the launch of a kernel: pure arithmetic, the same with a GPU and without.
 
-`plan` chooses the kernel, `lines` and `tiles` how time is split and how wide accesses are; each says why in words. The
+`plan` chooses the kernel, `lines` and `b2p` how time is split and how wide accesses are; each says why in words. The
 launcher for CuPy and the emulator of `tools/gpu` take the same `Launch`.
 """
 
 from __future__ import annotations
 
+from recfact.gpu.b2p import b2p, b2p_split, obstacle, units_of
 from recfact.gpu.geometry import Geometry, Operand, geometry_of
 from recfact.gpu.lines import CHAIN_STEPS, chain, lines_of, sliding, sweep, sweep_split, sweep_wanted, warps_of
 from recfact.gpu.plans import ENDLESS, WARPS_NEEDED, Blocks, Device, Launch, resident
-from recfact.gpu.tiles import b2p, b2p_split, obstacle, units_of
 from recfact.windows import Full, Jagged, Uniform, Window
 
 

@@ -11,7 +11,7 @@ import pytest
 from gpu.cases import H100, described, need_tools
 
 from recfact import Full, Jagged, Uniform
-from recfact.gpu import tiles
+from recfact.gpu import b2p
 from recfact.gpu.multiprocessors import warps_of_registers
 from recfact.gpu.plans import Device, Launch
 from recfact.windows import Window
@@ -161,7 +161,7 @@ def test_there_is_room_for_the_warps_that_plans_want(capability, kind):
     (wanted,) = re.findall(r"(\d+) warps (?:wanted|needed)", launch.reasons[2])
     assert int(wanted) <= room * device.multiprocessors
     if launch.kernel == "b2p":
-        assert code.shared == tiles.shared_bytes(int(dict(launch.macros)["STAGES"]), kind != "b2p one term")
+        assert code.shared == b2p.shared_bytes(int(dict(launch.macros)["STAGES"]), kind != "b2p one term")
 
 
 TIGHT: dict[str, dict[str, Any]] = {

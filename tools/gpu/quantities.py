@@ -14,11 +14,11 @@ from functools import partial
 from typing import Any
 
 from recfact.errors import MissingExtraError
+from recfact.gpu.b2p import TILE_BYTES
 from recfact.gpu.benchmark import LONG
 from recfact.gpu.compiler import options_of, source_of
 from recfact.gpu.machine import SOLVE
 from recfact.gpu.plans import Device, Launch
-from recfact.gpu.tiles import TILE_BYTES
 from recfact.windows import Full, Jagged, Uniform, Window
 from tools.gpu.examples import H100, HEADS, LAYOUTS, ROWS, TARGETS, described, kinds
 from tools.gpu.machine_code import machine_code
