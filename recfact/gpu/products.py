@@ -9,8 +9,8 @@ import numpy as np
 
 from recfact.arrays import BFLOAT16, Array
 from recfact.gpu.availability import current_gpu, require
+from recfact.gpu.cuda_streams import caller_stream
 from recfact.gpu.device_arrays import DType, as_device_array, uploaded
-from recfact.gpu.streams import caller_stream
 
 Types = Callable[[DType, tuple[int, ...]], tuple[DType, DType]]
 

@@ -20,10 +20,10 @@ import numpy as np
 
 from recfact.arrays import Array, accumulator
 from recfact.errors import DeviceError
+from recfact.gpu.cuda_streams import follow
 from recfact.gpu.device_arrays import DeviceArray, DType, contiguous_strides, of_cupy, uploaded
 from recfact.gpu.launch import blocks_of
 from recfact.gpu.run import Solve, run, scratch_bytes
-from recfact.gpu.streams import follow
 from recfact.windows import Window
 
 SLOTS = 2

@@ -29,10 +29,10 @@ from recfact.arrays import (
 from recfact.checks import boolean, choice
 from recfact.errors import ArrayTypeError, DTypeError
 from recfact.gpu.availability import current_gpu, require
+from recfact.gpu.cuda_streams import caller_stream
 from recfact.gpu.device_arrays import DeviceArray, DType, as_device_array, empty_like, uploaded
 from recfact.gpu.run import Solve, run
 from recfact.gpu.segments import solve_segments
-from recfact.gpu.streams import caller_stream
 from recfact.windows import Full, Window, check_window
 
 PRECISIONS = ("full", "paper")

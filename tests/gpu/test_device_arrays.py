@@ -13,8 +13,8 @@ from gpu.stand_in import Interface, asarray
 
 from recfact.arrays import BFLOAT16
 from recfact.errors import ArrayTypeError, DTypeError
+from recfact.gpu.cuda_streams import foreign
 from recfact.gpu.device_arrays import as_device_array, empty_like, uploaded
-from recfact.gpu.streams import foreign
 
 KEYS = {
     "whole": (),
