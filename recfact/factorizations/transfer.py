@@ -22,7 +22,7 @@ import numpy as np
 from recfact.arrays import Array, accumulator
 from recfact.checks import positive_integer
 from recfact.factorizations.diagonals import ShiftedDiagonals, lag_products
-from recfact.factorizations.growth import warn_of_growth
+from recfact.factorizations.growth_warning import warn_of_growth
 from recfact.factorizations.norms import bidiagonal_norm, transfer_norm, transposed_order
 from recfact.factorizations.operator import Operator
 from recfact.factorizations.scalars import as_coefficients, beside, conjugate_of
