@@ -13,7 +13,7 @@ from scipy.sparse.linalg import LinearOperator
 from recfact.arrays import Array, accumulator, as_numpy, library_of, to_torch
 from recfact.checks import positive_integer
 from recfact.errors import ArrayTypeError, DTypeError, ShapeError
-from recfact.factorizations.drawing import draw_corner
+from recfact.factorizations.notebook_drawing import draw_corner
 from recfact.factorizations.scalars import common_type, conjugate_of, is_scalar, number_type, of_one_type, one_like
 
 

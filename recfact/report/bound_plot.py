@@ -13,7 +13,7 @@ from recfact.precision import verify
 from recfact.precision.formats.float_format import FloatFormat
 from recfact.precision.verification.result import Verification
 from recfact.precision.verification.sweep import makes
-from recfact.report.drawing import WIDTH, Board, drawable
+from recfact.report.board import WIDTH, Board, drawable
 from recfact.report.style import BLUE, INK, VERMILLION, styled
 from recfact.report.words import power_of_ten
 from recfact.windows import Jagged, Uniform

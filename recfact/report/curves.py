@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recfact.arrays import Array
+from recfact.report.board import WIDTH, Board, drawable
 from recfact.report.costs import WindowCost, window_name
-from recfact.report.drawing import WIDTH, Board, drawable
 from recfact.report.problem import Problem
 from recfact.report.style import BLUE, GREEN, INK, ORANGE, PURPLE, UNIT, VERMILLION, styled
 from recfact.report.words import power_of_ten

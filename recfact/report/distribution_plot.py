@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recfact.precision.horizons.effective_horizons import EffectiveHorizon
-from recfact.report.drawing import WIDTH, Board
+from recfact.report.board import WIDTH, Board
 from recfact.report.horizon_plot import COLOURS
 from recfact.report.style import styled
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from recfact.precision import horizon
 from recfact.precision.formats.float_format import FloatFormat
-from recfact.report.drawing import WIDTH, Board
+from recfact.report.board import WIDTH, Board
 from recfact.report.style import BLUE, GREEN, INK, ORANGE, PURPLE, UNIT, VERMILLION, styled
 from recfact.report.words import power_of_ten, superscript
 

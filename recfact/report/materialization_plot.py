@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from recfact.precision.materialization.construction_table import ConstructionRow, MaterializationTable
-from recfact.report.drawing import WIDTH, Board
+from recfact.report.board import WIDTH, Board
 from recfact.report.style import BLUE, GREEN, INK, ORANGE, PURPLE, UNIT, VERMILLION, styled
 from recfact.report.words import superscript
 

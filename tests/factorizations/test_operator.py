@@ -29,7 +29,7 @@ from scipy.sparse.linalg import aslinearoperator, gmres, svds
 from recfact.arrays import accumulator
 from recfact.errors import DTypeError, OptionError, ShapeError
 from recfact.factorizations import BrentKung, Hierarchical, KoggeStone, TransferOperator
-from recfact.factorizations.drawing import APPLIED, DRAWN, draw, draw_corner
+from recfact.factorizations.notebook_drawing import APPLIED, DRAWN, draw, draw_corner
 from recfact.factorizations.operator import Conjugate, Operator
 from recfact.factorizations.scalars import as_coefficients, common_type
 from recfact.windows import Uniform

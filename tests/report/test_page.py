@@ -14,8 +14,8 @@ import pytest
 from matplotlib.colors import to_rgb
 
 from recfact.errors import DataFileError, MissingExtraError, OptionError
+from recfact.report.board import DECADES, cell_colours, sign_hues
 from recfact.report.build import build_report
-from recfact.report.drawing import DECADES, cell_colours, sign_hues
 from recfact.report.gallery import PICTURES, draw
 from recfact.report.html import PAGE, page
 from recfact.report.problem import Problem, bundled_problem
