@@ -1,7 +1,7 @@
 """The transfer operator, its factorizations and its truncations, over any scalar."""
 
+from recfact.factorizations.algorithm_costs import cost_table
 from recfact.factorizations.brent_kung import BrentKung
-from recfact.factorizations.cost import cost_table
 from recfact.factorizations.hierarchical import Hierarchical
 from recfact.factorizations.kogge_stone import KoggeStone
 from recfact.factorizations.materialize import materialize

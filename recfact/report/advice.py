@@ -11,8 +11,8 @@ from recfact.errors import DataFileError
 from recfact.precision import EffectiveHorizon, WindowChoice, choose_window, effective_horizon, horizon
 from recfact.precision.formats.float_format import FloatFormat
 from recfact.precision.truncation.truncation_bounds import magnitude
-from recfact.report.costs import magnitudes
 from recfact.report.safety import count_out_of_range, rounded
+from recfact.report.window_costs import magnitudes
 from recfact.windows import Jagged, Uniform
 
 

@@ -11,13 +11,13 @@ import numpy as np
 from recfact import __version__
 from recfact.arrays import Array
 from recfact.checks import positive_integer
-from recfact.factorizations.cost import CostTable, cost_table
+from recfact.factorizations.algorithm_costs import CostTable, cost_table
 from recfact.precision.formats.float_format import FloatFormat
 from recfact.precision.truncation.window_choice import WindowChoice
-from recfact.report.costs import WindowCost, enough_windows, standard_windows, window_costs, window_error
 from recfact.report.problem import Problem
 from recfact.report.safety import FormatSafety, chosen_formats, safety
 from recfact.report.summary import Summary, summarize, transfer_operator
+from recfact.report.window_costs import WindowCost, enough_windows, standard_windows, window_costs, window_error
 from recfact.report.words import findings
 from recfact.solve import solve
 from recfact.windows import Jagged, Uniform, Window

@@ -9,9 +9,9 @@ import numpy as np
 
 from recfact.arrays import Array
 from recfact.report.board import WIDTH, Board, drawable
-from recfact.report.costs import WindowCost, window_name
 from recfact.report.problem import Problem
 from recfact.report.style import BLUE, GREEN, INK, ORANGE, PURPLE, UNIT, VERMILLION, styled
+from recfact.report.window_costs import WindowCost, window_name
 from recfact.report.words import power_of_ten
 from recfact.windows import Jagged, Uniform, Window
 

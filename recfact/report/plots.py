@@ -14,8 +14,8 @@ from recfact.arrays import Array
 from recfact.factorizations import BrentKung, KoggeStone, TransferOperator
 from recfact.factorizations.hierarchical import Hierarchical
 from recfact.report.board import WIDTH, Board, drawable
-from recfact.report.costs import window_name
 from recfact.report.style import BLUE, GREEN, ORANGE, PURPLE, UNIT, styled
+from recfact.report.window_costs import window_name
 from recfact.report.words import superscript
 from recfact.windows import Jagged, Uniform
 

@@ -16,7 +16,7 @@ from recfact.precision.formats.float_format import FloatFormat
 from recfact.precision.horizons.effective_horizons import EffectiveHorizon
 from recfact.precision.truncation.window_choice import WindowChoice
 from recfact.precision.verification.result import Verification
-from recfact.report.costs import magnitudes, window_name
+from recfact.report.window_costs import magnitudes, window_name
 from recfact.windows import Jagged
 
 USUAL = ("binary32", "binary16", "bfloat16", "float8_e4m3fn", "float8_e5m2")

@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from recfact.report.build import Report
-from recfact.report.costs import TERMS, WindowCost
 from recfact.report.safety import STEPS, FormatSafety
+from recfact.report.window_costs import TERMS, WindowCost
 from recfact.report.words import coefficient, counted, first_steps, number, number_at_most, percent, percent_at_most
 from recfact.windows import Jagged, Uniform
 

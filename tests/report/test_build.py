@@ -13,10 +13,10 @@ from recfact.factorizations import TransferOperator
 from recfact.precision import truncation_norm
 from recfact.recurrence import first_kept
 from recfact.report.build import build_report, report_steps
-from recfact.report.costs import BLOCKS, TERMS, enough_windows, standard_windows, window_costs
 from recfact.report.problem import Problem, bundled_problem
 from recfact.report.summary import summarize, transfer_operator
 from recfact.report.tables import report_text, to_json
+from recfact.report.window_costs import BLOCKS, TERMS, enough_windows, standard_windows, window_costs
 from recfact.windows import Jagged, Uniform
 
 

@@ -13,12 +13,12 @@ import pytest
 from recfact import precision as pr
 from recfact.errors import OptionError
 from recfact.report.build import build_report, report_steps
-from recfact.report.costs import window_name
 from recfact.report.gallery import draw
 from recfact.report.problem import Problem, bundled_problem
 from recfact.report.safety import STEPS, USUAL, chosen_formats, format_safety
 from recfact.report.style import inline_svg
 from recfact.report.tables import to_json, verified_cells
+from recfact.report.window_costs import window_name
 from recfact.report.words import format_finding, number_at_most, percent_at_most
 from recfact.windows import Jagged
 

@@ -123,7 +123,7 @@ def cost_table(n: int, *, block: int = 16, channels: int = 1) -> CostTable:
 
     Notes
     -----
-    How each column is counted stands at the head of the module `recfact.factorizations.cost`.
+    How each column is counted stands at the head of the module `recfact.factorizations.algorithm_costs`.
 
     Examples
     --------
