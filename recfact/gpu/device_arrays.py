@@ -235,6 +235,14 @@ def contiguous_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]
     return tuple(prod(shape[k + 1 :]) * itemsize for k in range(len(shape)))
 
 
+def laid_out(shape: tuple[int, ...], dtype: DType) -> DeviceArray:
+    """Describe an array of the current GPU in C order that has no memory yet."""
+    import cupy
+
+    strides = contiguous_strides(shape, dtype.itemsize)
+    return DeviceArray(None, "cupy", dtype, shape, strides, 0, cupy.cuda.Device().id)
+
+
 def uploaded(host: Array) -> DeviceArray:
     """Return a copy of a NumPy array on the current device, brought there on the current stream."""
     import cupy

@@ -11,7 +11,7 @@ import numpy as np
 from recfact.errors import DeviceError
 from recfact.gpu.availability import driver_version, version_text, why_unavailable
 from recfact.gpu.compiler import header_folders
-from recfact.gpu.device_arrays import DeviceArray, DType, contiguous_strides
+from recfact.gpu.device_arrays import DType, laid_out
 from recfact.gpu.run import Solve, scratch_bytes
 from recfact.windows import Full, Jagged, Uniform, Window
 
@@ -153,18 +153,14 @@ def check_gpus(gpus: tuple[Gpu, ...]) -> list[str]:
             try:
                 with cupy.cuda.Device(gpu.number):
                     for heads, dtype, window in COMPILED:
-                        scratch_bytes(_described(heads, dtype, window, gpu.number))
+                        scratch_bytes(_described(heads, dtype, window))
             except DeviceError as error:
                 faults.append(f"GPU {gpu.number}: {error}")
     return faults
 
 
-def _described(heads: int, dtype: DType, window: Window, number: int) -> Solve:
-    """Describe a solve of contiguous arrays that needn't exist, whose channels share their coefficients."""
+def _described(heads: int, dtype: DType, window: Window) -> Solve:
+    """Describe a solve of arrays that needn't exist, whose channels share their coefficients."""
     _, steps, channels = SOLVE
-
-    def array(*shape: int) -> DeviceArray:
-        return DeviceArray(None, "cupy", dtype, shape, contiguous_strides(shape, dtype.itemsize), 0, number)
-
-    u = array(heads, steps, channels)
-    return Solve(array(heads, steps, 1), u, u, None, 1, window, reverse=False, precision="full")
+    a, u = laid_out((heads, steps, 1), dtype), laid_out((heads, steps, channels), dtype)
+    return Solve(a, u, u, None, 1, window, reverse=False, precision="full")

@@ -21,7 +21,7 @@ import numpy as np
 from recfact.arrays import Array, accumulator
 from recfact.errors import DeviceError
 from recfact.gpu.cuda_streams import follow
-from recfact.gpu.device_arrays import DeviceArray, DType, contiguous_strides, of_cupy, uploaded
+from recfact.gpu.device_arrays import DeviceArray, DType, laid_out, of_cupy, uploaded
 from recfact.gpu.launch import blocks_of
 from recfact.gpu.run import Solve, run, scratch_bytes
 from recfact.windows import Window
@@ -90,7 +90,7 @@ def solve_segments(
     def sizes(steps: int, start: int) -> tuple[int, ...]:
         """Return the bytes of a segment's coefficients, inputs, result and scratch, and compile all for it."""
         shapes = (_lengthened(array.shape, axis, steps) for array in (a, u, x))
-        arrays = [_laid_out(shape, kind) for shape, kind in zip(shapes, (a.dtype, u.dtype, dtype), strict=True)]
+        arrays = [laid_out(shape, kind) for shape, kind in zip(shapes, (a.dtype, u.dtype, dtype), strict=True)]
         before = initial if start == 0 else of_cupy(carrier) if carries else None
         scratch = scratch_bytes(Solve(arrays[0], arrays[1], arrays[2], before, axis, window, reverse, precision))
         return *(prod(array.shape) * array.dtype.itemsize for array in arrays), scratch
@@ -217,14 +217,6 @@ def _coefficients(a: Array, axis: int, start: int, stop: int, lag: int) -> Array
     return np.concatenate((_steps(a, axis, 0, lag), _steps(a, axis, 0, stop - lag)), axis)  # the first isn't read
 
 
-def _laid_out(shape: tuple[int, ...], dtype: DType) -> DeviceArray:
-    """Describe an array of the current GPU in C order that has no memory yet."""
-    import cupy
-
-    strides = contiguous_strides(shape, dtype.itemsize)
-    return DeviceArray(None, "cupy", dtype, shape, strides, 0, cupy.cuda.Device().id)
-
-
 class Slot:
     """What a segment takes: a stream, a buffer for each array, and scratch for its kernel, of so many bytes."""
 
@@ -258,7 +250,7 @@ class Buffer:
 
     def on_gpu(self, shape: tuple[int, ...], dtype: DType) -> DeviceArray:
         """Return the GPU's memory as an array."""
-        return _laid_out(shape, dtype)._replace(owner=self.memory, address=self.memory.data.ptr)
+        return laid_out(shape, dtype)._replace(owner=self.memory, address=self.memory.data.ptr)
 
     def send(self, array: Array) -> DeviceArray:
         """Put an array of the host on its way to the GPU, on the current stream."""
