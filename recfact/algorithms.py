@@ -9,12 +9,13 @@ from the same ones.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
 from recfact.arrays import Array
 from recfact.errors import OptionError
-from recfact.recurrence import backward, first_kept_rows, folded, forward, windowed
+from recfact.recurrence import backward, first_kept_rows, folded, forward, products, transposed, windowed
 from recfact.windows import Full, Jagged, Uniform, Window
 
 NAMES = ("sequential", "kogge-stone", "brent-kung", "hierarchical")
@@ -114,7 +115,7 @@ def hierarchical(a: Array, u: Array, block: int, terms: int | None = None) -> Ar
     """
     coefficients, inputs = in_blocks(a, u, block)
     w = forward(coefficients, inputs)
-    g = np.multiply.accumulate(coefficients, axis=0)
+    g = products(coefficients)
     if terms != 0:
         w[:, 1:] = w[:, 1:] + g[:, 1:] * carriers(g[-1], w[-1], terms)[:-1]
     return in_sequence(w, len(u))
@@ -191,8 +192,7 @@ def run(name: str, a: Array, u: Array, x0: Array | None = None, *, window: Windo
         if isinstance(window, Jagged):  # its blocks count from the start, so the end is filled up before it is turned
             missing = np.zeros((-n % window.block, *u.shape[1:]), u.dtype)
             a, u = np.concatenate([a, missing + 1]), np.concatenate([u, missing])
-        turned = np.concatenate([a[:1], a[:0:-1]])
-        return run(name, turned, u[::-1], window=window)[::-1][:n]
+        return transposed(partial(run, name, window=window), a, u)[:n]
     match name, window:
         case "kogge-stone", Full():
             return kogge_stone(a, u)

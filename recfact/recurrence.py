@@ -5,8 +5,13 @@ These loops are the definition that everything else in recfact is held against. 
 sympy symbol. The recurrence runs along axis 0 and every other axis is a channel.
 
 Indices: ``a[0]`` is the paper's a_1, so ``x[0] = a[0] * x0 + u[0]`` and L[i, j] = a[i] a[i-1] ... a[j+1].
+
+Scalars need not commute (matrices of one size, quaternions, operators). The transpose then has the same products at
+[j, i], and multiplies from the right, (L^T u)[j] = sum_i u[i] L[i, j]: so it is the row u L, the transpose of a product
+is the product of the transposes in turn, and v (L u) = (L^T v) u.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -43,9 +48,10 @@ def forward(a: Array, u: Array, x0: Any = None) -> Array:
 
 
 def backward(a: Array, u: Array) -> Array:
-    """Solve x[i] = a[i+1] x[i+1] + u[i] from the last row to the first: the transpose of `forward`.
+    """Solve x[i] = x[i+1] a[i+1] + u[i] from the last row to the first: the transpose of `forward`.
 
-    Parameters and result are those of `forward`; ``a[0]`` is not read.
+    Parameters and result are those of `forward`; ``a[0]`` is not read. Coefficients stand on the right, for scalars
+    that don't commute.
     """
     a, u = np.broadcast_arrays(a, u)
     x = np.empty(u.shape, dtype=np.result_type(a, u))
@@ -53,8 +59,64 @@ def backward(a: Array, u: Array) -> Array:
         return x
     x[-1] = u[-1]
     for i in range(len(x) - 2, -1, -1):
-        x[i] = a[i + 1] * x[i + 1] + u[i]
+        x[i] = x[i + 1] * a[i + 1] + u[i]
     return x
+
+
+class Opposite:
+    """A scalar whose products are taken in the opposite order: in these, transposes multiply from the left.
+
+    Parameters
+    ----------
+    scalar : scalar
+        The scalar; Python's 0 and 1 stand beside it.
+    """
+
+    __slots__ = ("scalar",)
+
+    def __init__(self, scalar: Any) -> None:
+        self.scalar = scalar
+
+    def __mul__(self, other: Any) -> "Opposite":
+        return Opposite(plain(other) * self.scalar)
+
+    def __add__(self, other: Any) -> "Opposite":
+        return Opposite(self.scalar + plain(other))
+
+    __rmul__, __radd__ = __mul__, __add__
+
+
+def plain(scalar: Any) -> Any:
+    """Return the scalar of an `Opposite`, and any other as it is."""
+    return scalar.scalar if isinstance(scalar, Opposite) else scalar
+
+
+def transposed(run: Callable[[Array, Array], Array], a: Array, u: Array) -> Array:
+    """Apply the transpose of what an algorithm does: the algorithm itself, run from the end.
+
+    Parameters
+    ----------
+    run : callable
+        Solves the recurrence of coefficients and inputs along axis 0 from a zero state; doesn't read the first
+        coefficient.
+    a, u : ndarray, shape (n, ...)
+        Coefficients and inputs, as for `backward`.
+    """
+    a, u = np.concatenate([a[:1], a[:0:-1]]), u[::-1]
+    if type(u) is not np.ndarray or u.dtype != object:
+        return run(a, u)[::-1]
+    states = run(*(np.asarray(np.frompyfunc(Opposite, 1, 1)(array)) for array in (a, u)))
+    return np.asarray(np.frompyfunc(plain, 1, 1)(states))[::-1]
+
+
+def products(a: Array, axis: int = 0) -> Array:
+    """Return the running products a[i] a[i-1] ... a[0] along an axis, in this order."""
+    if type(a) is np.ndarray and a.dtype == object:
+        return np.asarray(_LATER_TIMES_EARLIER.accumulate(a, axis=axis))
+    return np.asanyarray(np.multiply.accumulate(a, axis=axis))
+
+
+_LATER_TIMES_EARLIER = np.frompyfunc(lambda earlier, later: later * earlier, 2, 1)
 
 
 def first_kept(i: int, window: Window) -> int:
@@ -99,7 +161,8 @@ def windowed(a: Array, u: Array, window: Window, x0: Any = None, reverse: bool =
     """Solve the truncated recurrence by its literal definition: a loop per row over the inputs that the window keeps.
 
     The initial state is folded into the first input, u[0] + a[0] x0, and leaves the window with it. With `reverse`
-    the transpose of the same truncated operator is applied. Costs O(n w) for a window of w rows.
+    the transpose of the same truncated operator is applied, as `backward` does that of the whole. Costs O(n w) for a
+    window of w rows.
 
     Parameters and result are those of `forward` and `backward`.
     """
@@ -121,6 +184,6 @@ def windowed(a: Array, u: Array, window: Window, x0: Any = None, reverse: bool =
             last += 1
         state = u[last]
         for k in range(last - 1, j - 1, -1):
-            state = a[k + 1] * state + u[k]
+            state = state * a[k + 1] + u[k]
         x[j] = state
     return x

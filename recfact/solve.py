@@ -46,6 +46,7 @@ def solve(
         The axis of the result along which the recurrence runs.
     reverse : bool, default False
         Apply the transpose: x_i = a_{i+1} x_{i+1} + u_i, from the last step to the first. A window is transposed too.
+        Scalars that don't commute stand in the order u_j a_j ... a_{i+1}, as in the row u L.
         There is no `x0` then: add what comes from beyond the end, a_{n+1} x_{n+1}, to the last input.
     window : Full, Uniform or Jagged, default Full()
         What is kept of the transfer operator.

@@ -7,7 +7,7 @@ import numpy as np
 from recfact.arrays import Array
 from recfact.factorizations.blocks import Blocks, solve_blocks
 from recfact.factorizations.operator import Operator
-from recfact.factorizations.scalars import beside
+from recfact.factorizations.scalars import times
 
 
 class BlockTransfer(Operator):
@@ -48,18 +48,19 @@ class BlockColumns(Operator):
         The columns.
     blocks : Blocks
         The partition of the n rows.
+    from_right : bool, default False
+        Multiply from the right, as the transpose of a `BlockRows` does.
     """
 
-    def __init__(self, vectors: Array, blocks: Blocks) -> None:
+    def __init__(self, vectors: Array, blocks: Blocks, from_right: bool = False) -> None:
         super().__init__(vectors.dtype, (blocks.steps, blocks.count))
-        self.vectors, self.blocks = vectors, blocks
+        self.vectors, self.blocks, self.from_right = vectors, blocks, from_right
 
     def _apply(self, x: Array) -> Array:
-        x = x[:, None]
-        return self.blocks.join(beside(self.vectors, x) * x)
+        return self.blocks.join(times(self.vectors, x[:, None], self.from_right))
 
     def _transpose(self) -> "BlockRows":
-        return BlockRows(self.vectors, self.blocks)
+        return BlockRows(self.vectors, self.blocks, not self.from_right)
 
 
 class BlockRows(Operator):
@@ -71,19 +72,20 @@ class BlockRows(Operator):
         The rows.
     blocks : Blocks
         The partition of the n columns.
+    from_right : bool, default False
+        Multiply from the right, as the transpose of a `BlockColumns` does.
     """
 
-    def __init__(self, vectors: Array, blocks: Blocks) -> None:
+    def __init__(self, vectors: Array, blocks: Blocks, from_right: bool = False) -> None:
         super().__init__(vectors.dtype, (blocks.count, blocks.steps))
-        self.vectors, self.blocks = vectors, blocks
+        self.vectors, self.blocks, self.from_right = vectors, blocks, from_right
 
     def _apply(self, x: Array) -> Array:
-        tiles = self.blocks.split(x, 0)
-        sums: Array = (beside(self.vectors, tiles) * tiles).sum(axis=1)
+        sums: Array = times(self.vectors, self.blocks.split(x, 0), self.from_right).sum(axis=1)
         return sums
 
     def _transpose(self) -> BlockColumns:
-        return BlockColumns(self.vectors, self.blocks)
+        return BlockColumns(self.vectors, self.blocks, not self.from_right)
 
 
 class Shift(Operator):
@@ -126,16 +128,18 @@ class RankOne(Operator):
         Attenuation by the blocks in between.
     r : ndarray, shape (columns,)
         Readout of the block that sends.
+    from_right : bool, default False
+        Multiply from the right, as the transpose does.
     """
 
-    def __init__(self, g: Array, beta: Any, r: Array) -> None:
+    def __init__(self, g: Array, beta: Any, r: Array, from_right: bool = False) -> None:
         super().__init__(g.dtype, (len(g), len(r)))
-        self.g, self.beta, self.r = g, beta, r
+        self.g, self.beta, self.r, self.from_right = g, beta, r, from_right
 
     def _apply(self, x: Array) -> Array:
-        # An interval that multiplies an array from the left would take it for an interval.
-        product: Array = beside(self.g, x) * ((beside(self.r, x) * x).sum(axis=0) * self.beta)
-        return product
+        read = times(self.r, x, self.from_right).sum(axis=0, keepdims=True)
+        attenuated = times(np.array([self.beta], self.dtype), read, self.from_right)
+        return times(self.g, attenuated, self.from_right)
 
     def _transpose(self) -> "RankOne":
-        return RankOne(self.r, self.beta, self.g)
+        return RankOne(self.r, self.beta, self.g, not self.from_right)

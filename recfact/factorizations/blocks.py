@@ -10,7 +10,7 @@ from recfact.algorithms import kogge_stone
 from recfact.arrays import Array
 from recfact.factorizations.materialize import materialize
 from recfact.factorizations.scalars import beside
-from recfact.recurrence import forward
+from recfact.recurrence import forward, transposed
 from recfact.solve import solve
 
 
@@ -58,21 +58,22 @@ def align(a: Array, x: Array) -> Array:
 
 
 def _gemm(a: Array, u: Array) -> Array:
-    columns = np.reshape(u, (*u.shape[:2], prod(u.shape[2:])))
-    return np.reshape(np.matmul(materialize(a), columns), u.shape)
+    columns = np.swapaxes(u, 0, 1)
+    columns = np.reshape(columns, (*columns.shape[:2], prod(columns.shape[2:])))
+    states = np.reshape(np.matmul(materialize(a.T), columns), (u.shape[1], u.shape[0], *u.shape[2:]))
+    return np.swapaxes(states, 0, 1)
 
 
 def _scan(a: Array, u: Array) -> Array:
-    steps_first = np.swapaxes(u, 0, 1)
-    return np.swapaxes(kogge_stone(align(a.T, steps_first), steps_first), 0, 1)
+    return kogge_stone(align(a, u), u)
 
 
 def _sequential(a: Array, u: Array) -> Array:
-    steps_first = np.swapaxes(u, 0, 1)
-    return np.swapaxes(forward(align(a.T, steps_first), steps_first), 0, 1)
+    return forward(align(a, u), u)
 
 
 SOLVERS: dict[str, Callable[[Array, Array], Array]] = {"gemm": _gemm, "scan": _scan, "sequential": _sequential}
+"""Of coefficients of shape (l, b) and inputs of shape (l, b, ...), steps first."""
 
 
 def solve_blocks(a: Array, u: Array, solver: str, reverse: bool = False) -> Array:
@@ -99,8 +100,5 @@ def solve_blocks(a: Array, u: Array, solver: str, reverse: bool = False) -> Arra
     if not isinstance(u, np.ndarray):
         states: Array = solve(beside(a, u), u, axis=1, reverse=reverse)
         return states
-    if not reverse:
-        return SOLVERS[solver](a, u)
-    # x[i] = a[i+1] x[i+1] + u[i] read from the end is the recurrence with coefficients (., a[l-1], ..., a[1]).
-    backwards = np.concatenate([a[:, :1], a[:, :0:-1]], axis=1)
-    return SOLVERS[solver](backwards, u[:, ::-1])[:, ::-1]
+    run, steps_first = SOLVERS[solver], (a.T, np.swapaxes(u, 0, 1))
+    return np.swapaxes(transposed(run, *steps_first) if reverse else run(*steps_first), 0, 1)

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from recfact.arrays import Array
 from recfact.factorizations.operator import Operator
-from recfact.factorizations.scalars import beside, conjugate_of, require_sparse
+from recfact.factorizations.scalars import conjugate_of, require_sparse, times
 
 
 def lag_products(a: Array, lag: int) -> Array:
@@ -54,6 +54,8 @@ class ShiftedDiagonals(Operator):
         [i, i - lag] for lag < 0 from row i = 0.
     dtype : dtype
         Number type of the operator.
+    from_right : bool, default False
+        Multiply from the right, as a transpose does.
 
     Attributes
     ----------
@@ -69,9 +71,9 @@ class ShiftedDiagonals(Operator):
            [0., 6., 1.]])
     """
 
-    def __init__(self, size: int, diagonals: Mapping[int, Array], dtype: Any) -> None:
+    def __init__(self, size: int, diagonals: Mapping[int, Array], dtype: Any, from_right: bool = False) -> None:
         super().__init__(dtype, (size, size))
-        self.diagonals = dict(diagonals)
+        self.diagonals, self.from_right = dict(diagonals), from_right
 
     @property
     def nnz(self) -> int:
@@ -94,17 +96,18 @@ class ShiftedDiagonals(Operator):
 
     def conj(self) -> ShiftedDiagonals:
         """Return the elementwise complex conjugate."""
-        return ShiftedDiagonals(self.shape[0], {k: conjugate_of(f) for k, f in self.diagonals.items()}, self.dtype)
+        conjugates = {lag: conjugate_of(f) for lag, f in self.diagonals.items()}
+        return ShiftedDiagonals(self.shape[0], conjugates, self.dtype, self.from_right)
 
     def _transpose(self) -> ShiftedDiagonals:
-        return ShiftedDiagonals(self.shape[0], {-lag: f for lag, f in self.diagonals.items()}, self.dtype)
+        transposed = {-lag: f for lag, f in self.diagonals.items()}
+        return ShiftedDiagonals(self.shape[0], transposed, self.dtype, not self.from_right)
 
     def _apply(self, x: Array) -> Array:
         y = np.zeros_like(x)
         for lag, diagonal in self.diagonals.items():
-            f = beside(diagonal, x)
             if lag >= 0:
-                y[lag:] += f * x[: len(x) - lag]
+                y[lag:] += times(diagonal, x[: len(x) - lag], self.from_right)
             else:
-                y[:lag] += f * x[-lag:]
+                y[:lag] += times(diagonal, x[-lag:], self.from_right)
         return y

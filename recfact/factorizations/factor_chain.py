@@ -15,7 +15,7 @@ from scipy import sparse
 
 from recfact.arrays import Array, accumulator
 from recfact.factorizations.operator import Operator
-from recfact.factorizations.scalars import beside, common_type, conjugate_of, require_sparse
+from recfact.factorizations.scalars import common_type, conjugate_of, require_sparse, times
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +47,12 @@ class Factor(Operator):
         How far above its row a multiplied entry stands; negative below it.
     values : ndarray, shape (len(rows),)
         The multipliers f.
+    from_right : bool, default False
+        Multiply from the right, x[i - lag] f[i], as the transpose of a factor does.
 
     Attributes
     ----------
-    rows, lag, values
+    rows, lag, values, from_right
         As passed.
 
     Examples
@@ -66,9 +68,9 @@ class Factor(Operator):
     (2, 6)
     """
 
-    def __init__(self, size: int, rows: range, lag: int, values: Array) -> None:
+    def __init__(self, size: int, rows: range, lag: int, values: Array, from_right: bool = False) -> None:
         super().__init__(values.dtype, (size, size))
-        self.rows, self.lag, self.values = rows, lag, values
+        self.rows, self.lag, self.values, self.from_right = rows, lag, values, from_right
 
     @property
     def columns(self) -> range:
@@ -96,14 +98,14 @@ class Factor(Operator):
 
     def conj(self) -> Factor:
         """Return the elementwise complex conjugate."""
-        return Factor(self.shape[0], self.rows, self.lag, conjugate_of(self.values))
+        return Factor(self.shape[0], self.rows, self.lag, conjugate_of(self.values), self.from_right)
 
     def _transpose(self) -> Factor:
-        return Factor(self.shape[0], self.columns, -self.lag, self.values)
+        return Factor(self.shape[0], self.columns, -self.lag, self.values, not self.from_right)
 
     def _apply(self, x: Array) -> Array:
         y = x.copy()
-        y[as_slice(self.rows)] += beside(self.values, x) * x[as_slice(self.columns)]
+        y[as_slice(self.rows)] += times(self.values, x[as_slice(self.columns)], self.from_right)
         return y
 
 

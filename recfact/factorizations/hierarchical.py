@@ -13,9 +13,10 @@ from recfact.errors import OptionError
 from recfact.factorizations.block_operators import BlockColumns, BlockRows, BlockTransfer, RankOne, Shift
 from recfact.factorizations.blocks import SOLVERS, Blocks, solve_blocks
 from recfact.factorizations.operator import Operator
-from recfact.factorizations.scalars import as_coefficients, beside
+from recfact.factorizations.scalars import as_coefficients, times
 from recfact.factorizations.transfer import TransferOperator
 from recfact.factorizations.transposable import TransposableOperator, as_columns
+from recfact.recurrence import products
 
 
 class Parts(NamedTuple):
@@ -157,7 +158,7 @@ class Hierarchical(TransposableOperator):
 
     @cached_property
     def _propagation(self) -> Array:
-        propagation = np.multiply.accumulate(self._coefficients, axis=1)
+        propagation = products(self._coefficients, axis=1)
         propagation.flags.writeable = False  # g, c and the parts are views of it
         return propagation
 
@@ -261,7 +262,7 @@ class Hierarchical(TransposableOperator):
         Returns
         -------
         RankOne
-            With its factors as attributes: ``g``, ``beta`` = c[s+1] ... c[t-1], ``r``.
+            With its factors as attributes: ``g``, ``beta`` = c[t-1] ... c[s+1], ``r``.
 
         Raises
         ------
@@ -274,7 +275,7 @@ class Hierarchical(TransposableOperator):
                 f"off_diagonal(t, s) needs 0 <= s < t < {self.blocks} blocks, got t={t} and s={s}; the diagonal blocks "
                 "are local[t], those above are zero"
             )
-        beta = prod(self.c[s + 1 : t])
+        beta = prod(self.c[t - 1 : s : -1])
         return RankOne(self.g[t], beta, self.r[s])
 
     def _solve_locally(self, u: Array) -> Array:
@@ -284,7 +285,7 @@ class Hierarchical(TransposableOperator):
         states = self._solve_locally(x)
         carriers = self.carrier_operator._apply(states[:, -1])
         carried = carriers[:-1, None]
-        states[1:] = states[1:] + beside(self._propagation[1:], carried) * carried
+        states[1:] = states[1:] + times(self._propagation[1:], carried)
         return self._blocks.join(states)
 
     def _apply_transpose(self, x: Array) -> Array:

@@ -9,6 +9,7 @@ from recfact.arrays import Array
 from recfact.checks import choice
 from recfact.errors import DTypeError, OptionError, ShapeError
 from recfact.factorizations.scalars import number_type, of_one_type
+from recfact.recurrence import products
 
 
 def materialize(a: Any, method: str = "cumprod") -> Array:
@@ -94,7 +95,7 @@ def _repeat_below(a: Array, neutral: int) -> Array:
 
 
 def _cumprod(a: Array) -> Array:
-    return np.multiply.accumulate(_repeat_below(a, 1), axis=-2)
+    return products(_repeat_below(a, 1), axis=-2)
 
 
 def _segsum(a: Array) -> Array:
@@ -109,7 +110,7 @@ def _log_outer(a: Array) -> Array:
 
 
 def _prefix_products(a: Array) -> Array:
-    prefix = np.multiply.accumulate(a, axis=-1)
+    prefix = products(a, axis=-1)
     if _has_own_scalars(prefix) and any(product == 0 for product in prefix.flat):
         raise OptionError(
             "this method divides by the products a[0] ... a[j], and one of them is zero; use 'cumprod', which doesn't "

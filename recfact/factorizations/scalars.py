@@ -91,6 +91,15 @@ def beside(values: Array, x: Array) -> Any:
     return constants(aligned)
 
 
+def times(values: Array, x: Array, from_right: bool = False) -> Array:
+    """Return an operator's numbers times those of `x`, row by row; `from_right` for a transpose.
+
+    Exact scalars need not commute, and a transpose multiplies from the right: see `recfact.recurrence`.
+    """
+    product: Array = x * beside(values, x) if from_right else beside(values, x) * x
+    return product
+
+
 def is_scalar(x: Any) -> bool:
     """Say whether `x` is a number or a symbol, rather than an array, a matrix or an operator."""
     symbolic = hasattr(x, "free_symbols") and not hasattr(x, "shape")

@@ -28,7 +28,7 @@ from recfact.factorizations.operator import Operator
 from recfact.factorizations.scalars import as_coefficients, beside, conjugate_of
 from recfact.factorizations.transposable import TransposableOperator, Transpose
 from recfact.factorizations.truncated import BandedOperator, JaggedOperator, TruncatedOperator
-from recfact.recurrence import backward, forward
+from recfact.recurrence import backward, forward, products
 from recfact.solve import solve
 from recfact.windows import Full, Jagged, Uniform, Window, check_window
 
@@ -125,9 +125,9 @@ class TransferOperator(TransposableOperator):
             If an index is out of range.
         """
         i, j = entry_indices(key, self.shape)
-        products = np.array([int(i >= j)] * (max(i - j, 0) + 1)).astype(accumulator(self.dtype))
-        products[1:] = self.a[j + 1 : i + 1]
-        return np.multiply.accumulate(products).astype(self.dtype)[-1]
+        factors = np.array([int(i >= j)] * (max(i - j, 0) + 1)).astype(accumulator(self.dtype))
+        factors[1:] = self.a[j + 1 : i + 1]
+        return products(factors).astype(self.dtype)[-1]
 
     def neumann(self, k: int) -> ShiftedDiagonals:
         """Return the partial sum I + AZ + ... + (AZ)^(k-1) of the Neumann series as sparse diagonals.

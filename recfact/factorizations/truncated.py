@@ -23,7 +23,7 @@ from recfact.factorizations.scalars import (
 )
 from recfact.factorizations.transposable import TransposableOperator, Transpose, as_columns, as_state
 from recfact.factorizations.truncation_error import ErrorOperator, RelativeErrorOperator
-from recfact.recurrence import first_kept_rows
+from recfact.recurrence import first_kept_rows, products
 from recfact.solve import solve
 from recfact.windows import Jagged, Uniform
 
@@ -89,11 +89,11 @@ class TruncatedOperator(TransposableOperator):
     def _diagonals(self) -> Iterator[tuple[Array, Array, Array]]:
         """Yield the rows, columns and values of the entries kept, lag by lag."""
         kept, a = self._kept_lags(), self._coefficients
-        products = lag_products(a, 0)
+        diagonal = lag_products(a, 0)
         for lag in range(max(kept, default=0)):
             rows = np.flatnonzero(kept > lag)
-            yield rows, rows - lag, products[rows - lag]
-            products = a[lag + 1 :] * products[:-1]
+            yield rows, rows - lag, diagonal[rows - lag]
+            diagonal = a[lag + 1 :] * diagonal[:-1]
 
     def to_dense(self) -> Array:
         """Return the matrix as a dense array of the operator's dtype, zero outside the window."""
@@ -297,7 +297,7 @@ class JaggedOperator(TruncatedOperator):
         rows = max(0, len(a) - (self.terms + 1) * self.block)
         if rows == 0:
             return a[:0], blocks.length
-        propagation = np.multiply.accumulate(blocks.split(a, 1), axis=1)
+        propagation = products(blocks.split(a, 1), axis=1)
         # c[t-1] ... c[t-m] for t = m+1 .. b-1.
         attenuation = lag_products(propagation[:, -1], self.terms)[:-1]
         weights = propagation[self.terms + 1 :] * attenuation[:, None]

@@ -16,7 +16,7 @@ from recfact.factorizations.norms import (
     row_sums,
     square_root,
 )
-from recfact.factorizations.scalars import DType, beside
+from recfact.factorizations.scalars import DType, beside, times
 from recfact.factorizations.transposable import TransposableOperator
 from recfact.recurrence import backward, forward
 from recfact.solve import solve
@@ -62,11 +62,11 @@ class RelativeErrorOperator(TransposableOperator):
 
     def _apply(self, x: Array) -> Array:
         y = np.zeros_like(x)
-        y[len(y) - len(self.weights) :] = beside(self.weights, x) * self._lost_by_rows(x)
+        y[len(y) - len(self.weights) :] = times(self.weights, self._lost_by_rows(x))
         return y
 
     def _apply_transpose(self, x: Array) -> Array:
-        return self.collect(beside(self.weights, x) * x[len(x) - len(self.weights) :])
+        return self.collect(times(self.weights, x[len(x) - len(self.weights) :], from_right=True))
 
     def collect(self, values: Array) -> Array:
         """Return the sums of `values`, shape (q, ...), over the rows of each state, in the place of that state."""
