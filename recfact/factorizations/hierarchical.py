@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import cached_property
 from math import prod
-from typing import Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
@@ -99,8 +99,8 @@ class Hierarchical(TransposableOperator):
 
     Notes
     -----
-    ``.T`` is the transpose, as for every LinearOperator; the carrier operator T of the formula is `carrier_operator`,
-    or ``h.parts.T``.
+    ``h.T`` is the transpose, as for every LinearOperator. The five operators of the formula are ``h.parts.D``,
+    ``.G``, ``.Z``, ``.T`` and ``.R``.
 
     The matrix product of "gemm" multiplies by the zeros above the diagonal of L_t, so a NaN or inf in `u` reaches all
     of its block; "scan" and "sequential" leave the earlier steps alone.
@@ -192,21 +192,6 @@ class Hierarchical(TransposableOperator):
         return self._propagation[:, -1]
 
     @cached_property
-    def D(self) -> BlockTransfer:
-        """The local solves, block-diagonal, n x n."""
-        return BlockTransfer(self._wide, self._blocks, self.local_solve)
-
-    @cached_property
-    def G(self) -> BlockColumns:
-        """The propagation of the carriers, diag(g[0], ..., g[b-1]), n x b."""
-        return BlockColumns(self._propagation, self._blocks)
-
-    @cached_property
-    def Z(self) -> Shift:
-        """The shift by one block, b x b."""
-        return Shift(self.blocks, self._wide.dtype)
-
-    @cached_property
     def carrier_operator(self) -> Operator:
         """The T of L = D + G Z T R, b x b: s = T v. Another `Hierarchical` where more levels follow."""
         if len(self.block) > 1:
@@ -214,14 +199,32 @@ class Hierarchical(TransposableOperator):
         return BlockTransfer(self.c, Blocks.of(self.blocks, self.blocks), self.carrier_solve)
 
     @cached_property
-    def R(self) -> BlockRows:
-        """The readout of the blocks, diag(r[0]^T, ..., r[b-1]^T), b x n."""
-        return BlockRows(self._readout, self._blocks)
-
-    @property
     def parts(self) -> Parts:
-        """The operators (D, G, Z, T, R) with L = D + G Z T R."""
-        return Parts(self.D, self.G, self.Z, self.carrier_operator, self.R)
+        """The five operators of L = D + G Z T R.
+
+        ``parts.D`` holds the local solves, block-diagonal, n x n; ``parts.G`` the propagation of the carriers,
+        diag(g[0], ..., g[b-1]), n x b; ``parts.Z`` shifts by one block, b x b; ``parts.T`` is the carrier operator,
+        b x b; ``parts.R`` holds the readout of the blocks, diag(r[0]^T, ..., r[b-1]^T), b x n.
+        """
+        return Parts(
+            BlockTransfer(self._wide, self._blocks, self.local_solve),
+            BlockColumns(self._propagation, self._blocks),
+            Shift(self.blocks, self._wide.dtype),
+            self.carrier_operator,
+            BlockRows(self._readout, self._blocks),
+        )
+
+    if not TYPE_CHECKING:  # whose rule it would be that every name is an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            if name in Parts._fields:
+                raise AttributeError(
+                    f"{name} of L = D + G Z T R is h.parts.{name}; h.T is the transpose, so the five operators have "
+                    "their names on h.parts alone",
+                    name=name,
+                    obj=self,
+                )
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
     def carriers(self, u: Any) -> Array:
         """Return the carriers s[t], the states at the ends of the blocks, without reconstructing the rest.

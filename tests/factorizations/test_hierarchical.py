@@ -1,5 +1,7 @@
 """Hierarchical: L = D + G Z T R at every level, part by part, in symbols, fractions and floats."""
 
+import copy
+import pickle
 from itertools import product
 
 import market
@@ -81,7 +83,7 @@ def test_levels_are_nested_decompositions():
     assert [type(level) for level in (h, middle, inner)] == [Hierarchical] * 3
     assert [level.block for level in (h, middle, inner)] == [(3, 4, 2), (4, 2), (2,)]
     assert [level.blocks for level in (h, middle, inner)] == [14, 4, 2]
-    assert [level.D.solver for level in (h, middle, inner)] == ["scan"] * 3
+    assert [level.parts.D.solver for level in (h, middle, inner)] == ["scan"] * 3
     last = inner.carrier_operator
     assert last.shape == (2, 2)
     assert last.solver == "gemm"
@@ -120,7 +122,8 @@ def test_parts_are_what_the_paper_defines(block, rng):
         assert np.array_equal(part.T.T.to_dense(), expected)
         columns = random_fractions(rng, 3 * part.shape[1]).reshape(-1, 3)
         assert np.array_equal(part @ columns, expected @ columns)
-    assert (h.D, h.G, h.Z, h.carrier_operator, h.R) == h.parts
+    assert h.parts == (h.parts.D, h.parts.G, h.parts.Z, h.parts.T, h.parts.R)
+    assert h.parts.T is h.carrier_operator
 
 
 def test_first_coefficients_of_blocks_may_be_zero():
@@ -188,7 +191,7 @@ def test_carriers_are_the_states_at_the_ends_of_blocks(block, rng):
     ends = [*range(first - 1, 13, first), 13]
     assert np.array_equal(h.carriers(u), x[ends])
     assert np.array_equal(h.carriers(u[:, 0]), x[ends, 0])
-    assert np.array_equal(h.carrier_operator @ (h.R @ u), x[ends])
+    assert np.array_equal(h.parts.T @ (h.parts.R @ u), x[ends])
 
 
 def test_boundary_condition_of_the_blocks():
@@ -273,6 +276,20 @@ def test_transpose_is_the_transpose_and_not_the_carrier_operator():
     h = Hierarchical(a, 1)  # b = n: both have the same shape
     assert np.array_equal(h.T.to_dense(), literal_matrix(a).T)
     assert np.array_equal(h.parts.T.to_dense(), literal_matrix(a))
+
+
+def test_parts_have_their_names_on_parts_alone():
+    h = Hierarchical(np.full(6, 0.5), 2)
+    for name in "DGZR":
+        assert not hasattr(h, name)
+        with pytest.raises(
+            AttributeError, match=rf"{name} of L = D \+ G Z T R is h\.parts\.{name}; h\.T is the transpose"
+        ):
+            getattr(h, name)
+    with pytest.raises(AttributeError, match="'Hierarchical' object has no attribute 'E'"):
+        _ = h.E
+    assert np.array_equal(copy.copy(h).to_dense(), h.to_dense())
+    assert np.array_equal(pickle.loads(pickle.dumps(h)).to_dense(), h.to_dense())
 
 
 def test_works_with_other_operators(rng):
