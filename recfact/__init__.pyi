@@ -1,3 +1,4 @@
+from recfact import affine as affine
 from recfact import data as data
 from recfact import errors as errors
 from recfact import factorizations as factorizations

@@ -13,9 +13,10 @@ from functools import partial
 
 import numpy as np
 
+from recfact.affine import Blocks, carried, products
 from recfact.arrays import Array
 from recfact.errors import OptionError
-from recfact.recurrence import backward, first_kept_rows, folded, forward, products, transposed, windowed
+from recfact.recurrence import backward, first_kept_rows, folded, forward, transposed, windowed
 from recfact.windows import Full, Jagged, Uniform, Window
 
 NAMES = ("sequential", "kogge-stone", "brent-kung", "hierarchical")
@@ -113,52 +114,13 @@ def hierarchical(a: Array, u: Array, block: int, terms: int | None = None) -> Ar
     terms : int, optional
         Terms of the carrier operator to keep: the jagged window; 1 is B2P. All of them by default.
     """
-    coefficients, inputs = in_blocks(a, u, block)
+    blocks = Blocks.of(len(u), block)
+    coefficients, inputs = blocks.split(a, 1).swapaxes(0, 1), blocks.split(u, 0).swapaxes(0, 1)
     w = forward(coefficients, inputs)
     g = products(coefficients)
     if terms != 0:
-        w[:, 1:] = w[:, 1:] + g[:, 1:] * carriers(g[-1], w[-1], terms)[:-1]
-    return in_sequence(w, len(u))
-
-
-def in_blocks(a: Array, u: Array, block: int) -> tuple[Array, Array]:
-    """Return coefficients and inputs with steps of a block along axis 0 and blocks along axis 1.
-
-    The last block is filled up with coefficients 1 and inputs 0.
-    """
-    n = len(u)
-    block = min(block, max(n, 1))
-    whole = -(-n // block) * block
-    padding = np.zeros((whole - n, *u.shape[1:]), u.dtype)
-    shape = (whole // block, block, *u.shape[1:])
-    coefficients = np.concatenate([a, padding + 1]).reshape(shape).swapaxes(0, 1)
-    inputs = np.concatenate([u, padding]).reshape(shape).swapaxes(0, 1)
-    return coefficients, inputs
-
-
-def in_sequence(w: Array, n: int) -> Array:
-    """Return the first `n` steps of what is laid out as by `in_blocks`, along axis 0."""
-    return w.swapaxes(0, 1).reshape(w.shape[0] * w.shape[1], *w.shape[2:])[:n]
-
-
-def carriers(c: Array, v: Array, terms: int | None) -> Array:
-    """Return the states at the ends of blocks, to `terms` terms of the carrier operator, from their products and ends.
-
-    Parameters
-    ----------
-    c : ndarray, shape (blocks, ...)
-        Products of all coefficients of each block.
-    v : ndarray, shape (blocks, ...)
-        The states that each block reaches from zero.
-    terms : int or None
-        How many terms, at least 1; all of them if None.
-    """
-    if terms is None:
-        return forward(c, v)
-    reached = v.copy()
-    for _ in range(1, min(terms, len(v))):
-        reached[1:] = c[1:] * reached[:-1] + v[1:]
-    return reached
+        w[:, 1:] = w[:, 1:] + g[:, 1:] * carried(g[-1], w[-1], terms)[:-1]
+    return blocks.join(w.swapaxes(0, 1))
 
 
 def run(name: str, a: Array, u: Array, x0: Array | None = None, *, window: Window, reverse: bool = False) -> Array:
@@ -190,8 +152,8 @@ def run(name: str, a: Array, u: Array, x0: Array | None = None, *, window: Windo
     if reverse:
         n = len(u)
         if isinstance(window, Jagged):  # its blocks count from the start, so the end is filled up before it is turned
-            missing = np.zeros((-n % window.block, *u.shape[1:]), u.dtype)
-            a, u = np.concatenate([a, missing + 1]), np.concatenate([u, missing])
+            blocks = Blocks.of(n, window.block)
+            a, u = blocks.filled(a, 1), blocks.filled(u, 0)
         return transposed(partial(run, name, window=window), a, u)[:n]
     match name, window:
         case "kogge-stone", Full():

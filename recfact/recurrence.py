@@ -109,16 +109,6 @@ def transposed(run: Callable[[Array, Array], Array], a: Array, u: Array) -> Arra
     return np.asarray(np.frompyfunc(plain, 1, 1)(states))[::-1]
 
 
-def products(a: Array, axis: int = 0) -> Array:
-    """Return the running products a[i] a[i-1] ... a[0] along an axis, in this order."""
-    if type(a) is np.ndarray and a.dtype == object:
-        return np.asarray(_LATER_TIMES_EARLIER.accumulate(a, axis=axis))
-    return np.asanyarray(np.multiply.accumulate(a, axis=axis))
-
-
-_LATER_TIMES_EARLIER = np.frompyfunc(lambda earlier, later: later * earlier, 2, 1)
-
-
 def first_kept(i: int, window: Window) -> int:
     """Return the smallest j whose input u[j] the window lets into x[i]."""
     match window:

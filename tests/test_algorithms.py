@@ -33,6 +33,7 @@ MADE = [
     ("hierarchical", Jagged(5, 3)),
     ("hierarchical", Jagged(1, 2)),
     ("hierarchical", Jagged(100)),
+    ("hierarchical", Jagged(10**15)),
     ("hierarchical", Jagged(3, 100)),
 ]
 

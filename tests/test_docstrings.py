@@ -6,10 +6,10 @@ import re
 import pytest
 
 import recfact
-from recfact import precision
+from recfact import affine, precision
 from recfact.precision import exact
 
-ROOMS = {"recfact": recfact, "precision": precision, "exact": exact}
+ROOMS = {"recfact": recfact, "affine": affine, "precision": precision, "exact": exact}
 
 RESULTS = {
     "ActualHorizon", "BackwardError", "Condition", "EffectiveHorizon", "Enclosures", "MaterializationErrors",

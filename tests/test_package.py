@@ -44,7 +44,11 @@ def test_every_public_name_resolves_and_is_documented(name):
 
 @pytest.mark.parametrize(
     "room",
+<<<<<<< HEAD
     [recfact.data, recfact.factorizations, recfact.precision.exact],
+=======
+    [recfact.affine, recfact.data, recfact.factorizations, recfact.precision, recfact.precision.exact],
+>>>>>>> 2458b00 (Make pieces of a recurrence one object: affine maps that are summarised, composed and carried on)
     ids=lambda room: room.__name__,
 )
 def test_a_room_lists_its_public_names_alone(room):
@@ -130,7 +134,7 @@ def test_python_runs_the_package_as_the_command():
 
 def test_the_package_lists_its_public_names_and_rooms():
     rooms = {name for name in dir(recfact) if isinstance(getattr(recfact, name), ModuleType)}
-    assert rooms - {"gpu"} == {"data", "errors", "factorizations", "precision"}
+    assert rooms - {"gpu"} == {"affine", "data", "errors", "factorizations", "precision"}
     assert sorted({*dir(recfact)} - rooms) == sorted([*recfact.__all__, "__version__"])
 
 
@@ -141,7 +145,7 @@ def test_a_room_is_there_without_a_second_import():
 def test_every_public_name_stands_in_the_api_reference():
     listed = set(re.findall(r"^ +(\w+)$", (ROOT / "docs" / "api.md").read_text(), flags=re.MULTILINE))
     errors = {name for name, value in vars(recfact.errors).items() if isinstance(value, type)}
-    assert {*recfact.__all__, *recfact.gpu.__all__, *errors} - listed == set()
+    assert {*recfact.__all__, *recfact.affine.__all__, *recfact.gpu.__all__, *errors} - listed == set()
 
 
 def test_version_is_the_one_installed():

@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 
+from recfact.affine import Blocks
 from recfact.arrays import Array
-from recfact.factorizations.blocks import Blocks, solve_blocks
+from recfact.factorizations.blocks import solve_blocks
 from recfact.factorizations.operator import Operator
 from recfact.factorizations.scalars import times
 

@@ -1,7 +1,6 @@
-"""Blocks of a sequence, and the ways to solve the recurrence inside each of them."""
+"""The ways to solve the recurrence inside each of the blocks of a sequence."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -12,44 +11,6 @@ from recfact.factorizations.materialize import materialize
 from recfact.factorizations.scalars import beside
 from recfact.recurrence import forward, transposed
 from recfact.solve import solve
-
-
-@dataclass(frozen=True, slots=True)
-class Blocks:
-    """The partition of n steps into blocks of `length` steps, the last of which may be shorter.
-
-    A sequence is worked on as an array of shape (count, length, ...) with the last block filled up: coefficients by 1
-    and inputs by 0, so that the state at the end of the last block is the state at the end of the sequence.
-    """
-
-    steps: int
-    length: int
-
-    @classmethod
-    def of(cls, steps: int, length: int) -> "Blocks":
-        """Return the partition; a block longer than the sequence is cut to it."""
-        return cls(steps, max(1, min(length, steps)))
-
-    @property
-    def count(self) -> int:
-        """The number of blocks."""
-        return -(-self.steps // self.length)
-
-    def split(self, x: Array, fill: int) -> Array:
-        """Return `x` of shape (steps, ...) as (count, length, ...)."""
-        missing = self.count * self.length - self.steps
-        if missing:
-            x = np.concatenate([x, np.full_like(x, fill, shape=(missing, *x.shape[1:]), order="C")])
-        return x.reshape(self.count, self.length, *x.shape[1:])
-
-    def join(self, x: Array) -> Array:
-        """Return `x` of shape (count, length, ...) as (steps, ...)."""
-        return x.reshape(self.count * self.length, *x.shape[2:])[: self.steps]
-
-    def each(self, x: Array) -> tuple[Array, ...]:
-        """Return the blocks of `x` of shape (count, length), the last one cut to its own length."""
-        sizes = [min(self.length, self.steps - t * self.length) for t in range(self.count)]
-        return tuple(row[:size] for row, size in zip(x, sizes, strict=True))
 
 
 def align(a: Array, x: Array) -> Array:

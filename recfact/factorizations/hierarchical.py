@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
+from recfact.affine import Blocks, products
 from recfact.arrays import Array, accumulator
 from recfact.checks import choice, positive_integer
 from recfact.errors import OptionError
 from recfact.factorizations.block_operators import BlockColumns, BlockRows, BlockTransfer, RankOne, Shift
-from recfact.factorizations.blocks import SOLVERS, Blocks, solve_blocks
+from recfact.factorizations.blocks import SOLVERS, solve_blocks
 from recfact.factorizations.operator import Operator
 from recfact.factorizations.scalars import as_coefficients, times
 from recfact.factorizations.transfer import TransferOperator
 from recfact.factorizations.transposable import TransposableOperator, as_columns
-from recfact.recurrence import products
 
 
 class Parts(NamedTuple):

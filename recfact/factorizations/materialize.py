@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from recfact.affine import products
 from recfact.arrays import Array
 from recfact.checks import choice
 from recfact.errors import DTypeError, OptionError, ShapeError
 from recfact.factorizations.scalars import number_type, of_one_type
-from recfact.recurrence import products
 
 
 def materialize(a: Any, method: str = "cumprod") -> Array:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from recfact.affine import Blocks, products
 from recfact.arrays import Array, accumulator, as_numpy
-from recfact.factorizations.blocks import Blocks
 from recfact.factorizations.diagonals import lag_products
 from recfact.factorizations.operator import Operator
 from recfact.factorizations.scalars import (
@@ -23,7 +23,7 @@ from recfact.factorizations.scalars import (
 )
 from recfact.factorizations.transposable import TransposableOperator, Transpose, as_columns, as_state
 from recfact.factorizations.truncation_error import ErrorOperator, RelativeErrorOperator
-from recfact.recurrence import first_kept_rows, products
+from recfact.recurrence import first_kept_rows, folded
 from recfact.solve import solve
 from recfact.windows import Jagged, Uniform
 
@@ -161,8 +161,7 @@ class TruncatedOperator(TransposableOperator):
             return np.asarray(self.error_operator() @ as_numpy(u, "u"))
         state = np.asarray(x0)
         columns, dtype = as_columns(u, len(self.a), common_type(self.dtype, state.dtype))
-        if len(columns):
-            columns[0] = self._coefficients[0] * as_state(state, columns) + columns[0]
+        columns = folded(self._coefficients, columns, as_state(state, columns))
         return self.error_operator()._apply(columns).astype(dtype, copy=False)
 
     def error_norm(self, ord: Any = 2) -> Any:

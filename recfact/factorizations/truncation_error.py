@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from recfact.affine import Blocks
 from recfact.arrays import Array
-from recfact.factorizations.blocks import Blocks
 from recfact.factorizations.carrier_norm import carrier_norm
 from recfact.factorizations.norms import (
     absolute_values,

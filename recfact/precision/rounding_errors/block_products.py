@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
-from recfact.algorithms import carriers, in_blocks, in_sequence
+from recfact.affine import Blocks, carried, products
 from recfact.arrays import Array
 
 
@@ -36,23 +34,24 @@ def blocks_by_products(
         the blocks from the second entry below the diagonal on (those above are coefficients), the cumulative products
         "g" from the second on, and the carriers "v" that are passed on.
     """
-    coefficients, inputs = in_blocks(a, u, block)
+    blocks = Blocks.of(len(u), block)
+    coefficients, inputs = blocks.split(a, 1).swapaxes(0, 1), blocks.split(u, 0).swapaxes(0, 1)
 
     def stored(name: str, values: Array) -> Array:
         return values if cast is None else cast(name, values)
 
     w = inputs.copy()
     for column in range(len(inputs) if len(u) else 0):
-        products = np.multiply.accumulate(coefficients[column + 1 :], axis=0)
-        products[1:] = stored("L", products[1:])
+        entries = products(coefficients[column + 1 :])
+        entries[1:] = stored("L", entries[1:])
         if column == 0:
-            w[1:] = products * inputs[0]
+            w[1:] = entries * inputs[0]
         else:
             w[column] = inputs[column] + w[column]
-            w[column + 1 :] = products * inputs[column] + w[column + 1 :]
-    g = np.multiply.accumulate(coefficients, axis=0)
+            w[column + 1 :] = entries * inputs[column] + w[column + 1 :]
+    g = products(coefficients)
     g[1:] = stored("g", g[1:])
     v = stored("v", w[-1])
     if terms != 0:
-        w[:, 1:] = g[:, 1:] * carriers(g[-1], v, terms)[:-1] + w[:, 1:]
-    return in_sequence(w, len(u))
+        w[:, 1:] = g[:, 1:] * carried(g[-1], v, terms)[:-1] + w[:, 1:]
+    return blocks.join(w.swapaxes(0, 1))
