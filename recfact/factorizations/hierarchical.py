@@ -192,7 +192,7 @@ class Hierarchical(TransposableOperator):
         return self._propagation[:, -1]
 
     @cached_property
-    def carrier_operator(self) -> Operator:
+    def _carrier_operator(self) -> Operator:
         """The T of L = D + G Z T R, b x b: s = T v. Another `Hierarchical` where more levels follow."""
         if len(self.block) > 1:
             return Hierarchical(self.c, self.block[1:], local_solve=self.local_solve, carrier_solve=self.carrier_solve)
@@ -210,7 +210,7 @@ class Hierarchical(TransposableOperator):
             BlockTransfer(self._wide, self._blocks, self.local_solve),
             BlockColumns(self._propagation, self._blocks),
             Shift(self.blocks, self._wide.dtype),
-            self.carrier_operator,
+            self._carrier_operator,
             BlockRows(self._readout, self._blocks),
         )
 
@@ -252,7 +252,7 @@ class Hierarchical(TransposableOperator):
         array([1.75   , 1.96875])
         """
         columns, dtype = as_columns(u, self.shape[1], self.dtype)
-        return self.carrier_operator._apply(self._solve_locally(columns)[:, -1]).astype(dtype, copy=False)
+        return self._carrier_operator._apply(self._solve_locally(columns)[:, -1]).astype(dtype, copy=False)
 
     def off_diagonal(self, t: int, s: int) -> RankOne:
         """Return the block of L that takes the inputs of block s to the states of block t, as g[t] beta r[s]^T.
@@ -286,7 +286,7 @@ class Hierarchical(TransposableOperator):
 
     def _apply(self, x: Array) -> Array:
         states = self._solve_locally(x)
-        carriers = self.carrier_operator._apply(states[:, -1])
+        carriers = self._carrier_operator._apply(states[:, -1])
         carried = carriers[:-1, None]
         states[1:] = states[1:] + times(self._propagation[1:], carried)
         return self._blocks.join(states)

@@ -63,7 +63,7 @@ def test_fractions_prove_every_level(n, block, rng):
         assert np.array_equal(product_of_parts(h), expected)
         assert np.array_equal(h.to_dense(), expected)
         assert np.array_equal(h.parts.T.to_dense(), literal_matrix(h.c))
-        h = h.carrier_operator
+        h = h.parts.T
 
 
 @pytest.mark.parametrize(("local", "carrier"), STRATEGIES)
@@ -78,13 +78,13 @@ def test_every_strategy_is_the_same_operator(local, carrier, block, rng):
 
 def test_levels_are_nested_decompositions():
     h = Hierarchical(np.full(40, 0.5), (3, 4, 2), local_solve="scan", carrier_solve="gemm")
-    middle = h.carrier_operator
-    inner = middle.carrier_operator
+    middle = h.parts.T
+    inner = middle.parts.T
     assert [type(level) for level in (h, middle, inner)] == [Hierarchical] * 3
     assert [level.block for level in (h, middle, inner)] == [(3, 4, 2), (4, 2), (2,)]
     assert [level.blocks for level in (h, middle, inner)] == [14, 4, 2]
     assert [level.parts.D.solver for level in (h, middle, inner)] == ["scan"] * 3
-    last = inner.carrier_operator
+    last = inner.parts.T
     assert last.shape == (2, 2)
     assert last.solver == "gemm"
     assert np.array_equal(inner.a, middle.c)
@@ -123,7 +123,6 @@ def test_parts_are_what_the_paper_defines(block, rng):
         columns = random_fractions(rng, 3 * part.shape[1]).reshape(-1, 3)
         assert np.array_equal(part @ columns, expected @ columns)
     assert h.parts == (h.parts.D, h.parts.G, h.parts.Z, h.parts.T, h.parts.R)
-    assert h.parts.T is h.carrier_operator
 
 
 def test_first_coefficients_of_blocks_may_be_zero():

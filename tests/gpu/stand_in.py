@@ -215,9 +215,9 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801  # CuPy's name
         result._write(lambda numbers: numbers.reshape(shape), self)
         return result
 
-    def sum(self, axis):
-        result = ndarray((*self.shape[:axis], *self.shape[axis + 1 :]), self.dtype)
-        result._write(lambda numbers: numbers.sum(axis=axis), self)
+    def sum(self, axis, keepdims=False):
+        result = ndarray(self.now.sum(axis=axis, keepdims=keepdims).shape, self.dtype)
+        result._write(lambda numbers: numbers.sum(axis=axis, keepdims=keepdims), self)
         return result
 
     def repeat(self, repeats, axis):
