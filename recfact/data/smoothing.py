@@ -35,7 +35,7 @@ def exponential_average(dt: ArrayLike, y: ArrayLike, tau: float) -> tuple[Array,
     OptionError
         If `tau` isn't positive and finite, or a step is negative or NaN.
     ShapeError
-        If `dt` and `y` aren't one-dimensional and of one length.
+        If `dt` and `y` aren't single sequences of one length.
 
     References
     ----------
@@ -56,7 +56,8 @@ def exponential_average(dt: ArrayLike, y: ArrayLike, tau: float) -> tuple[Array,
     steps, values = np.asarray(dt, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if steps.ndim != 1 or steps.shape != values.shape:
         raise ShapeError(
-            f"dt and y must be one-dimensional and equally long, got shapes {steps.shape} and {values.shape}"
+            f"dt and y must each be one sequence, and equally long, got shapes {steps.shape} and {values.shape}; "
+            "call it for each channel"
         )
     if not np.all(steps >= 0):
         worst = int(np.flatnonzero(~(steps >= 0))[0])

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 
 from recfact.affine import products
-from recfact.arrays import Array
+from recfact.arrays import Array, check_axis
 from recfact.checks import choice
 from recfact.errors import DTypeError, OptionError, ShapeError
 from recfact.factorizations.scalars import number_type, of_one_type
 
 
-def materialize(a: Any, method: str = "cumprod") -> Array:
+def materialize(a: Any, method: str = "cumprod", *, axis: int = -1) -> Array:
     """Form the transfer operator of every block of coefficients: L[i, j] = a[i] a[i-1] ... a[j+1] for i >= j.
 
     The operation count and the number type are those of the named construction: every step is rounded to the dtype of
@@ -22,9 +22,9 @@ def materialize(a: Any, method: str = "cumprod") -> Array:
 
     Parameters
     ----------
-    a : array_like, shape (..., l)
-        Coefficients of one block, or of many along the leading axes. Integers become float64; an object array may
-        hold any scalar. ``a[..., 0]`` doesn't enter L; "ratio", "reciprocal" and "log-outer" read it all the
+    a : array_like
+        Coefficients of one block of l steps, or of many along other axes. Integers become float64; an object array may
+        hold any scalar. The first coefficient doesn't enter L; "ratio", "reciprocal" and "log-outer" read it all the
         same.
     method : {"cumprod", "segsum", "log-outer", "ratio", "reciprocal"}, default "cumprod"
         ============ ============================================== ====================================================
@@ -39,15 +39,19 @@ def materialize(a: Any, method: str = "cumprod") -> Array:
         "reciprocal" products g[i] * (1 / g[j])                     as "ratio", and where 1 / g[j] overflows
         ============ ============================================== ====================================================
 
+    axis : int, default -1
+        The axis of `a` along which the steps of a block follow each other.
+
     Returns
     -------
     ndarray, shape (..., l, l)
-        Unit lower triangular matrices of the dtype of `a`; exact zeros above the diagonal.
+        The shape of `a` without `axis`, and the axes of the matrices. Unit lower triangular matrices of the dtype of
+        `a`; exact zeros above the diagonal.
 
     Raises
     ------
     ShapeError
-        If `a` is a scalar or a ragged sequence.
+        If `a` is a scalar or a ragged sequence, or has no such axis.
     DTypeError
         If the elements aren't numbers, or lack the logarithm that `method` needs (``Fraction``, symbols).
     OptionError
@@ -80,6 +84,7 @@ def materialize(a: Any, method: str = "cumprod") -> Array:
     coefficients = coefficients.astype(number_type(coefficients.dtype), copy=False)
     if coefficients.ndim == 0:
         raise ShapeError(f"a must have at least one axis (the steps of a block), got the scalar {a!r}; pass a sequence")
+    coefficients = np.moveaxis(coefficients, check_axis(axis, coefficients.ndim), -1)
     with np.errstate(all="ignore"):
         matrices = construct(coefficients)
     np.copyto(matrices, 0, where=~np.tri(coefficients.shape[-1], dtype=bool))

@@ -69,8 +69,8 @@ def as_coefficients(a: Any) -> Array:
         raise ShapeError(f"coefficients must be a sequence of n numbers, got a ragged one ({error})") from None
     if coefficients.ndim != 1:
         raise ShapeError(
-            f"coefficients must have one axis, shape (n,), got shape {coefficients.shape}; an operator holds one "
-            "sequence, recfact.solve takes batches"
+            f"coefficients must be one sequence, got shape {coefficients.shape}; make an operator for each "
+            "channel, or solve for all of them with recfact.solve"
         )
     return check_scalars(coefficients.astype(number_type(coefficients.dtype), copy=False), "coefficients")
 

@@ -10,6 +10,7 @@ import numpy as np
 from recfact.arrays import Array, as_numpy
 from recfact.errors import OptionError, ShapeError
 from recfact.precision.exact.dyadic import MAX_SHIFT, Dyadic, shift_left
+from recfact.precision.time_axis import check_sequence
 
 PIECE = 1024
 """Steps that are converted at a time."""
@@ -47,10 +48,12 @@ class Sequence:
     def of(a: Any, u: Any, x0: Any = None) -> Sequence:
         """Check a caller's arguments."""
         coefficients, inputs = as_numpy(a, "a"), as_numpy(u, "u")
-        if coefficients.ndim != 1 or coefficients.shape != inputs.shape:
+        check_sequence(coefficients, "a")
+        check_sequence(inputs, "u")
+        if len(coefficients) != len(inputs):
             raise ShapeError(
-                "coefficients and inputs must be sequences of one length here, got shapes "
-                f"{coefficients.shape} and {inputs.shape}; take one channel at a time"
+                f"a and u must be sequences of one length, got {len(coefficients)} and {len(inputs)} steps; give each "
+                "step its coefficient"
             )
         if len(inputs) == 0:
             return Sequence(coefficients, inputs, Dyadic(0))

@@ -12,6 +12,7 @@ from recfact.errors import RecfactError, ShapeError
 from recfact.precision.exact.dyadic_sequence import Sequence, exponent_range, integers, shifted
 from recfact.precision.exact.enclosures import BITS, Enclosures, enclosed
 from recfact.precision.exact.outward import outward
+from recfact.precision.time_axis import check_sequence
 from recfact.printed_table import at_most
 from recfact.recurrence import first_kept_rows
 from recfact.windows import Full, Window
@@ -132,6 +133,7 @@ def measure(
     array([0.  , 0.15])
     """
     given, sequence = as_numpy(computed, "computed"), Sequence.of(a, u, x0)
+    check_sequence(given, "computed")
     if given.shape != sequence.u.shape:
         raise ShapeError(f"computed states and inputs must have one shape, got {given.shape} and {sequence.u.shape}")
     if given.dtype != object and given.dtype.itemsize <= 8:

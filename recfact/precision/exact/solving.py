@@ -12,30 +12,33 @@ from typing import Any
 import numpy as np
 
 from recfact.arrays import Array, as_numpy, broadcast_state
-from recfact.errors import DTypeError, ShapeError
+from recfact.errors import DTypeError
 from recfact.precision.exact.dyadic import Dyadic, shift_left
 from recfact.precision.exact.dyadic_sequence import integers
+from recfact.precision.time_axis import time_first
 from recfact.recurrence import first_kept, windowed
 from recfact.windows import Full, Window, check_window
 
 
-def solve(a: Any, u: Any, window: Window = Full(), x0: Any = None) -> Array:
+def solve(a: Any, u: Any, window: Window = Full(), x0: Any = None, *, axis: int = -1) -> Array:
     """Return the exact states of the recurrence, or of its truncation.
 
     Parameters
     ----------
-    a, u : array_like, shape (n, ...)
-        Coefficients and inputs; time runs along axis 0, and they broadcast. Floats of any format and integers become
+    a, u : array_like
+        Coefficients and inputs, which broadcast. Floats of any format and integers become
         dyadic rationals, and so do the numbers of an object array, if all are dyadic (an mpf is). If any other scalar
         is among them (Fractions, mpmath intervals, symbols), the literal definition runs in the scalars' arithmetic.
     window : Full, Uniform or Jagged
         What is kept.
-    x0 : scalar or array_like, shape (...), optional
-        State before the first step, part of the first input.
+    x0 : scalar or array_like, optional
+        State before the first step, which broadcasts against the result without `axis`; part of the first input.
+    axis : int, default -1
+        The axis of the result along which the recurrence runs.
 
     Returns
     -------
-    ndarray of object, shape (n, ...)
+    ndarray of object
         `Dyadic` states, or the scalars' own kind. A full state i has about i times the bits of a coefficient: for long
         sequences take `enclose` or `measure`.
 
@@ -73,17 +76,9 @@ def solve(a: Any, u: Any, window: Window = Full(), x0: Any = None) -> Array:
     True
     """
     check_window(window)
-    coefficients, inputs = as_numpy(a, "a"), as_numpy(u, "u")
-    try:
-        coefficients, inputs = np.broadcast_arrays(coefficients, inputs)
-    except ValueError:
-        raise ShapeError(
-            f"coefficients and inputs must broadcast, got shapes {coefficients.shape} and {inputs.shape}"
-        ) from None
-    if inputs.ndim == 0:
-        raise ShapeError("coefficients and inputs need a time axis, got single numbers; pass sequences")
+    coefficients, inputs = time_first(as_numpy(a, "a"), as_numpy(u, "u"), axis)
     if len(inputs) == 0:
-        return np.empty(inputs.shape, dtype=object)
+        return np.moveaxis(np.empty(inputs.shape, dtype=object), 0, axis)
     states = None if x0 is None else broadcast_state(as_numpy(x0, "x0"), inputs.shape[1:])
     own = [array for array in (coefficients, inputs, states) if array is not None and array.dtype == object]
     if any(not _dyadic(value) for array in own for value in array.flat):
@@ -91,12 +86,12 @@ def solve(a: Any, u: Any, window: Window = Full(), x0: Any = None) -> Array:
             x = windowed(coefficients.astype(object), inputs.astype(object), window, states)
         except (TypeError, OverflowError) as error:
             raise DTypeError(f"coefficients and inputs must be numbers that multiply and add: {error}") from None
-        return np.asarray(x, dtype=object)
+        return np.moveaxis(np.asarray(x, dtype=object), 0, axis)
     x = np.empty(inputs.shape, dtype=object)
     for channel in np.ndindex(inputs.shape[1:]):
         at = (slice(None), *channel)
         x[at] = _channel(coefficients[at], inputs[at], window, None if states is None else states[channel])
-    return x
+    return np.moveaxis(x, 0, axis)
 
 
 def _dyadic(value: Any) -> bool:

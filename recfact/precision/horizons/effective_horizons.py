@@ -12,10 +12,11 @@ import numpy as np
 
 from recfact.arrays import BFLOAT16, Array, as_numpy
 from recfact.checks import shown
-from recfact.errors import DTypeError, OptionError, ShapeError
+from recfact.errors import DTypeError, OptionError
 from recfact.precision.exact.moduli import scaled_moduli
 from recfact.precision.horizons.horizon import threshold
 from recfact.precision.reals import Number, as_rational
+from recfact.precision.time_axis import check_sequence
 from recfact.printed_table import short
 
 BAR = 40
@@ -148,8 +149,7 @@ def effective_horizon(a: Any, eps: Any) -> EffectiveHorizon:
     smallest 0, quartiles ...
     """
     coefficients = as_numpy(a, "a")
-    if coefficients.ndim != 1:
-        raise ShapeError(f"a must be one sequence of coefficients, got shape {coefficients.shape}; pass one channel")
+    check_sequence(coefficients, "a")
     level = threshold(eps, "normal")
     n = len(coefficients)
     if level == 0:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from recfact.arrays import Array, as_numpy
+from recfact.arrays import Array, as_numpy, check_axis
 from recfact.checks import LONGEST, choice, positive_integer, several
 from recfact.errors import ShapeError
 from recfact.precision.formats.catalogue import format as format_of
@@ -27,14 +27,15 @@ def materialization_table(
     method: str | Sequence[str] = METHODS,
     blocks: int = 200,
     seed: int = 0,
+    axis: int = -1,
 ) -> MaterializationTable:
     """Compare the constructions of the blocks of L over coefficients, block lengths and formats.
 
     Parameters
     ----------
     coefficients : sequence of str, or mapping of str to array_like, optional
-        Names of `COEFFICIENT_FAMILIES` to draw from, all of them by default; or your own coefficients by name, of
-        shape (..., n), cut into consecutive blocks along the last axis. Steps that don't fill a block are left out.
+        Names of `COEFFICIENT_FAMILIES` to draw from, all of them by default; or your own coefficients by name,
+        cut into consecutive blocks along `axis`. Steps that don't fill a block are left out.
     block : int or sequence of int, default 16
         Block lengths.
     format, accumulate : str, dtype, FloatFormat, or sequence of these
@@ -46,6 +47,8 @@ def materialization_table(
         Number of blocks to draw.
     seed : int, default 0
         Seed of the draws. A family is drawn once for a block length and rounded to each format.
+    axis : int, default -1
+        The axis of your own coefficients along which the recurrence runs.
 
     Returns
     -------
@@ -57,7 +60,7 @@ def materialization_table(
         If there is no such family, method or format, float64 doesn't hold a format, or a coefficient isn't finite in
         one.
     ShapeError
-        If coefficients are shorter than a block.
+        If coefficients are shorter than a block, or have no such axis.
 
     Notes
     -----
@@ -94,7 +97,7 @@ def materialization_table(
     rows = []
     for name, source in named.items():
         for length in lengths:
-            a = _draw(source, name, (blocks, length), seed)
+            a = _draw(source, name, (blocks, length), seed, axis)
             for storage, wide in cases:
                 rows += [
                     _row(name, materialization_errors(a, each, format=storage, accumulate=wide)) for each in methods
@@ -102,17 +105,19 @@ def materialization_table(
     return MaterializationTable(tuple(rows))
 
 
-def _draw(source: Any, name: str, shape: tuple[int, int], seed: int) -> Array:
+def _draw(source: Any, name: str, shape: tuple[int, int], seed: int, axis: int) -> Array:
     """Return blocks of coefficients: drawn, or cut from those given."""
     if callable(source):
         own = [seed, shape[1], *str(name).encode()]
         return as_numpy(source(np.random.default_rng(own), shape), f"coefficients {name!r}")
     given, length = as_numpy(source, f"coefficients {name!r}"), shape[1]
-    if given.ndim == 0 or given.shape[-1] < length or given.size == 0:
+    time = check_axis(axis, given.ndim) if given.ndim else 0
+    if given.ndim == 0 or given.shape[time] < length or given.size == 0:
         raise ShapeError(
-            f"coefficients {name!r} must have at least the {length} steps of a block along their last axis, and not be "
+            f"coefficients {name!r} must have at least the {length} steps of a block along axis {axis}, and not be "
             f"empty, got shape {given.shape}; pass a shorter block"
         )
+    given = np.moveaxis(given, time, -1)
     whole = given.shape[-1] // length * length
     return given[..., :whole].reshape(*given.shape[:-1], -1, length)
 

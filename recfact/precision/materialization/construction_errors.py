@@ -114,7 +114,7 @@ class MaterializationErrors:
 
 
 def materialization_errors(
-    a: Any, method: str = "cumprod", *, format: Any, accumulate: Any = None
+    a: Any, method: str = "cumprod", *, format: Any, accumulate: Any = None, axis: int = -1
 ) -> MaterializationErrors:
     """Measure a construction of the blocks of L in a number format against the exact blocks.
 
@@ -123,7 +123,7 @@ def materialization_errors(
 
     Parameters
     ----------
-    a, method, format, accumulate
+    a, method, format, accumulate, axis
         As for `rounded_materialize`.
 
     Returns
@@ -136,7 +136,7 @@ def materialization_errors(
         If there is no such method or format, float64 doesn't hold a format, the format lacks zero or negative numbers,
         or a coefficient isn't finite in it.
     ShapeError
-        If `a` is a scalar.
+        If `a` is a scalar, or has no such axis.
 
     Notes
     -----
@@ -154,7 +154,7 @@ def materialization_errors(
     """
     choice(method, "method", METHODS)
     storage, wide = measured_formats(format, accumulate)
-    coefficients = coefficients_of(a, storage)
+    coefficients = coefficients_of(a, storage, axis)
     steps = coefficients.shape[-1]
     computed = construct(coefficients, method, storage, wide)
     exact = exact_blocks(coefficients)

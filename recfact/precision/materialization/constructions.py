@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from recfact.arrays import Array, as_numpy
+from recfact.arrays import Array, as_numpy, check_axis
 from recfact.checks import choice, shown
 from recfact.errors import DTypeError, OptionError, ShapeError
 from recfact.factorizations.materialize import CONSTRUCTIONS
@@ -25,13 +25,15 @@ from recfact.precision.rounding_errors.rounded_array import rounded_array
 METHODS = tuple(CONSTRUCTIONS)
 
 
-def rounded_materialize(a: Any, method: str = "cumprod", *, format: Any, accumulate: Any = None) -> Array:
+def rounded_materialize(
+    a: Any, method: str = "cumprod", *, format: Any, accumulate: Any = None, axis: int = -1
+) -> Array:
     """Form the transfer operators of blocks with every operation rounded to a number format, to nearest even.
 
     Parameters
     ----------
-    a : array_like, shape (..., l)
-        Real coefficients of one block, or of many along the leading axes; first rounded to `format`.
+    a : array_like
+        Real coefficients of one block of l steps, or of many along other axes; first rounded to `format`.
     method : {"cumprod", "segsum", "log-outer", "ratio", "reciprocal"}, default "cumprod"
         The construction, as in `recfact.materialize`. Logarithms and exponentials are correctly rounded.
     format : str, dtype or FloatFormat
@@ -39,12 +41,15 @@ def rounded_materialize(a: Any, method: str = "cumprod", *, format: Any, accumul
     accumulate : str, dtype or FloatFormat, optional
         The format of every operation, such as "float32", if it isn't that of the coefficients: the result is then
         rounded to `format` once, at the end.
+    axis : int, default -1
+        The axis of `a` along which the steps of a block follow each other.
 
     Returns
     -------
     ndarray of float64, shape (..., l, l)
-        Numbers of the format; NaN and infinity where the construction makes them. For a format with numbers that
-        float64 doesn't hold, such as "binary128", an array of Fractions, and floats where infinite or NaN.
+        The shape of `a` without `axis`, and the axes of the matrices. Numbers of the format; NaN and infinity where the
+        construction makes them. For a format with numbers that float64 doesn't hold, such as "binary128", an array of
+        Fractions, and floats where infinite or NaN.
 
     Raises
     ------
@@ -52,7 +57,7 @@ def rounded_materialize(a: Any, method: str = "cumprod", *, format: Any, accumul
         If there is no such method or format, the format lacks zero or negative numbers, or a coefficient isn't finite
         in it.
     ShapeError
-        If `a` is a scalar.
+        If `a` is a scalar, or has no such axis.
 
     Notes
     -----
@@ -70,15 +75,17 @@ def rounded_materialize(a: Any, method: str = "cumprod", *, format: Any, accumul
     (Fraction(1, 4), 0.125)
     """
     storage, wide = formats_of(format, accumulate)
-    return construct(coefficients_of(a, storage), choice(method, "method", METHODS), storage, wide)
+    return construct(coefficients_of(a, storage, axis), choice(method, "method", METHODS), storage, wide)
 
 
-def materialization_bound(a: Any, method: str = "cumprod", *, format: Any, accumulate: Any = None) -> Array:
+def materialization_bound(
+    a: Any, method: str = "cumprod", *, format: Any, accumulate: Any = None, axis: int = -1
+) -> Array:
     """Return proved bounds for the errors of `rounded_materialize`, entry by entry, from the coefficients alone.
 
     Parameters
     ----------
-    a, method, format, accumulate
+    a, method, format, accumulate, axis
         As for `rounded_materialize`.
 
     Returns
@@ -93,7 +100,7 @@ def materialization_bound(a: Any, method: str = "cumprod", *, format: Any, accum
         If there is no such method or format, float64 doesn't hold a format, the format lacks zero or negative numbers,
         or a coefficient isn't finite in it.
     ShapeError
-        If `a` is a scalar.
+        If `a` is a scalar, or has no such axis.
 
     Notes
     -----
@@ -106,7 +113,7 @@ def materialization_bound(a: Any, method: str = "cumprod", *, format: Any, accum
     np.float64(2.000488281715775)
     """
     storage, wide = measured_formats(format, accumulate)
-    return error_bound(coefficients_of(a, storage), choice(method, "method", METHODS), storage, wide)
+    return error_bound(coefficients_of(a, storage, axis), choice(method, "method", METHODS), storage, wide)
 
 
 def formats_of(format: Any, accumulate: Any) -> tuple[FloatFormat, FloatFormat]:
@@ -136,8 +143,8 @@ def measured_formats(format: Any, accumulate: Any) -> tuple[FloatFormat, FloatFo
     return storage, wide
 
 
-def coefficients_of(a: Any, storage: FloatFormat) -> Array:
-    """Return `a` rounded to the format, as float64 or as Fractions if that doesn't hold the format."""
+def coefficients_of(a: Any, storage: FloatFormat, axis: int) -> Array:
+    """Return `a` rounded to the format, with time last, as float64 or as Fractions if that doesn't hold the format."""
     given = as_numpy(a, "a")
     if given.ndim == 0:
         raise ShapeError(
@@ -145,7 +152,7 @@ def coefficients_of(a: Any, storage: FloatFormat) -> Array:
         )
     if number_type(given.dtype).kind == "c":
         raise DTypeError("the constructions are rounded for real coefficients, got complex ones; pass their magnitudes")
-    rounded = np.asarray(rounded_array(given, storage))
+    rounded = np.asarray(rounded_array(np.moveaxis(given, check_axis(axis, given.ndim), -1), storage))
     with np.errstate(invalid="ignore"):
         finite = rounded - rounded == 0  # np.isfinite doesn't take Fractions
     if not finite.all():

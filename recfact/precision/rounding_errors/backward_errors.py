@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from recfact.arrays import Array, broadcast_shape, check_step
+from recfact.arrays import Array, broadcast_shape, check_axis, check_step
 from recfact.checks import boolean
 from recfact.errors import OptionError, ShapeError
 from recfact.precision.exact.outward import round_up
@@ -29,10 +29,10 @@ class BackwardError:
 
     Parameters
     ----------
-    relative : ndarray of float64, shape (n, ...)
+    relative : ndarray of float64, shape of the states
         The size of the changes in terms of the coefficient and of the input, the same for both, rounded up.
         Infinite where both a_i x_{i-1} and u_i are 0 and the state is not.
-    da, du : ndarray of object, shape (n, ...)
+    da, du : ndarray of object, shape of the states
         The changes themselves, exact Fractions: the recurrence with a + da and u + du has the given states.
 
     Notes
@@ -50,17 +50,19 @@ class BackwardError:
         return float(np.max(self.relative, initial=0.0))
 
 
-def backward_error(a: Any, u: Any, x: Any, x0: Any = None) -> BackwardError:
+def backward_error(a: Any, u: Any, x: Any, x0: Any = None, *, axis: int = -1) -> BackwardError:
     """Measure the componentwise backward error of computed states, exactly.
 
     Parameters
     ----------
-    a, u : array_like, shape (n, ...)
-        Coefficients and inputs, which broadcast; time runs along axis 0.
-    x : array_like, shape (n, ...)
+    a, u : array_like
+        Coefficients and inputs, which broadcast.
+    x : array_like
         Computed states, of any algorithm.
-    x0 : scalar or array_like, shape (...), optional
-        State before the first step.
+    x0 : scalar or array_like, optional
+        State before the first step, which broadcasts against the states without `axis`.
+    axis : int, default -1
+        The axis of the states along which the recurrence runs.
 
     Returns
     -------
@@ -85,7 +87,7 @@ def backward_error(a: Any, u: Any, x: Any, x0: Any = None) -> BackwardError:
     >>> float(x[-1]), backward_error(a, u, x).largest < 2**-10
     (1024.0, True)
     """
-    coefficients, inputs, states, before = _exact_arrays(a, u, x, x0)
+    coefficients, inputs, states, before = _exact_arrays(a, u, x, x0, axis)
     relative = np.zeros(states.shape)
     da, du = (np.full(states.shape, Fraction(0), dtype=object) for _ in range(2))
     for at in np.ndindex(states.shape):
@@ -98,7 +100,7 @@ def backward_error(a: Any, u: Any, x: Any, x0: Any = None) -> BackwardError:
             relative[at] = round_up(share)
             da[at] = share * abs(coefficients[at]) * ((before[at] > 0) - (before[at] < 0))
             du[at] = share * abs(inputs[at])
-    return BackwardError(relative, da, du)
+    return BackwardError(*(np.moveaxis(each, 0, axis) for each in (relative, da, du)))
 
 
 def backward_error_bound(
@@ -109,6 +111,7 @@ def backward_error_bound(
     *,
     fma: bool = False,
     x0: Any = None,
+    axis: int = -1,
     rounding: str = "nearest-even",
     underflow: str = "gradual",
 ) -> Array:
@@ -116,14 +119,14 @@ def backward_error_bound(
 
     Parameters
     ----------
-    a, u, x, x0
+    a, u, x, x0, axis
         As for `backward_error`.
     format, fma, rounding, underflow
         The arithmetic, as in `rounded_solve`.
 
     Returns
     -------
-    ndarray of float64, shape (n, ...)
+    ndarray of float64, shape of `x`
         (1 + u)^2 - 1, or u with fused multiply-adds, with the unit roundoff u of the format, doubled where it doesn't
         round to nearest; where a product or a state is subnormal, what underflow may add. Rounded up.
 
@@ -152,7 +155,7 @@ def backward_error_bound(
         )
     unit = Fraction(limits.unit)
     relative = unit if boolean(fma, "fma") else unit * (2 + unit)
-    coefficients, inputs, states, before = _exact_arrays(a, u, x, x0)
+    coefficients, inputs, states, before = _exact_arrays(a, u, x, x0, axis)
     smallest = Fraction(fmt.smallest_normal)
     bound = np.zeros(states.shape)
     for at in np.ndindex(states.shape):
@@ -168,21 +171,22 @@ def backward_error_bound(
             if abs(state) < smallest:
                 absolute += Fraction(limits.sum_quantum)
             bound[at] = round_up(relative + absolute / scale)
-    return bound
+    return np.moveaxis(bound, 0, axis)
 
 
-def _exact_arrays(a: Any, u: Any, x: Any, x0: Any) -> tuple[Array, Array, Array, Array]:
-    """Return coefficients, inputs, states and the states before them as Fractions."""
+def _exact_arrays(a: Any, u: Any, x: Any, x0: Any, axis: int) -> tuple[Array, Array, Array, Array]:
+    """Return coefficients, inputs, states and the states before them as Fractions, with time along the first axis."""
     given = [as_reals(values, name) for values, name in ((a, "a"), (u, "u"), (x, "x"))]
     shape = broadcast_shape(given[0], given[1])
     if given[2].shape != shape:
         raise ShapeError(f"x must have the shape of a and u together, {shape}, got {given[2].shape}")
-    coefficients, inputs, states = (_fractions(values, shape) for values in given)
+    time = check_axis(axis, len(shape))
+    coefficients, inputs, states = (np.moveaxis(_fractions(values, shape), time, 0) for values in given)
     before = np.empty_like(states)
     before[1:] = states[:-1]
     state = as_reals(0 if x0 is None else x0, "x0")
-    check_step(state.shape, shape[1:])
-    before[:1] = _fractions(state, shape[1:])
+    check_step(state.shape, states.shape[1:])
+    before[:1] = _fractions(state, states.shape[1:])
     return coefficients, inputs, states, before
 
 

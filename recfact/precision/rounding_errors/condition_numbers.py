@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from recfact.arrays import Array, as_operands, broadcast_shape, initial_state
+from recfact.arrays import Array, as_operands, initial_state
 from recfact.errors import DTypeError
 from recfact.factorizations.norms import bidiagonal_norm, largest, transfer_norm
+from recfact.precision.time_axis import time_first
 from recfact.printed_table import short
 from recfact.recurrence import forward
 from recfact.solve import solve
@@ -33,7 +34,7 @@ class Condition:
         inputs. It doesn't see how rows are scaled.
     mixed : scalar or ndarray, shape (...)
         The largest change of a state over the largest state, in terms of relative changes of every a_i and u_i.
-    componentwise : ndarray, shape (n, ...)
+    componentwise : ndarray, shape of the states
         The change of each state in terms of itself; infinite for a state that is 0 and can change.
 
     Notes
@@ -58,16 +59,18 @@ def _written(value: Any) -> str:
         return str(np.vectorize(lambda number: str(short(number)), otypes=[object])(value))
 
 
-def condition(a: Any, u: Any, x0: Any = None) -> Condition:
+def condition(a: Any, u: Any, x0: Any = None, *, axis: int = -1) -> Condition:
     """Return the condition numbers of the recurrence, in O(n).
 
     Parameters
     ----------
-    a, u : array_like, shape (n, ...)
-        Coefficients and inputs, which broadcast; time runs along axis 0. Exact scalars in object arrays give exact
-        condition numbers; floats are computed with, in float64.
-    x0 : scalar or array_like, shape (...), optional
-        State before the first step, which isn't changed.
+    a, u : array_like
+        Coefficients and inputs, which broadcast. Exact scalars in object arrays give exact condition numbers; floats
+        are computed with, in float64.
+    x0 : scalar or array_like, optional
+        State before the first step, which broadcasts against the states without `axis`; it isn't changed.
+    axis : int, default -1
+        The axis of the states along which the recurrence runs.
 
     Returns
     -------
@@ -95,11 +98,12 @@ def condition(a: Any, u: Any, x0: Any = None) -> Condition:
     ['1', '4/3', '11/7']
     """
     coefficients, inputs, _ = as_operands(a, u)
-    shape = broadcast_shape(coefficients, inputs)
+    coefficients, inputs = time_first(coefficients, inputs, axis)
+    shape = inputs.shape
     if coefficients.dtype.kind == "c":
         raise DTypeError("condition numbers here are those of real recurrences, got complex numbers")
     kind = np.dtype(object) if coefficients.dtype == object else np.dtype(np.float64)
-    coefficients, inputs = (np.broadcast_to(values, shape).astype(kind) for values in (coefficients, inputs))
+    coefficients, inputs = (values.astype(kind) for values in (coefficients, inputs))
     state = None if x0 is None else np.broadcast_to(initial_state(x0, shape[1:], kind), shape[1:])
 
     with np.errstate(all="ignore"):
@@ -123,7 +127,7 @@ def condition(a: Any, u: Any, x0: Any = None) -> Condition:
         skeel[channel] = largest(rows[at])
         mixed[channel] = _quotient(largest(changes[at]), largest(np.abs(x[at])))
     worst, entrywise, relative = (each if each.ndim else each.item() for each in (normwise, skeel, mixed))
-    return Condition(worst, entrywise, relative, componentwise)
+    return Condition(worst, entrywise, relative, np.moveaxis(componentwise, 0, axis))
 
 
 def _solve(a: Array, u: Array, x0: Any) -> Array:

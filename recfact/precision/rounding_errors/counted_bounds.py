@@ -26,30 +26,34 @@ from recfact.precision.exact.outward import enclose_value
 from recfact.precision.formats.catalogue import FORMATS
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.formats.float_format import FloatFormat
+from recfact.precision.reals import as_reals
 from recfact.precision.rounding_errors.error_bounds import SLACK, TINY, BoundArithmetic, sizes_of
 from recfact.precision.rounding_errors.rounded_algorithms import operands_of
-from recfact.precision.rounding_errors.rounding_counts import ABSENT, factor_counts
-from recfact.windows import Full, Window
+from recfact.precision.rounding_errors.rounding_counts import ABSENT, engine_counts
+from recfact.precision.time_axis import time_first
+from recfact.windows import Full, Window, check_window
 
 
-def counted_bound(a: Any, u: Any, counts: Any, format: Any) -> Array:
+def counted_bound(a: Any, u: Any, counts: Any, format: Any, *, axis: int = -1) -> Array:
     """Bound the rounding errors of every state by the counts of roundings of its terms.
 
     Parameters
     ----------
-    a, u : array_like, shape (n, ...)
-        Coefficients and inputs, numbers of the format, which broadcast; time runs along axis 0.
+    a, u : array_like
+        Coefficients and inputs, numbers of the format, which broadcast.
     counts : array_like of int, shape (n, n)
         N(i, j), as `factor_counts` returns them.
     format : str, dtype or FloatFormat
         The format that operations are rounded to, to nearest.
+    axis : int, default -1
+        The axis along which the recurrence runs, of what `a` and `u` broadcast to; of n steps.
 
     Returns
     -------
-    ndarray of float64, shape (n, ...)
-        ``sum_j |L_ij| |u_j| ((1 + u)^N(i, j) - 1)`` with the unit roundoff u, and what underflow may add to that;
-        rounded up, if nothing overflows. Infinite where that passes the range of float64, as it may where products of
-        neighbouring coefficients pass that of the format.
+    ndarray of float64
+        In the shape of the states, ``sum_j |L_ij| |u_j| ((1 + u)^N(i, j) - 1)`` with the unit roundoff u, and what
+        underflow may add to that; rounded up, if nothing overflows. Infinite where that passes the range of float64, as
+        it may where products of neighbouring coefficients pass that of the format.
 
     Raises
     ------
@@ -69,33 +73,37 @@ def counted_bound(a: Any, u: Any, counts: Any, format: Any) -> Array:
 
     Examples
     --------
-    >>> import recfact as rf
+    >>> from recfact.precision import factor_counts
     >>> a, u = np.full(50, 0.1), np.ones(50)
     >>> bound = counted_bound(a, u, factor_counts("engine", 50, format="float64"), "float64")
     >>> bool(bound[-1] < 10 * 2.0**-53)
     True
     """
-    return counted_pairs(a, u, counts, format).imag
+    weights, inputs = time_first(as_reals(a, "a"), as_reals(u, "u"), axis)
+    return np.moveaxis(counted_pairs(weights, inputs, counts, format).imag, 0, axis)
 
 
-def engine_bound(a: Any, u: Any, format: Any, *, window: Window = Full(), x0: Any = None) -> Array:
-    """Bound the rounding errors of every state that `recfact.solve` computes of one sequence.
+def engine_bound(a: Any, u: Any, format: Any, *, window: Window = Full(), x0: Any = None, axis: int = -1) -> Array:
+    """Bound the rounding errors of every state that `recfact.solve` computes on the CPU, in any layout.
 
     Parameters
     ----------
-    a, u : array_like, shape (n, ...)
-        Coefficients and inputs, numbers of the format, which broadcast; time runs along axis 0.
+    a, u : array_like
+        Coefficients and inputs, numbers of the format, which broadcast.
     format : str, dtype or FloatFormat
         binary32, binary64, binary16 or bfloat16.
     window : Full, Uniform or Jagged
         What is kept.
-    x0 : scalar or array_like, shape (...), optional
-        State before the first step.
+    x0 : scalar or array_like, optional
+        State before the first step, which broadcasts against the result without `axis`.
+    axis : int, default -1
+        The axis of the result along which the recurrence runs.
 
     Returns
     -------
-    ndarray of float64, shape (n, ...)
-        Bounds of the distance of the computed states from the exact ones of the window, rounded up, if none overflows.
+    ndarray of float64
+        In the shape of the states, bounds of the distance of the computed states from the exact ones of the window,
+        rounded up, if none overflows.
 
     Raises
     ------
@@ -104,6 +112,9 @@ def engine_bound(a: Any, u: Any, format: Any, *, window: Window = Full(), x0: An
 
     Notes
     -----
+    Several sequences may lie in memory in any order: where that decides how often a state is rounded, as in windows of
+    more than 8 lags, the bound is that of the order that rounds most often.
+
     Derived on the page on the engine ("Rounding"), from counts as in Higham (2002), section 3.1.
 
     Examples
@@ -112,8 +123,8 @@ def engine_bound(a: Any, u: Any, format: Any, *, window: Window = Full(), x0: An
     array([ True,  True,  True])
     """
     storage = format_of(format)
-    weights, inputs, state = operands_of(a, u, x0, np.float64)
-    counts = factor_counts("engine", len(inputs), window=window, format=storage)
+    weights, inputs, state = operands_of(a, u, x0, np.float64, axis)
+    counts = engine_counts(len(inputs), check_window(window), storage.name, several=inputs.size != len(inputs))
     before = int(state is not None and len(inputs) > 0)
     if state is not None and before:  # a step more, before the first
         weights, inputs = np.concatenate([weights[:1], weights]), np.concatenate([state[None], inputs])
@@ -123,13 +134,13 @@ def engine_bound(a: Any, u: Any, format: Any, *, window: Window = Full(), x0: An
     pairs = counted_pairs(weights, inputs, counts, inner)
     if inner is not storage:
         pairs = _bounds(storage).rounded(pairs)
-    return pairs.imag[before:]
+    return np.moveaxis(pairs.imag[before:], 0, axis)
 
 
 def counted_pairs(a: Any, u: Any, counts: Any, format: Any) -> Array:
-    """Return the sizes of the states and the bounds of `counted_bound`, as complex numbers size + i error."""
+    """Return sizes of states and bounds of `counted_bound`, with time first, as complex numbers size + i error."""
     fmt = format_of(format)
-    numbers = operands_of(a, u, None, np.float64 if fmt.fits_float64 else object)[:2]
+    numbers = operands_of(a, u, None, np.float64 if fmt.fits_float64 else object, 0)[:2]
     weights, inputs = (sizes_of(values).real for values in numbers)
     n, table = len(inputs), _table(counts, len(inputs))
     bounds = _bounds(fmt)

@@ -41,6 +41,7 @@ def forward_bound(
     accumulate: Any = None,
     fma: bool = False,
     x0: Any = None,
+    axis: int = -1,
     rounding: str = "nearest-even",
     underflow: str = "gradual",
 ) -> Array:
@@ -48,14 +49,14 @@ def forward_bound(
 
     Parameters
     ----------
-    a, u, format, algorithm, window, accumulate, fma, x0, rounding, underflow
+    a, u, format, algorithm, window, accumulate, fma, x0, axis, rounding, underflow
         As for `rounded_solve`; coefficients, inputs and initial state must be numbers of the format.
 
     Returns
     -------
-    ndarray of float64, shape (n, ...)
-        Bounds of the distance of the computed states from the exact ones of the window, rounded up, if no operation
-        overflows. Infinite where a bound of a size passes the range of float64.
+    ndarray of float64
+        In the shape of the states, bounds of the distance of the computed states from the exact ones of the window,
+        rounded up, if no operation overflows. Infinite where a bound of a size passes the range of float64.
 
     Raises
     ------
@@ -76,7 +77,7 @@ def forward_bound(
     storage, inner = formats_of(format, accumulate)
     check_window(window)
     dtype = np.dtype(np.float64 if storage.fits_float64 else object)
-    coefficients, inputs, state = operands_of(a, u, x0, dtype)
+    coefficients, inputs, state = operands_of(a, u, x0, dtype, axis)
     weights, sizes = sizes_of(coefficients), sizes_of(inputs)
     start = None if state is None else sizes_of(state)
     bounds = BoundArithmetic(inner, rounding, underflow)
@@ -92,7 +93,9 @@ def forward_bound(
             x = bounds.sequence(weights, sizes, start, fma)
         else:
             x = run_in(bounds, algorithm, weights, sizes, start, window=window, fused=fma)
-        return x.imag if accumulate is None else BoundArithmetic(storage, rounding, underflow).rounded(x).imag
+        if accumulate is not None:
+            x = BoundArithmetic(storage, rounding, underflow).rounded(x)
+        return np.moveaxis(x.imag, 0, axis)
 
 
 class BoundArithmetic:

@@ -31,6 +31,7 @@ def mixed_precision_solve(
     casts: Sequence[str] = CASTS,
     fma: bool = False,
     x0: Any = None,
+    axis: int = -1,
     rounding: str = "nearest-even",
     underflow: str = "gradual",
     seed: Any = None,
@@ -39,8 +40,8 @@ def mixed_precision_solve(
 
     Parameters
     ----------
-    a, u : array_like, shape (n, ...)
-        Coefficients and inputs, numbers of `format`, which broadcast; time runs along axis 0.
+    a, u : array_like
+        Coefficients and inputs, numbers of `format`, which broadcast.
     format : str, dtype or FloatFormat
         The format of coefficients, inputs, states and what is cast.
     accumulate : str, dtype or FloatFormat, default "float32"
@@ -52,14 +53,18 @@ def mixed_precision_solve(
         the carriers. What is left out stays in the wider format.
     fma : bool, default False
         Whether a product that is added to something is rounded only with the sum.
-    x0 : scalar or array_like, shape (...), optional
-        State before the first step, folded into the first input in the wider format.
+    x0 : scalar or array_like, optional
+        State before the first step, which broadcasts against the result without `axis`; folded into the first input in
+        the wider format.
+    axis : int, default -1
+        The axis of the result along which the recurrence runs.
     rounding, underflow, seed
         How all of that rounds, as in ``FloatFormat.round``.
 
     Returns
     -------
-    ndarray of float64, shape (n, ...)
+    ndarray of float64
+        Of the shape that `a` and `u` broadcast to.
 
     Raises
     ------
@@ -80,7 +85,7 @@ def mixed_precision_solve(
     """
     formats = _formats(format, accumulate, casts)
     make = partial(Arithmetic, rounding=rounding, underflow=underflow, seed=generator(seed))
-    return _solve(make, formats, a, u, x0, window=window, casts=casts, fma=fma)
+    return np.moveaxis(_solve(make, formats, a, u, x0, axis, window=window, casts=casts, fma=fma), 0, axis)
 
 
 def mixed_precision_overflows(
@@ -99,7 +104,7 @@ def mixed_precision_overflows(
 ) -> Array:
     """Return which states of `mixed_precision_solve` depend on an operation or a cast that overflows.
 
-    Parameters are those of `mixed_precision_solve`, and it is done as in `overflows`.
+    Parameters are those of `mixed_precision_solve` with ``axis=0``, and it is done as in `overflows`.
 
     Returns
     -------
@@ -115,7 +120,7 @@ def mixed_precision_overflows(
     """
     formats = _formats(format, accumulate, casts)
     make = partial(Marking, rounding=rounding, underflow=underflow, seed=generator(seed))
-    x = _solve(make, formats, a, u, x0, window=window, casts=casts, fma=fma).astype(np.float64)
+    x = _solve(make, formats, a, u, x0, 0, window=window, casts=casts, fma=fma).astype(np.float64)
     return np.asarray(np.isnan(x))
 
 
@@ -129,6 +134,7 @@ def mixed_precision_bound(
     casts: Sequence[str] = CASTS,
     fma: bool = False,
     x0: Any = None,
+    axis: int = -1,
     rounding: str = "nearest-even",
     underflow: str = "gradual",
 ) -> Array:
@@ -136,15 +142,15 @@ def mixed_precision_bound(
 
     Parameters
     ----------
-    a, u, format, accumulate, window, casts, fma, x0, rounding, underflow
+    a, u, format, accumulate, window, casts, fma, x0, axis, rounding, underflow
         As for `mixed_precision_solve`. Tensor cores cut off what they add, so ``rounding="toward-zero"`` speaks of them
         as far as their order of sums is the one here.
 
     Returns
     -------
-    ndarray of float64, shape (n, ...)
-        Bounds of the distance of the computed states from the exact ones of the window, rounded up, if nothing
-        overflows; underflow is part of them.
+    ndarray of float64
+        In the shape of the states, bounds of the distance of the computed states from the exact ones of the window,
+        rounded up, if nothing overflows; underflow is part of them.
 
     Raises
     ------
@@ -168,12 +174,12 @@ def mixed_precision_bound(
     """
     storage, wide = _formats(format, accumulate, casts)
     Arithmetic(wide, rounding, underflow=underflow)  # checks the options
-    coefficients, inputs, state = operands_of(a, u, x0, np.float64)
+    coefficients, inputs, state = operands_of(a, u, x0, np.float64, axis)
     inner, outer = (BoundArithmetic(fmt, rounding, underflow) for fmt in (wide, storage))
     sizes = [None if values is None else np.abs(values).astype(complex) for values in (coefficients, inputs, state)]
     with np.errstate(all="ignore"):
         bound = outer.rounded(_run(inner, outer.rounded, *sizes, window=window, casts=casts, fma=fma)).imag
-    return np.where(np.isnan(bound), np.inf, bound)
+    return np.moveaxis(np.where(np.isnan(bound), np.inf, bound), 0, axis)
 
 
 def _formats(format: Any, accumulate: Any, casts: Sequence[str]) -> tuple[FloatFormat, FloatFormat]:
@@ -192,11 +198,12 @@ def _solve(
     a: Any,
     u: Any,
     x0: Any,
+    axis: int,
     **options: Any,
 ) -> Array:
-    """Solve in the arithmetics that `make` makes of the formats."""
+    """Solve along an axis, which becomes the first, in the arithmetics that `make` makes of the formats."""
     outer, inner = map(make, formats)
-    coefficients, inputs, state = operands_of(a, u, x0, inner.dtype)
+    coefficients, inputs, state = operands_of(a, u, x0, inner.dtype, axis)
     return outer.round(_run(inner, outer.round, coefficients, inputs, state, **options))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from recfact.arrays import Array, as_numpy, broadcast_shape, broadcast_state
+from recfact.arrays import Array, as_numpy, broadcast_state
 from recfact.checks import boolean, choice
 from recfact.errors import OptionError
 from recfact.precision.formats.catalogue import FORMATS
@@ -19,6 +19,7 @@ from recfact.precision.formats.float_format import FloatFormat
 from recfact.precision.reals import as_rationals, as_reals
 from recfact.precision.rounding_errors.arithmetic import Arithmetic
 from recfact.precision.rounding_errors.operands import ALGORITHMS, run_algorithm, run_in
+from recfact.precision.time_axis import time_first
 from recfact.windows import Full, Window, check_window
 
 NATIVE = {FORMATS["binary32"]: np.float32, FORMATS["binary64"]: np.float64}
@@ -38,6 +39,7 @@ def rounded_solve(
     accumulate: Any = None,
     fma: bool = False,
     x0: Any = None,
+    axis: int = -1,
     rounding: str = "nearest-even",
     underflow: str = "gradual",
     seed: Any = None,
@@ -46,8 +48,8 @@ def rounded_solve(
 
     Parameters
     ----------
-    a, u : array_like, shape (n, ...)
-        Coefficients and inputs, which broadcast; time runs along axis 0. They should be numbers of the format.
+    a, u : array_like
+        Coefficients and inputs, which broadcast. They should be numbers of the format.
     format : str, dtype or FloatFormat
         The number format.
     algorithm : {"sequential", "kogge-stone", "brent-kung", "hierarchical", "b2p", "materialized"}
@@ -60,8 +62,10 @@ def rounded_solve(
         Where it doesn't hold all numbers of `format`, coefficients and inputs are rounded to it first.
     fma : bool, default False
         Whether a product that is added to something is rounded only with the sum.
-    x0 : scalar or array_like, shape (...), optional
-        State before the first step, folded into the first input.
+    x0 : scalar or array_like, optional
+        State before the first step, which broadcasts against the result without `axis`; folded into the first input.
+    axis : int, default -1
+        The axis of the result along which the recurrence runs.
     rounding, underflow : str
         How to round, as in ``FloatFormat.round``.
     seed : int or numpy.random.Generator, optional
@@ -69,8 +73,9 @@ def rounded_solve(
 
     Returns
     -------
-    ndarray of float64, shape (n, ...)
-        Fractions instead for a format with numbers that float64 doesn't hold.
+    ndarray of float64
+        Of the shape that `a` and `u` broadcast to. Fractions instead for a format with numbers that float64 doesn't
+        hold.
 
     Raises
     ------
@@ -100,11 +105,13 @@ def rounded_solve(
         native = NATIVE_SCALARS.get(inner) if storage.fits_float64 else None
     if native is None or fma or (rounding, underflow, inner.overflow) != ("nearest-even", "gradual", "infinity"):
         make = partial(Arithmetic, rounding=rounding, underflow=underflow, seed=seed)
-        return _solve(make, storage, inner, a, u, x0, algorithm, window, fma)
-    coefficients, inputs, state = operands_of(a, u, x0, native)
+        return np.moveaxis(_solve(make, storage, inner, a, u, x0, axis, algorithm, window, fma), 0, axis)
+    coefficients, inputs, state = operands_of(a, u, x0, native, axis)
     with np.errstate(all="ignore"):
         x = run_algorithm(algorithm, coefficients, inputs, state, window=window).astype(np.float64)
-    return x if accumulate is None else Arithmetic(storage, rounding, underflow=underflow).round(x)
+    return np.moveaxis(
+        x if accumulate is None else Arithmetic(storage, rounding, underflow=underflow).round(x), 0, axis
+    )
 
 
 def overflows(
@@ -130,7 +137,7 @@ def overflows(
     Parameters
     ----------
     a, u, format, algorithm, window, accumulate, fma, x0, rounding, underflow, seed
-        As for `rounded_solve`.
+        As for `rounded_solve`, with ``axis=0``.
 
     Returns
     -------
@@ -143,7 +150,7 @@ def overflows(
     """
     storage, inner = formats_of(format, accumulate)
     make = partial(Marking, rounding=rounding, underflow=underflow, seed=seed)
-    x = _solve(make, storage, inner, a, u, x0, algorithm, window, fma)
+    x = _solve(make, storage, inner, a, u, x0, 0, algorithm, window, fma)
     return np.asarray(x.astype(np.float64) != x.astype(np.float64))
 
 
@@ -177,16 +184,17 @@ def _solve(
     a: Any,
     u: Any,
     x0: Any,
+    axis: int,
     algorithm: str,
     window: Window,
     fused: bool,
 ) -> Array:
-    """Run an algorithm in the arithmetic that `make` makes of a format."""
+    """Run an algorithm along an axis, which becomes the first, in the arithmetic that `make` makes of a format."""
     arithmetic = make(inner)
     if inner.holds(storage):
-        coefficients, inputs, state = operands_of(a, u, x0, arithmetic.dtype)
+        coefficients, inputs, state = operands_of(a, u, x0, arithmetic.dtype, axis)
     else:
-        coefficients, inputs, state = operands_of(a, u, x0, np.float64 if storage.fits_float64 else object)
+        coefficients, inputs, state = operands_of(a, u, x0, np.float64 if storage.fits_float64 else object, axis)
         coefficients, inputs = (arithmetic.round(x).astype(arithmetic.dtype) for x in (coefficients, inputs))
         state = None if state is None else arithmetic.round(state).astype(arithmetic.dtype)
     x = run_in(arithmetic, algorithm, coefficients, inputs, state, window=window, fused=fused)
@@ -210,15 +218,13 @@ def formats_of(format: Any, accumulate: Any) -> tuple[FloatFormat, FloatFormat]:
     return storage, inner
 
 
-def operands_of(a: Any, u: Any, x0: Any, dtype: Any) -> tuple[Array, Array, Array | None]:
-    """Return coefficients, inputs and initial state of one shape."""
-    coefficients, inputs = _numbers(a, "a", dtype), _numbers(u, "u", dtype)
-    shape = broadcast_shape(coefficients, inputs)
-    # Copies, because broadcast arrays are read-only.
-    coefficients, inputs = (np.broadcast_to(values, shape).copy() for values in (coefficients, inputs))
+def operands_of(a: Any, u: Any, x0: Any, dtype: Any, axis: int) -> tuple[Array, Array, Array | None]:
+    """Return coefficients, inputs and initial state of one shape, with time along the first axis."""
+    coefficients, inputs = time_first(_numbers(a, "a", dtype), _numbers(u, "u", dtype), axis)
+    coefficients, inputs = coefficients.copy(), inputs.copy()  # because broadcast arrays are read-only
     if x0 is None:
         return coefficients, inputs, None
-    return coefficients, inputs, broadcast_state(_numbers(x0, "x0", dtype), shape[1:]).copy()
+    return coefficients, inputs, broadcast_state(_numbers(x0, "x0", dtype), inputs.shape[1:]).copy()
 
 
 def _numbers(values: Any, name: str, dtype: Any) -> Array:

@@ -18,7 +18,7 @@ from recfact.errors import OptionError
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.rounding_errors.operands import ALGORITHMS, CASTS, run_in
 from recfact.recurrence import first_kept_rows
-from recfact.windows import Full, Uniform, Window, check_window
+from recfact.windows import Full, Jagged, Uniform, Window, check_window
 
 ABSENT = -1
 """What stands for a term that isn't in a state."""
@@ -32,6 +32,12 @@ the engine's own code on symbols to prove it."""
 _ENGINE_WINDOWS = 7
 
 _SUB_TILE = 32  # steps in the shorter of the engine's sub-tiles, each of which is one more addend in a long window
+
+FOLLOWED = 8
+"""Blocks of a window that the engine follows by plain loops where it solves sequences side by side. In windows of more,
+each lag may be one more addend."""
+
+_SHORT = 8  # steps of a block below which it solves a single sequence in the same way
 
 
 def factor_counts(
@@ -55,8 +61,9 @@ def factor_counts(
     Returns
     -------
     ndarray of int, shape (n, n)
-        N(i, j), and -1 where input j isn't in state i. For "engine" an upper bound: i - j + 7, i - j + 6 in
-        double precision without a window, and one more for each 32 steps of a uniform window.
+        N(i, j), and -1 where input j isn't in state i. For "engine" an upper bound of those of one sequence: i - j + 7,
+        i - j + 6 in double precision without a window, and one more for each 32 steps of a uniform window, or for each
+        step of a jagged window of more than 8 blocks of 2 to 7 steps.
 
     Raises
     ------
@@ -85,7 +92,7 @@ def factor_counts(
     choice(algorithm, "algorithm", (*ALGORITHMS, "engine"))
     boolean(fma, "fma")
     if algorithm == "engine":
-        return _engine_counts(n, window, format_of(format).name)
+        return engine_counts(n, window, format_of(format).name)
     return _run(algorithm, n, window, fma, per_operation=1, per_cast=0, casts=())
 
 
@@ -172,12 +179,20 @@ class Counting:
         return self.add(product, z)
 
 
-def _engine_counts(n: int, window: Window, name: str) -> Array:
+def engine_counts(n: int, window: Window, name: str, several: bool = False) -> Array:
+    """Return the counts of the engine for one sequence, or for several in any layout."""
     if name not in _ENGINE:
         raise OptionError(f"the engine computes in {', '.join(_ENGINE)}, got {name}; pass one of them as format")
+    if isinstance(window, Jagged) and window.block == 1:
+        window = Uniform(window.terms + 1)
     extra = _ENGINE[name] if isinstance(window, Full) else _ENGINE_WINDOWS
     if isinstance(window, Uniform):
         extra += -(-min(window.lags, n) // _SUB_TILE)
+        block, blocks = 1, window.lags
+    elif isinstance(window, Jagged):
+        block, blocks = window.block, window.terms + 1
+    if not isinstance(window, Full) and blocks > FOLLOWED and (several or 1 < block < _SHORT):
+        extra = _ENGINE_WINDOWS + min(block * blocks, n)
     steps = np.arange(n)
     lags = steps[:, None] - steps
     return np.where((lags >= 0) & (steps >= first_kept_rows(n, window)[:, None]), lags + extra, ABSENT)

@@ -30,6 +30,7 @@ def running_bound(
     window: Window = Full(),
     fma: bool = False,
     x0: Any = None,
+    axis: int = -1,
     rounding: str = "nearest-even",
     underflow: str = "gradual",
     seed: Any = None,
@@ -38,14 +39,14 @@ def running_bound(
 
     Parameters
     ----------
-    a, u, format, algorithm, window, fma, x0, rounding, underflow, seed
+    a, u, format, algorithm, window, fma, x0, axis, rounding, underflow, seed
         As for `rounded_solve`; coefficients, inputs and initial state must be numbers of the format.
 
     Returns
     -------
-    x : ndarray of float64, shape (n, ...)
+    x : ndarray of float64
         The computed states.
-    bound : ndarray of float64, shape (n, ...)
+    bound : ndarray of float64, shape of `x`
         Bounds of their distances from the exact states of the window, rounded up. Infinite where a state depends on an
         operation that overflowed, or gave the largest number of the format, which may be all that is left of that.
 
@@ -72,13 +73,13 @@ def running_bound(
     if arithmetic.dtype != np.float64:
         raise DTypeError(f"running bounds need a format whose numbers float64 holds, got {arithmetic.format}")
     coefficients, inputs, state = (
-        None if values is None else values.astype(complex) for values in operands_of(a, u, x0, np.float64)
+        None if values is None else values.astype(complex) for values in operands_of(a, u, x0, np.float64, axis)
     )
     pairs = RunningArithmetic(arithmetic)
     with np.errstate(all="ignore"):
         x = run_in(pairs, algorithm, coefficients, inputs, state, window=window, fused=boolean(fma, "fma"))  # type: ignore[arg-type]
     held = np.isfinite(x.real) & ~np.isnan(x.imag)
-    return x.real.copy(), np.where(held, x.imag, np.inf)
+    return np.moveaxis(x.real.copy(), 0, axis), np.moveaxis(np.where(held, x.imag, np.inf), 0, axis)
 
 
 class RunningArithmetic:

@@ -9,9 +9,9 @@ import numpy as np
 
 from recfact.arrays import Array, as_numpy
 from recfact.errors import ShapeError
-from recfact.factorizations.scalars import as_coefficients
 from recfact.precision.exact.outward import Upward
-from recfact.precision.truncation.window_errors import upward_operator
+from recfact.precision.time_axis import check_sequence
+from recfact.precision.truncation.window_errors import sequence_of, upward_operator
 from recfact.windows import Window
 
 
@@ -41,7 +41,7 @@ def posterior_truncation_bound(a: Any, kept: Any, window: Window, *, rounding: A
     Raises
     ------
     ShapeError
-        If `kept` doesn't have the shape of `a`, or `rounding` doesn't broadcast to it.
+        If `a` and `kept` aren't single sequences of one length, or `rounding` doesn't broadcast to them.
     OptionError
         If a number is infinite or NaN.
 
@@ -56,11 +56,12 @@ def posterior_truncation_bound(a: Any, kept: Any, window: Window, *, rounding: A
     >>> posterior_truncation_bound(a, solve(a, [1.0] * 8, window=Jagged(2)), Jagged(2))
     array([0.        , 0.        , 0.        , 0.        , 0.1875    , 0.09375   , 0.234375  , 0.1171875])
     """
-    states, coefficients = as_numpy(kept, "kept"), as_coefficients(a)
+    states, coefficients = as_numpy(kept, "kept"), sequence_of(a)
+    check_sequence(states, "kept")
     if states.shape != coefficients.shape:
         raise ShapeError(
-            f"truncated states and coefficients must have one shape, got {states.shape} and {coefficients.shape}; take "
-            "one channel at a time"
+            f"truncated states and coefficients must be as many, got {len(states)} and {len(coefficients)}; pass those "
+            "of one sequence"
         )
     try:
         errors = np.broadcast_to(given := as_numpy(rounding, "rounding"), states.shape)

@@ -17,6 +17,7 @@ from recfact.checks import LONGEST, choice, positive_integer, shown
 from recfact.errors import OptionError
 from recfact.precision.exact.outward import round_up
 from recfact.precision.formats.catalogue import format as find_format
+from recfact.precision.time_axis import check_sequence
 from recfact.precision.truncation.truncation_bounds import magnitude
 from recfact.precision.truncation.window_search import BoundSearch, DataSearch
 from recfact.printed_table import Column, PrintedTable, Tabular, at_most
@@ -201,6 +202,8 @@ def choose_window(
 
     Raises
     ------
+    ShapeError
+        If the coefficients aren't one sequence.
     OptionError
         If neither or both of `tol` and `format` are given, `tol` is negative or between 0 and 2^-1074, or a number is
         infinite or NaN.
@@ -234,6 +237,8 @@ def choose_window(
     if block is not None:
         block = positive_integer(block, "block")
     given = as_numpy(a, "a")
+    if given.ndim:
+        check_sequence(given, "a")
     length = len(given) if given.ndim else None
     search = (BoundSearch if length is None else DataSearch)(a, limit, relative_to)
     uniform = search.uniform()

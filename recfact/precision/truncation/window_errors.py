@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from recfact.arrays import Array
+from recfact.arrays import Array, as_numpy
 from recfact.checks import choice
 from recfact.errors import OptionError
 from recfact.factorizations.norms import check_order
@@ -16,6 +16,7 @@ from recfact.factorizations.transfer import truncate
 from recfact.factorizations.truncated import TruncatedOperator
 from recfact.factorizations.truncation_error import RelativeErrorOperator
 from recfact.precision.exact.outward import Upward
+from recfact.precision.time_axis import check_sequence
 from recfact.recurrence import forward
 from recfact.windows import Window, check_window
 
@@ -45,6 +46,8 @@ def truncation_norm(a: Any, window: Window, ord: Any = np.inf, *, relative_to: s
 
     Raises
     ------
+    ShapeError
+        If the coefficients aren't one sequence.
     OptionError
         If a coefficient is infinite or NaN, or an option isn't one of its values.
 
@@ -63,7 +66,7 @@ def truncation_norm(a: Any, window: Window, ord: Any = np.inf, *, relative_to: s
     """
     order = check_order(ord)
     choice(relative_to, "relative_to", ("input", "state"))
-    operator = upward_operator(a, window)
+    operator = upward_operator(sequence_of(a), window)
     if operator is None:
         return 0.0
     if relative_to == "state":
@@ -71,6 +74,12 @@ def truncation_norm(a: Any, window: Window, ord: Any = np.inf, *, relative_to: s
     if order == 2:
         return float(spectral_norm(operator, a))
     return float(operator.error_norm(order))
+
+
+def sequence_of(a: Any) -> Array:
+    """Return the coefficients of one sequence."""
+    check_sequence(as_numpy(a, "a"), "a")
+    return as_coefficients(a)
 
 
 def upward_operator(a: Any, window: Window) -> TruncatedOperator | None:
@@ -148,6 +157,8 @@ def truncation_witness(a: Any, window: Window, ord: Any = np.inf, *, relative_to
 
     Raises
     ------
+    ShapeError
+        If the coefficients aren't one sequence.
     OptionError
         If `ord` is none of these.
 
@@ -166,7 +177,7 @@ def truncation_witness(a: Any, window: Window, ord: Any = np.inf, *, relative_to
     if order == "fro":
         raise OptionError("the Frobenius norm isn't reached by single inputs; ask for the order 1, 2 or numpy.inf")
     choice(relative_to, "relative_to", ("input", "state"))
-    coefficients = as_coefficients(a)
+    coefficients = sequence_of(a)
     inputs = np.zeros(len(coefficients), dtype=int).astype(coefficients.dtype)
     magnitudes = _magnitudes(coefficients, window)
     if magnitudes is None or not np.any(magnitudes.relative_error_operator().weights != 0):

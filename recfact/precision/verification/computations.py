@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from recfact.arrays import BFLOAT16, Array
-from recfact.checks import choice
-from recfact.errors import OptionError
+from recfact.arrays import BFLOAT16, HALVES, Array, as_numpy, as_operands
+from recfact.checks import boolean, choice
+from recfact.errors import DTypeError, OptionError
 from recfact.precision.formats.catalogue import FORMATS
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.formats.float_format import FloatFormat
+from recfact.precision.reals import as_reals
 from recfact.precision.rounding_errors.counted_bounds import engine_bound
 from recfact.precision.rounding_errors.error_bounds import forward_bound
 from recfact.precision.rounding_errors.mixed_precision import (
@@ -23,10 +24,11 @@ from recfact.precision.rounding_errors.mixed_precision import (
 from recfact.precision.rounding_errors.operands import ALGORITHMS
 from recfact.precision.rounding_errors.rounded_algorithms import overflows, rounded_solve
 from recfact.solve import solve
+from recfact.windows import Window
 
 COMPUTATIONS = (*ALGORITHMS, "engine", "mixed-precision")
-"""The algorithms of `rounded_solve`; "engine", what `recfact.solve` computes of a single sequence; and
-"mixed-precision", what `mixed_precision_solve` does with all casts, in binary32 if no other format is named."""
+"""The algorithms of `rounded_solve`; "engine", what `recfact.solve` computes; and "mixed-precision", what
+`mixed_precision_solve` does with all casts, in binary32 if no other format is named."""
 
 ENGINE = {
     FORMATS["binary16"]: np.dtype(np.float16),
@@ -40,7 +42,7 @@ ENGINE = {
 def compute(
     a: Array, u: Array, fmt: FloatFormat, algorithm: str, *, seed: Any = None, **options: Any
 ) -> tuple[Array, Array]:
-    """Return computed states, and which of them aren't finite or come from an overflow that doesn't show.
+    """Return computed states along axis 0, and which aren't finite or come from an overflow that doesn't show.
 
     Infinities and NaN show by themselves. Where a format saturates, or a rounding is directed, the algorithm runs once
     more to find out.
@@ -52,7 +54,7 @@ def compute(
     fmt : FloatFormat
         The format.
     algorithm : str
-        One of `COMPUTATIONS`.
+        One of `COMPUTATIONS`. The engine solves each sequence by itself, so that any of them can be run again alone.
     seed, **options
         As for `rounded_solve`.
 
@@ -68,8 +70,10 @@ def compute(
     """
     choice(algorithm, "algorithm", COMPUTATIONS)
     if algorithm == "engine":
-        del options["fma"]  # it fuses in any case
-        x = _run_engine(a, u, fmt, **options)
+        x = np.empty(u.shape)
+        for channel in np.ndindex(u.shape[1:]):
+            at = (slice(None), *channel)
+            x[at] = engine_states(a[at], u[at], fmt, **options)
         return x, ~np.isfinite(x)
     solving: Callable[..., Array] = rounded_solve
     finding: Callable[..., Array] = overflows
@@ -77,7 +81,7 @@ def compute(
         solving, finding, options = mixed_precision_solve, mixed_precision_overflows, _in_wider(options)
     else:
         options["algorithm"] = algorithm
-    x = solving(a, u, fmt, seed=seed, **options)
+    x = solving(a, u, fmt, axis=0, seed=seed, **options)
     lost = ~np.isfinite(x.astype(np.float64))
     inside = fmt if options["accumulate"] is None else format_of(options["accumulate"])
     if "saturate" in (fmt.overflow, inside.overflow) or options["rounding"] in ("toward-zero", "up", "down"):
@@ -86,29 +90,56 @@ def compute(
 
 
 def rounding_bound(a: Array, u: Array, fmt: FloatFormat, algorithm: str, **options: Any) -> Array:
-    """Return the bounds of the rounding errors of states that `compute` returns; parameters are as there."""
+    """Return the bounds of the rounding errors of states along axis 0; parameters are those of `compute`."""
     if algorithm == "engine":
-        return engine_bound(a, u, fmt, window=options["window"], x0=options.get("x0"))
+        return engine_bound(a, u, fmt, axis=0, window=options["window"], x0=options.get("x0"))
     if algorithm == "mixed-precision":
-        return mixed_precision_bound(a, u, fmt, **_in_wider(options))
-    return forward_bound(a, u, fmt, algorithm, **options)
+        return mixed_precision_bound(a, u, fmt, axis=0, **_in_wider(options))
+    return forward_bound(a, u, fmt, algorithm, axis=0, **options)
 
 
 def _in_wider(options: dict[str, Any]) -> dict[str, Any]:
     return {**options, "accumulate": FORMATS["binary32"]} if options["accumulate"] is None else options
 
 
-def _run_engine(
-    a: Array,
-    u: Array,
+def engine_states(
+    a: Any,
+    u: Any,
     fmt: FloatFormat,
     *,
-    window: Any,
-    accumulate: Any,
-    rounding: str,
-    underflow: str,
+    window: Window,
     x0: Any = None,
+    axis: int = -1,
+    threads: int | None = None,
+    accumulate: Any = None,
+    fma: bool = False,
+    rounding: str = "nearest-even",
+    underflow: str = "gradual",
 ) -> Array:
+    """Return what `recfact.solve` computes of a caller's arrays, as they are and along their own axis.
+
+    Parameters
+    ----------
+    a, u, x0 : array_like
+        Coefficients, inputs and initial state. Where `recfact.solve` wouldn't compute in the format, they are rounded
+        to it first, to arrays whose axes lie in memory in the same order.
+    fmt : FloatFormat
+        The format.
+    window, axis, threads
+        As for `recfact.solve`.
+    accumulate, fma, rounding, underflow
+        As for `rounded_solve`, at their defaults; but for `fma`, because the engine fuses in any case.
+
+    Returns
+    -------
+    ndarray of float64
+
+    Raises
+    ------
+    OptionError
+        If the engine doesn't compute in the format, or not with that arithmetic.
+    """
+    boolean(fma, "fma")
     if fmt not in ENGINE:
         raise OptionError(
             f"the engine computes in {', '.join(map(str, ENGINE))}, got {fmt}; pass one of them, or another algorithm"
@@ -118,9 +149,25 @@ def _run_engine(
             "the engine rounds to nearest even, with gradual underflow, and accumulates halves in binary32: leave out "
             "accumulate, rounding and underflow, or pass another algorithm"
         )
-    a, u = (values.astype(ENGINE[fmt]) for values in (a, u))
-    x = np.empty(u.shape)
-    for channel in np.ndindex(u.shape[1:]):  # one by one: short sequences side by side would take another order
-        at = (slice(None), *channel)
-        x[at] = solve(a[at], u[at], window=window, x0=None if x0 is None else x0[channel])
-    return x
+    if not _computes_in(fmt, a, u):
+        a, u = _rounded(a, "a", fmt), _rounded(u, "u", fmt)
+    return as_numpy(solve(a, u, x0=x0, axis=axis, window=window, threads=threads), "x").astype(np.float64)
+
+
+def accumulator_of(fmt: FloatFormat) -> FloatFormat:
+    """Return the format in which the engine computes states of a format."""
+    return FORMATS["binary32"] if ENGINE.get(fmt) in HALVES else fmt
+
+
+def _computes_in(fmt: FloatFormat, a: Any, u: Any) -> bool:
+    """Return whether `recfact.solve` computes in a format if it is given these arrays."""
+    try:
+        return bool(as_operands(a, u)[2] == ENGINE[fmt])
+    except DTypeError:  # of numbers that it doesn't take, which the format may hold
+        return False
+
+
+def _rounded(values: Any, name: str, fmt: FloatFormat) -> Array:
+    rounded = np.empty_like(as_numpy(values, name), dtype=ENGINE[fmt])
+    rounded[...] = np.asarray(fmt.round(as_reals(values, name))).astype(np.float64)
+    return rounded

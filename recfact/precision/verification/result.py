@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,13 +27,10 @@ def _place(row: Mapping[str, Any]) -> str | None:
     return None if row["at"] is None else ", ".join(map(str, row["at"]))
 
 
-_COLUMNS = (
-    Column("", "", lambda row: row["error"], words=True),
-    Column("largest error", "largest error", _digits("largest", 6)),
-    Column("at step", "at step", _place),
-    Column("proved bound", "proved bound", _digits("bound", 6)),
-    Column("error / bound", "error / bound", _digits("ratio", 4)),
-)
+_ERROR = Column("", "", lambda row: row["error"], words=True)
+_LARGEST = Column("largest error", "largest error", _digits("largest", 6))
+_BOUND = Column("proved bound", "proved bound", _digits("bound", 6))
+_RATIO = Column("error / bound", "error / bound", _digits("ratio", 4))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +42,7 @@ class CheckedError:
     largest : float
         The largest error of a state, rounded up; infinite beyond float64.
     at : tuple of int, or None
-        Where it is: the step, and the channel if there are several. None if all errors are 0; the first of those that
-        float64 doesn't hold.
+        Where it is: the state's index. None if all errors are 0; the first in time of those that float64 doesn't hold.
     bound : float
         The largest bound of a state: what the error is proved to stay below everywhere.
     ratio : float
@@ -65,11 +61,10 @@ class CheckedError:
     holds: bool | None
 
     @staticmethod
-    def of(upper: Array, bound: Array, holds: bool | None) -> CheckedError:
-        """Summarize errors, rounded up, and their bounds, both of shape (n, ...)."""
-        return CheckedError(
-            *_largest(upper), float(np.max(bound, initial=0.0)), *_largest(quotients(upper, bound)), holds
-        )
+    def of(upper: Array, bound: Array, holds: bool | None, axis: int = -1) -> CheckedError:
+        """Summarize errors, rounded up, and their bounds, both of shape (n, ...), of states with time along `axis`."""
+        largest, ratio = _largest(upper, axis), _largest(quotients(upper, bound), axis)
+        return CheckedError(*largest, float(np.max(bound, initial=0.0)), *ratio, holds)
 
 
 def quotients(errors: Array, bounds: Array) -> Array:
@@ -80,11 +75,24 @@ def quotients(errors: Array, bounds: Array) -> Array:
     return np.where((errors == 0) | (np.isinf(bounds) & ~np.isnan(errors)), 0.0, ratio)
 
 
-def _largest(values: Array) -> tuple[float, tuple[int, ...] | None]:
+def _largest(values: Array, axis: int) -> tuple[float, tuple[int, ...] | None]:
     if not np.any(values):
         return 0.0, None
     at = np.unravel_index(np.argmax(values), values.shape)
-    return float(values[at]), tuple(int(index) for index in at)
+    return float(values[at]), with_time_at(at, axis)
+
+
+def with_time_at(place: Sequence[Any], axis: int) -> tuple[int, ...]:
+    """Return an index whose first entry is the step as one of an array that has time along `axis`.
+
+    Examples
+    --------
+    >>> with_time_at((7, 0, 1), -1), with_time_at((7, 0, 1), 1)
+    ((0, 1, 7), (0, 7, 1))
+    """
+    step, *channel = (int(index) for index in place)
+    channel.insert(axis % len(place), step)
+    return tuple(channel)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -102,7 +110,7 @@ class Verification(Tabular):
     options : dict
         The options of the arithmetic that aren't at their defaults.
     shape : tuple of int
-        Steps, and channels if there are several.
+        The shape of the states.
     inputs_changed : int
         How many of the coefficients and inputs weren't numbers of the format and were rounded before anything else.
     inputs_change : float
@@ -111,11 +119,11 @@ class Verification(Tabular):
         How many states overflowed or became NaN, or would have if the format didn't saturate. The bounds of rounding
         suppose that none does; they are compared with the other states.
     first_nonfinite : tuple of int, or None
-        Where the first of them is.
+        Where the first of them in time is.
     truncation, rounding, total : CheckedError
         Exact states less exact states of the window; computed states less exact states of the window; computed states
         less exact states.
-    x : ndarray of float64, shape (n, ...)
+    x : ndarray of float64
         The computed states.
 
     Notes
@@ -173,8 +181,14 @@ class Verification(Tabular):
         rows = tuple(
             {"error": name, **{part: getattr(check, part) for part in PARTS}} for name, check in self._errors()
         )
-        columns = (*_COLUMNS, Column("holds", "holds", self._verdict, words=True))
+        place, verdict = Column(f"at {self._place}", f"at {self._place}", _place), self._verdict
+        columns = (_ERROR, _LARGEST, place, _BOUND, _RATIO, Column("holds", "holds", verdict, words=True))
         return PrintedTable(rows, columns, ("error", *PARTS), self._title(), tuple(self._remarks()))
+
+    @property
+    def _place(self) -> str:
+        """What names a state: its step, or its index among those of several sequences."""
+        return "step" if len(self.shape) == 1 else "index"
 
     def _verdict(self, row: Mapping[str, Any]) -> str:
         """Return whether a bound holds, and for how many states if it can't speak of all."""
@@ -193,7 +207,8 @@ class Verification(Tabular):
     def _title(self) -> str:
         options = "".join(f", {name}={value}" for name, value in self.options.items())
         kept = "all lags" if isinstance(self.window, Full) else repr(self.window)
-        return f"{self.algorithm} in {self.format}{options}: {kept}, {' x '.join(map(str, self.shape))} steps"
+        counted = "steps" if len(self.shape) == 1 else "states"
+        return f"{self.algorithm} in {self.format}{options}: {kept}, {' x '.join(map(str, self.shape))} {counted}"
 
     def _remarks(self) -> list[str]:
         remarks = []
@@ -212,6 +227,6 @@ class Verification(Tabular):
             where = ", ".join(map(str, self.first_nonfinite or ()))
             remarks.append(
                 f"FAILS: {self.nonfinite} of {math.prod(self.shape)} states overflowed or became NaN, the first at "
-                f"step {where}, and no bound speaks of them"
+                f"{self._place} {where}, and no bound speaks of them"
             )
         return remarks

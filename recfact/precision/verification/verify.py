@@ -7,17 +7,24 @@ from typing import Any
 
 import numpy as np
 
-from recfact.arrays import Array, as_numpy, broadcast_shape, check_step
-from recfact.checks import callback, shown
+from recfact.arrays import Array, as_numpy, broadcast_state
+from recfact.checks import callback, choice, shown
 from recfact.errors import OptionError
 from recfact.precision.exact.measured import Measured, UndecidedError, measure, truncation_error
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.formats.float_format import FloatFormat
 from recfact.precision.reals import as_rationals, as_reals, in_decimal
+from recfact.precision.time_axis import time_first
 from recfact.precision.truncation.posterior_bounds import posterior_truncation_bound
 from recfact.precision.truncation.truncation_bounds import pointwise_truncation_bound
-from recfact.precision.verification.computations import compute, rounding_bound
-from recfact.precision.verification.result import CheckedError, Verification
+from recfact.precision.verification.computations import (
+    COMPUTATIONS,
+    accumulator_of,
+    compute,
+    engine_states,
+    rounding_bound,
+)
+from recfact.precision.verification.result import CheckedError, Verification, with_time_at
 from recfact.windows import Full, Window, check_window
 
 DEFAULTS = {"accumulate": None, "fma": False, "rounding": "nearest-even", "underflow": "gradual"}
@@ -32,6 +39,8 @@ def verify(
     format: Any = None,
     algorithm: str = "sequential",
     x0: Any = None,
+    axis: int = -1,
+    threads: int | None = None,
     accumulate: Any = None,
     fma: bool = False,
     rounding: str = "nearest-even",
@@ -43,18 +52,24 @@ def verify(
 
     Parameters
     ----------
-    a, u : array_like, shape (n, ...)
-        Coefficients and inputs, which broadcast; time runs along axis 0. What isn't a number of the format is rounded
-        to it first, to nearest; the result says how much that changed, and all errors are those of the rounded ones.
+    a, u : array_like
+        Coefficients and inputs, which broadcast. What isn't a number of the format is rounded to it first, to nearest;
+        the result says how much that changed, and all errors are those of the rounded ones.
     window : Full, Uniform or Jagged
         What is kept.
     format : str, dtype or FloatFormat, optional
         The number format of coefficients, inputs and states; that of the arrays if not given.
     algorithm : str, default "sequential"
         What computes the states: an algorithm of `rounded_solve`; "engine" for `recfact.solve`, which has formats and
-        an arithmetic of its own; or "mixed-precision" for `mixed_precision_solve` with all casts.
-    x0 : scalar or array_like, shape (...), optional
-        State before the first step.
+        an arithmetic of its own; or "mixed-precision" for `mixed_precision_solve` with all casts. The engine is called
+        with the arrays as they are here, in their own layout, if it computes in the format with them.
+    x0 : scalar or array_like, optional
+        State before the first step, which broadcasts against the result without `axis`. For the engine it is rounded to
+        the type that is accumulated in.
+    axis : int, default -1
+        The axis of the result along which the recurrence runs.
+    threads : int, optional
+        Threads of the engine, as for `recfact.solve`; the other algorithms take none.
     accumulate, fma, rounding, underflow
         The arithmetic, as in `rounded_solve`. Mixed precision accumulates in binary32 if no other format is given, and
         the engine fuses products and sums in any case.
@@ -71,7 +86,8 @@ def verify(
     Raises
     ------
     OptionError
-        If a number is NaN or infinite or out of the format's range, or the algorithm doesn't make the window.
+        If a number is NaN or infinite or out of the format's range, the algorithm doesn't make the window, or there are
+        threads for another one than the engine.
     ShapeError
         If the shapes don't fit together.
     DTypeError
@@ -96,21 +112,29 @@ def verify(
     (True, (8,), True)
     """
     check_window(window)
+    choice(algorithm, "algorithm", COMPUTATIONS)
+    if threads is not None and algorithm != "engine":
+        raise OptionError(f"threads are those of the algorithm 'engine', got {algorithm!r}; leave one of them out")
     fmt = _default_format(a, u) if format is None else format_of(format)
-    given = [as_reals(a, "a"), as_reals(u, "u")]
-    shape = broadcast_shape(*given)
+    given = [(as_reals(a, "a"), "a", fmt), (as_reals(u, "u"), "u", fmt)]
     if x0 is not None:
-        given.append(as_reals(x0, "x0"))
-        check_step(given[2].shape, shape[1:])
-    kept = [_in_format(values, fmt, name) for values, name in zip(given, ("a", "u", "x0"), strict=False)]
-    changes = [_change(before, after) for before, after in zip(given, kept, strict=True)]
-    coefficients, inputs = (np.broadcast_to(values, shape) for values in kept[:2])
-    state = None if x0 is None else np.broadcast_to(kept[2], shape[1:])
+        given.append((as_reals(x0, "x0"), "x0", accumulator_of(fmt) if algorithm == "engine" else fmt))
+    kept = [_in_format(values, kind, name) for values, name, kind in given]
+    changes = [_change(before, after) for (before, *_), after in zip(given, kept, strict=True)]
+    coefficients, inputs = time_first(kept[0], kept[1], axis)
+    shape = inputs.shape
+    state = None if x0 is None else broadcast_state(kept[2], shape[1:])
 
     options = {"accumulate": accumulate, "fma": fma, "rounding": rounding, "underflow": underflow}
     share = _Share(progress, work=4 * int(np.prod(shape)))
     case = (coefficients, inputs, fmt, algorithm)
-    x, lost = compute(*case, window=window, x0=state, seed=seed, **options)
+    if algorithm == "engine":
+        start = None if x0 is None else kept[2]
+        states = engine_states(a, u, fmt, window=window, x0=start, axis=axis, threads=threads, **options)
+        x = np.moveaxis(states, axis, 0)
+        lost = ~np.isfinite(x)
+    else:
+        x, lost = compute(*case, window=window, x0=state, seed=seed, **options)
     bound = np.where(lost, 0.0, rounding_bound(*case, window=window, x0=state, **options))
     share.add(x.size)
 
@@ -131,19 +155,20 @@ def verify(
         rounded.add(at, measure(own, fed, finite[at], window, start, share.add))
         total.add(at, measure(own, fed, finite[at], Full(), start, share.add))
     share.finish()
+    x = np.moveaxis(x, 0, axis)
     return Verification(
         format=fmt,
         algorithm=algorithm,
         window=window,
         options={name: value for name, value in options.items() if value != DEFAULTS[name]},
-        shape=shape,
+        shape=x.shape,
         inputs_changed=sum(count for count, _ in changes),
         inputs_change=max(change for _, change in changes),
         nonfinite=int(np.count_nonzero(lost)),
-        first_nonfinite=tuple(int(index) for index in np.argwhere(lost)[0]) if lost.any() else None,
-        truncation=truncation.checked(),
-        rounding=rounded.checked(),
-        total=total.checked(),
+        first_nonfinite=with_time_at(np.argwhere(lost)[0], axis) if lost.any() else None,
+        truncation=truncation.checked(axis),
+        rounding=rounded.checked(axis),
+        total=total.checked(axis),
         x=x,
     )
 
@@ -179,8 +204,8 @@ class _Errors:
             holds = None
         self.holds = False if False in (self.holds, holds) else None if None in (self.holds, holds) else True
 
-    def checked(self) -> CheckedError:
-        return CheckedError.of(self.upper, self.bound, self.holds)
+    def checked(self, axis: int) -> CheckedError:
+        return CheckedError.of(self.upper, self.bound, self.holds, axis)
 
 
 def truncation_bounds(a: Array, u: Array, window: Window, x0: Any = None) -> Array:
