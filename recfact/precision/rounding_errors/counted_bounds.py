@@ -122,19 +122,24 @@ def engine_bound(a: Any, u: Any, format: Any, *, window: Window = Full(), x0: An
     >>> engine_bound([0.5] * 3, [1.0] * 3, "float16") <= [0.0005, 0.0008, 0.0009]
     array([ True,  True,  True])
     """
-    storage = format_of(format)
     weights, inputs, state = operands_of(a, u, x0, np.float64, axis)
-    counts = engine_counts(len(inputs), check_window(window), storage.name, several=inputs.size != len(inputs))
-    before = int(state is not None and len(inputs) > 0)
-    if state is not None and before:  # a step more, before the first
-        weights, inputs = np.concatenate([weights[:1], weights]), np.concatenate([state[None], inputs])
+    several = inputs.size != len(inputs)
+    return np.moveaxis(engine_bounds(weights, inputs, state, format_of(format), window, several), 0, axis)
+
+
+def engine_bounds(a: Array, u: Array, x0: Array | None, storage: FloatFormat, window: Window, several: bool) -> Array:
+    """Return the bounds of `engine_bound` along axis 0; `several` sequences are solved together, or one at a time."""
+    counts = engine_counts(len(u), check_window(window), storage.name, several)
+    before = int(x0 is not None and len(u) > 0)
+    if x0 is not None and before:  # a step more, before the first
+        a, u = np.concatenate([a[:1], a]), np.concatenate([x0[None], u])
         first = np.where(counts[:, :1] == ABSENT, ABSENT, counts[:, :1] + 1)
         counts = np.pad(np.concatenate([first, counts], axis=1), ((1, 0), (0, 0)), constant_values=ABSENT)
     inner = storage if storage.fraction_bits >= 23 else FORMATS["binary32"]
-    pairs = counted_pairs(weights, inputs, counts, inner)
+    pairs = counted_pairs(a, u, counts, inner)
     if inner is not storage:
         pairs = _bounds(storage).rounded(pairs)
-    return np.moveaxis(pairs.imag[before:], 0, axis)
+    return pairs.imag[before:]
 
 
 def counted_pairs(a: Any, u: Any, counts: Any, format: Any) -> Array:

@@ -14,7 +14,7 @@ from recfact.precision.formats.catalogue import FORMATS
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.formats.float_format import FloatFormat
 from recfact.precision.reals import as_reals
-from recfact.precision.rounding_errors.counted_bounds import engine_bound
+from recfact.precision.rounding_errors.counted_bounds import engine_bounds
 from recfact.precision.rounding_errors.error_bounds import forward_bound
 from recfact.precision.rounding_errors.mixed_precision import (
     mixed_precision_bound,
@@ -90,9 +90,9 @@ def compute(
 
 
 def rounding_bound(a: Array, u: Array, fmt: FloatFormat, algorithm: str, **options: Any) -> Array:
-    """Return the bounds of the rounding errors of states along axis 0; parameters are those of `compute`."""
+    """Return the bounds of the rounding errors of states that `compute` returns; parameters are as there."""
     if algorithm == "engine":
-        return engine_bound(a, u, fmt, axis=0, window=options["window"], x0=options.get("x0"))
+        return engine_bounds(a, u, None, fmt, options["window"], several=False)
     if algorithm == "mixed-precision":
         return mixed_precision_bound(a, u, fmt, axis=0, **_in_wider(options))
     return forward_bound(a, u, fmt, algorithm, axis=0, **options)

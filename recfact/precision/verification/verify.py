@@ -14,6 +14,7 @@ from recfact.precision.exact.measured import Measured, UndecidedError, measure, 
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.formats.float_format import FloatFormat
 from recfact.precision.reals import as_rationals, as_reals, in_decimal
+from recfact.precision.rounding_errors.counted_bounds import engine_bound
 from recfact.precision.time_axis import time_first
 from recfact.precision.truncation.posterior_bounds import posterior_truncation_bound
 from recfact.precision.truncation.truncation_bounds import pointwise_truncation_bound
@@ -132,10 +133,11 @@ def verify(
         start = None if x0 is None else kept[2]
         states = engine_states(a, u, fmt, window=window, x0=start, axis=axis, threads=threads, **options)
         x = np.moveaxis(states, axis, 0)
-        lost = ~np.isfinite(x)
+        lost, bound = ~np.isfinite(x), engine_bound(coefficients, inputs, fmt, window=window, x0=state, axis=0)
     else:
         x, lost = compute(*case, window=window, x0=state, seed=seed, **options)
-    bound = np.where(lost, 0.0, rounding_bound(*case, window=window, x0=state, **options))
+        bound = rounding_bound(*case, window=window, x0=state, **options)
+    bound = np.where(lost, 0.0, bound)
     share.add(x.size)
 
     cut = np.zeros(shape)

@@ -20,7 +20,7 @@ def test_hold_the_exact_states(fmt, window):
     for family in FAMILIES:
         a, u = draw(family, fmt, 9, channels=4, seed=0)
         centers, radii = enclose_channels(a, u, window)
-        x = exact.solve(a, u, window)
+        x = exact.solve(a, u, window, axis=0)
         for center, radius, state in zip(centers.flat, radii.flat, x.flat, strict=True):
             if np.isfinite(center) and np.isfinite(radius):
                 assert abs(exact.Dyadic.of(center) - state) <= radius
@@ -54,7 +54,7 @@ def test_distance_is_above_the_exact_one():
     centers, radii = enclose_channels(a, u, Full())
     values = FORMATS["bfloat16"].round(centers)
     upper = distance(values, centers, radii)
-    x = exact.solve(a, u)
+    x = exact.solve(a, u, axis=0)
     for value, state, bound in zip(values.flat, x.flat, upper.flat, strict=True):
         assert abs(exact.Dyadic.of(value) - state) <= bound
 

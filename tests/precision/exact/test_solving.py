@@ -67,11 +67,11 @@ def test_coefficient_and_input_of_the_first_step():
 
 def test_channels_broadcast(rng):
     a, u, x0 = rng.normal(size=(6, 1)), rng.normal(size=(6, 3)), rng.normal(size=3)
-    x = exact.solve(a, u, Uniform(3), x0)
+    x = exact.solve(a, u, Uniform(3), x0, axis=0)
     assert x.shape == (6, 3)
     for channel in range(3):
         assert list(x[:, channel]) == list(definition(a[:, 0], u[:, channel], Uniform(3), x0[channel]))
-    assert exact.solve(np.ones((0, 2)), np.ones((0, 2))).shape == (0, 2)
+    assert exact.solve(np.ones((0, 2)), np.ones((0, 2)), axis=0).shape == (0, 2)
 
 
 def test_other_scalars_run_the_definition():
@@ -124,9 +124,9 @@ def test_no_exact_states_of_infinite_numbers(bad):
 def test_shapes_must_fit():
     with pytest.raises(ShapeError, match="broadcast"):
         exact.solve([0.5] * 3, [1.0] * 2)
-    with pytest.raises(ShapeError, match="time axis"):
+    with pytest.raises(ShapeError, match="two scalars"):
         exact.solve(0.5, 1.0)
-    with pytest.raises(ShapeError, match="one channel"):
+    with pytest.raises(ShapeError, match="one sequence"):
         list(exact.enclose(np.ones((3, 2)), np.ones((3, 2))))
     with pytest.raises(TypeError, match="window"):
         exact.solve([0.5], [1.0], 4)

@@ -124,7 +124,7 @@ def test_binary128_in_fractions():
 def test_the_types_of_numpy_are_bitwise_the_same(name, algorithm, window, rng):
     fmt = FORMATS[name]
     numbers = [fmt.round(np.ldexp(rng.uniform(-1, 1, (40, 30)), rng.integers(-5, 1, (40, 30)) * 25)) for _ in range(2)]
-    native = rounded_solve(*numbers, fmt, algorithm, window=window)
+    native = rounded_solve(*numbers, fmt, algorithm, window=window, axis=0)
     by_hand = Arithmetic(fmt)
     by_hand._is_native = False
     x = run_in(by_hand, algorithm, *(values.copy() for values in numbers), None, window=window, fused=False)

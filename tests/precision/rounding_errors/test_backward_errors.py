@@ -21,9 +21,9 @@ def test_sequential_states_are_exact_ones_of_a_recurrence_nearby(name, family, f
     for rounding, underflow in (("nearest-even", "gradual"), ("up", "gradual"), ("nearest-even", "flush-before")):
         options = {"fma": fma, "rounding": rounding, "underflow": underflow}
         held = np.flatnonzero(~overflows(a, u, fmt, **options).any(axis=0))
-        b, v, x = (values[:, held] for values in (a, u, rounded_solve(a, u, fmt, **options)))
-        error = backward_error(b, v, x)
-        assert np.all(error.relative <= backward_error_bound(b, v, x, fmt, **options))
+        b, v, x = (values[:, held] for values in (a, u, rounded_solve(a, u, fmt, axis=0, **options)))
+        error = backward_error(b, v, x, axis=0)
+        assert np.all(error.relative <= backward_error_bound(b, v, x, fmt, axis=0, **options))
         for i, c in np.ndindex(x.shape):
             if np.isfinite(error.relative[i, c]):
                 before = Fraction(x[i - 1, c]) if i else 0
@@ -43,9 +43,9 @@ def test_no_smaller_change_explains_the_states():
 def test_the_bound_is_nearly_attained():
     fmt, unit = FORMATS["float8_e5m2"], 0.125
     a, u = draw("codes", fmt, 2, 20000, seed=0)
-    x = rounded_solve(a, u, fmt)
+    x = rounded_solve(a, u, fmt, axis=0)
     good = np.all((np.abs(x) > 0.01) & np.isfinite(x), axis=0) & (np.abs(a[1] * x[0]) > 0.01)
-    largest = backward_error(a[:, good], u[:, good], x[:, good]).largest
+    largest = backward_error(a[:, good], u[:, good], x[:, good], axis=0).largest
     assert 0.75 * ((1 + unit) ** 2 - 1) < largest <= (1 + unit) ** 2 - 1
 
 

@@ -91,7 +91,7 @@ def test_zero_states():
 
 
 def test_initial_state_and_channels():
-    c = condition(np.full((3, 1), 0.5), np.zeros((3, 2)), x0=[1.0, 0.0])
+    c = condition(np.full((3, 1), 0.5), np.zeros((3, 2)), x0=[1.0, 0.0], axis=0)
     assert c.componentwise.tolist() == [[1, 0], [2, 0], [3, 0]]
     assert c.mixed.tolist() == [1, 0]
     assert c.normwise.shape == (2,)

@@ -71,8 +71,8 @@ def test_errors_are_within_the_bound_where_numbers_underflow(fmt, algorithm, fma
     for family in ("underflowing", "denormal", "uniform"):
         a, u = draw(family, fmt, n, channels, seed=n)
         u = np.where(np.abs(u) > 1, 1.0, u)  # so that nothing overflows
-        x = rounded_solve(a, u, fmt, algorithm, fma=fma)
-        bound = counted_bound(a, u, counts, fmt)
+        x = rounded_solve(a, u, fmt, algorithm, fma=fma, axis=0)
+        bound = counted_bound(a, u, counts, fmt, axis=0)
         for channel in range(channels):
             at = (slice(None), channel)
             assert exact.measure(a[at], u[at], x[at]).within(bound[at]).all()
@@ -118,7 +118,7 @@ def test_errors_of_the_engine_are_within_the_bound(name, family):
         finite = np.flatnonzero(~np.isfinite(x)).min(initial=n)
         kept = slice(finite), 0
         error = exact.measure(a[kept], u[kept], x[:finite], window, x0)
-        assert error.within(engine_bound(a, u, fmt, window=window, x0=x0)[kept]).all()
+        assert error.within(engine_bound(a, u, fmt, window=window, x0=x0, axis=0)[kept]).all()
 
 
 def test_what_a_product_that_vanished_would_have_become():
@@ -134,7 +134,7 @@ def test_what_a_product_that_vanished_would_have_become():
 def test_shortest():
     assert engine_bound([], [], "float32").shape == (0,)
     assert engine_bound([2.0], [1.0], "float32").tolist() <= [7 * 2.0**-23]
-    assert engine_bound(np.zeros((0, 3)), np.zeros((0, 3)), "float16", x0=1.0).shape == (0, 3)
+    assert engine_bound(np.zeros((0, 3)), np.zeros((0, 3)), "float16", x0=1.0, axis=0).shape == (0, 3)
 
 
 def test_no_bound_where_products_of_coefficients_pass_the_range():
@@ -147,7 +147,7 @@ def test_no_bound_where_products_of_coefficients_pass_the_range():
 
 def test_channels_are_bounded_as_they_are_alone(rng):
     a, u = FORMATS["binary16"].round(rng.uniform(-1, 1, (2, 30, 3)))
-    together = engine_bound(a, u, "float16", window=Uniform(5), x0=[1.0, 0.5, 0.0])
+    together = engine_bound(a, u, "float16", window=Uniform(5), x0=[1.0, 0.5, 0.0], axis=0)
     alone = [engine_bound(a[:, c], u[:, c], "float16", window=Uniform(5), x0=x0) for c, x0 in enumerate((1.0, 0.5, 0))]
     np.testing.assert_array_equal(together, np.stack(alone, axis=1))
 

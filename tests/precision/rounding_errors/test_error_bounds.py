@@ -81,7 +81,7 @@ def test_sequences_are_bounded_one_by_one_as_all_together(family, fma, underflow
     a, u = draw(family, fmt, 12, 2 * MOST_CHANNELS, seed=3)
     for x0 in (None, np.linspace(-1, 1, 2 * MOST_CHANNELS)):
         options = {"fma": fma, "underflow": underflow}
-        together = forward_bound(a, u, fmt, x0=x0, **options)
+        together = forward_bound(a, u, fmt, x0=x0, axis=0, **options)
         for c in range(2 * MOST_CHANNELS):
             start = None if x0 is None else x0[c]
             np.testing.assert_array_equal(forward_bound(a[:, c], u[:, c], fmt, x0=start, **options), together[:, c])
@@ -165,7 +165,7 @@ def test_a_narrower_accumulation_rounds_inputs_too():
 
 def test_channels_are_bounded_one_by_one(rng):
     a, u = rng.uniform(-1, 1, (9, 1)), rng.standard_normal((9, 4))
-    bound = forward_bound(a, u, "float64", "brent-kung", x0=[1.0, 2.0, 3.0, 4.0])
+    bound = forward_bound(a, u, "float64", "brent-kung", x0=[1.0, 2.0, 3.0, 4.0], axis=0)
     for c in range(4):
         np.testing.assert_array_equal(bound[:, c], forward_bound(a[:, 0], u[:, c], "float64", "brent-kung", x0=c + 1))
 

@@ -63,7 +63,7 @@ def by_scalars(a, u, fmt, block, casts, fma):
 def test_number_by_number(name, casts, fma):
     fmt = FORMATS[name]
     a, u = draw("gates", fmt, 11, 2, seed=3)
-    x = mixed_precision_solve(a, u, fmt, window=Jagged(4), casts=casts, fma=fma)
+    x = mixed_precision_solve(a, u, fmt, window=Jagged(4), casts=casts, fma=fma, axis=0)
     for c in range(2):
         own = ([Fraction(value) for value in values[:, c].tolist()] for values in (a, u))
         assert [Fraction(value) for value in x[:, c].tolist()] == by_scalars(*own, fmt, 4, casts, fma)
@@ -82,9 +82,9 @@ def test_errors_are_within_their_bounds(name, family):
         for casts in CASTS:
             options = {"window": window, "casts": casts, "rounding": rounding, "underflow": underflow}
             with np.errstate(all="ignore"):
-                x = mixed_precision_solve(a, u, fmt, **options)
-            bound = mixed_precision_bound(a, u, fmt, **options)
-            reference = exact.solve(a, u, window)
+                x = mixed_precision_solve(a, u, fmt, axis=0, **options)
+            bound = mixed_precision_bound(a, u, fmt, axis=0, **options)
+            reference = exact.solve(a, u, window, axis=0)
             # Below half of the largest number nothing that was stored can have been out of range.
             safe = np.cumsum(~(np.abs(x) < float(fmt.max) / 4), axis=0) == 0
             for at in zip(*np.nonzero(safe), strict=True):
@@ -135,9 +135,9 @@ def test_underflow_of_what_is_stored_is_in_the_bound():
 
 def test_initial_state_and_channels():
     a, u = np.full((5, 1), 0.5), np.zeros((1, 2))
-    x = mixed_precision_solve(a, u, "bfloat16", window=Jagged(2), x0=[2.0, 4.0])
+    x = mixed_precision_solve(a, u, "bfloat16", window=Jagged(2), x0=[2.0, 4.0], axis=0)
     np.testing.assert_array_equal(x, [[1, 2], [0.5, 1], [0.25, 0.5], [0.125, 0.25], [0, 0]])
-    assert mixed_precision_bound(a, u, "bfloat16", window=Jagged(2), x0=[2.0, 4.0]).shape == (5, 2)
+    assert mixed_precision_bound(a, u, "bfloat16", window=Jagged(2), x0=[2.0, 4.0], axis=0).shape == (5, 2)
 
 
 @pytest.mark.parametrize("n", [0, 1])

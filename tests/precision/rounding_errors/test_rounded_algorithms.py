@@ -87,10 +87,10 @@ def test_every_operation_is_rounded_once(name, fma):
         a, u = draw(family, fmt, 11, 3, seed=5)
         scalars = Scalars(fmt, fma=fma)
         for window in WINDOWS:
-            x = rounded_solve(a, u, fmt, window=window, fma=fma)
+            x = rounded_solve(a, u, fmt, window=window, fma=fma, axis=0)
             for c in range(3):
                 assert exact(x[:, c]) == scalars.windowed(exact(a[:, c]), exact(u[:, c]), window)
-        x = rounded_solve(a, u, fmt, "kogge-stone", fma=fma)
+        x = rounded_solve(a, u, fmt, "kogge-stone", fma=fma, axis=0)
         blocks = [(Full(), BLOCK, None), (Jagged(3), 3, 1), (Jagged(4, 2), 4, 2), (Jagged(4, 0), 4, 0)]
         for c in range(3):
             own = exact(a[:, c]), exact(u[:, c])
@@ -105,7 +105,7 @@ def test_every_operation_is_rounded_once(name, fma):
 def test_carriers_go_on_from_block_to_block(name, fma):
     fmt, n = FORMATS[name], 2 * BLOCK + 13
     a, u = draw("gates", fmt, n, 2, seed=6)
-    x = rounded_solve(a, u, fmt, "hierarchical", fma=fma)
+    x = rounded_solve(a, u, fmt, "hierarchical", fma=fma, axis=0)
     for c in range(2):
         assert exact(x[:, c]) == Scalars(fmt, fma=fma).hierarchical(exact(a[:, c]), exact(u[:, c]), BLOCK, None)
 
@@ -114,7 +114,7 @@ def test_carriers_go_on_from_block_to_block(name, fma):
 def test_other_roundings(rounding):
     fmt = FORMATS["bfloat16"]
     a, u = draw("uniform", fmt, 9, 1, seed=1)
-    x = rounded_solve(a, u, fmt, rounding=rounding)
+    x = rounded_solve(a, u, fmt, rounding=rounding, axis=0)
     assert exact(x[:, 0]) == Scalars(fmt, rounding).windowed(exact(a[:, 0]), exact(u[:, 0]), Full())
 
 
@@ -162,7 +162,7 @@ def test_accumulation_in_a_wider_format(rng):
 
 def test_initial_state_is_folded():
     np.testing.assert_array_equal(rounded_solve([2.0, 0.5], [1.0, 1.0], "float16", x0=3), [7, 4.5])
-    x = rounded_solve(np.full((4, 2), 0.5), np.zeros((4, 1)), "float16", window=Uniform(2), x0=[4.0, 8.0])
+    x = rounded_solve(np.full((4, 2), 0.5), np.zeros((4, 1)), "float16", window=Uniform(2), x0=[4.0, 8.0], axis=0)
     np.testing.assert_array_equal(x, [[2, 4], [1, 2], [0, 0], [0, 0]])
 
 
@@ -180,7 +180,7 @@ def test_what_no_overflow_reaches_is_the_same_with_more_exponents(algorithm, fma
     a, u = draw("codes", fmt, 9, 300, seed=4)
     window = Jagged(4) if algorithm == "b2p" else Full()
     lost = overflows(a, u, fmt, algorithm, window=window, fma=fma)
-    x, y = (rounded_solve(a, u, kind, algorithm, window=window, fma=fma) for kind in (fmt, wide))
+    x, y = (rounded_solve(a, u, kind, algorithm, window=window, fma=fma, axis=0) for kind in (fmt, wide))
     assert np.abs(y).max() < 2.0**100
     np.testing.assert_array_equal(x[~lost], y[~lost])
     assert np.mean(x[lost] != y[lost]) > 0.5

@@ -35,9 +35,9 @@ def test_errors_are_within_them(name, family, underflow):
     for number, (algorithm, window) in enumerate(MADE):
         rounding = ("nearest-even", "down", "toward-zero", "stochastic")[number % 4]
         options = {"window": window, "fma": number % 2 == 0, "rounding": rounding, "underflow": underflow, "seed": 1}
-        x, bound = running_bound(a, u, fmt, algorithm, **options)
-        np.testing.assert_array_equal(x, rounded_solve(a, u, fmt, algorithm, **options))
-        reference = exact.solve(a, u, window)
+        x, bound = running_bound(a, u, fmt, algorithm, axis=0, **options)
+        np.testing.assert_array_equal(x, rounded_solve(a, u, fmt, algorithm, axis=0, **options))
+        reference = exact.solve(a, u, window, axis=0)
         for at in zip(*np.nonzero(np.isfinite(bound)), strict=True):
             assert abs(Fraction(x[at]) - Fraction(reference[at])) <= Fraction(bound[at])
 

@@ -163,7 +163,7 @@ def test_coarse_bounds_after_the_fact(rng):
 
 
 def test_shapes_must_fit():
-    with pytest.raises(ShapeError, match="one shape"):
+    with pytest.raises(ShapeError, match="as many"):
         posterior_truncation_bound([0.5] * 3, [1.0] * 2, Uniform(1))
     with pytest.raises(ShapeError, match="rounding"):
         posterior_truncation_bound([0.5] * 3, [1.0] * 3, Uniform(1), rounding=[0.0] * 2)

@@ -76,9 +76,9 @@ def test_accumulated_errors_are_those_of_eight_roundings():
     table = verify_many(fmt, "sequential", Full(), "gates", cases=100, lengths=n, fma=False, processes=1)
     case = table.worst["sequential"]
     a, u = draw("gates", fmt, n, case.channels, case.seed)
-    unit, bound = Fraction(fmt.unit_roundoff), forward_bound(a, u, fmt)
-    error = np.abs(exact.solve(a, u) - rounded_solve(a, u, fmt))
-    sizes = exact.solve(np.abs(a), np.abs(u))
+    unit, bound = Fraction(fmt.unit_roundoff), forward_bound(a, u, fmt, axis=0)
+    error = np.abs(exact.solve(a, u, axis=0) - rounded_solve(a, u, fmt, axis=0))
+    sizes = exact.solve(np.abs(a), np.abs(u), axis=0)
     found = [
         Fraction(e) / Fraction(b)
         for e, b, size in zip(error.flat, bound.flat, sizes.flat, strict=True)

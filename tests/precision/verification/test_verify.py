@@ -151,7 +151,7 @@ def test_a_saturated_state_that_no_later_one_sees():
 
 def test_channels_and_broadcasting(rng):
     a, u = rng.uniform(0, 1, (30, 1)), rng.standard_normal((30, 3))
-    v = verify(a, u, window=Uniform(4), format="bfloat16", x0=[1.0, 2.0, 3.0])
+    v = verify(a, u, window=Uniform(4), format="bfloat16", x0=[1.0, 2.0, 3.0], axis=0)
     assert v.shape == v.x.shape == (30, 3)
     single = [verify(a[:, 0], u[:, c], window=Uniform(4), format="bfloat16", x0=c + 1) for c in range(3)]
     for name in ("truncation", "rounding", "total"):
@@ -180,7 +180,7 @@ def test_edges(values):
 
 
 def test_no_channels():
-    v = verify(np.zeros((3, 0)), np.zeros((3, 0)), format="float16")
+    v = verify(np.zeros((3, 0)), np.zeros((3, 0)), format="float16", axis=0)
     assert v.holds is True
     assert v.shape == (3, 0)
 
@@ -324,13 +324,13 @@ def test_numbers_out_of_the_range_of_a_wide_format_are_named():
 @pytest.mark.parametrize("x0", [None, 0.5])
 def test_the_engine_and_mixed_precision(algorithm, x0, rng):
     a, u = rng.uniform(0.2, 1, (60, 2)), rng.standard_normal((60, 2))
-    v = verify(a, u, window=Jagged(16), format="bfloat16", algorithm=algorithm, x0=x0)
+    v = verify(a, u, window=Jagged(16), format="bfloat16", algorithm=algorithm, x0=x0, axis=0)
     assert v.holds
+    a, u = map(format_of("bfloat16").round, (a, u))
     if algorithm == "engine":
-        given = (format_of("bfloat16").round(values).astype(BFLOAT16).T for values in (a, u))
-        x = np.stack([solve(*pair, window=Jagged(16), x0=x0) for pair in zip(*given, strict=True)], axis=1)
+        x = solve(a.astype(BFLOAT16), u.astype(BFLOAT16), window=Jagged(16), x0=x0, axis=0)
     else:
-        x = mixed_precision_solve(*map(format_of("bfloat16").round, (a, u)), "bfloat16", x0=x0)
+        x = mixed_precision_solve(a, u, "bfloat16", x0=x0, axis=0)
     np.testing.assert_array_equal(v.x, x)
 
 
