@@ -37,7 +37,8 @@ FOLLOWED = 8
 """Blocks of a window that the engine follows by plain loops where it solves sequences side by side. In windows of more,
 each lag may be one more addend."""
 
-_SHORT = 8  # steps of a block below which it solves a single sequence in the same way
+SHORT_BLOCK = 8
+"""Steps of a block below which it solves a single sequence in the same way."""
 
 
 def factor_counts(
@@ -191,7 +192,7 @@ def engine_counts(n: int, window: Window, name: str, several: bool = False) -> A
         block, blocks = 1, window.lags
     elif isinstance(window, Jagged):
         block, blocks = window.block, window.terms + 1
-    if not isinstance(window, Full) and blocks > FOLLOWED and (several or 1 < block < _SHORT):
+    if not isinstance(window, Full) and blocks > FOLLOWED and (several or 1 < block < SHORT_BLOCK):
         extra = _ENGINE_WINDOWS + min(block * blocks, n)
     steps = np.arange(n)
     lags = steps[:, None] - steps

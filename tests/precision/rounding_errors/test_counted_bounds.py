@@ -8,6 +8,8 @@ import pytest
 from interpreter import Symbols, interpreted
 
 import recfact as rf
+from recfact.cpu import channels as cpu_channels
+from recfact.cpu import rows as cpu_rows
 from recfact.errors import DTypeError, OptionError, ShapeError
 from recfact.precision import exact
 from recfact.precision.formats.catalogue import FORMATS
@@ -15,7 +17,7 @@ from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.rounding_errors.counted_bounds import counted_bound, engine_bound
 from recfact.precision.rounding_errors.error_bounds import forward_bound
 from recfact.precision.rounding_errors.rounded_algorithms import rounded_solve
-from recfact.precision.rounding_errors.rounding_counts import ABSENT, factor_counts
+from recfact.precision.rounding_errors.rounding_counts import ABSENT, FOLLOWED, SHORT_BLOCK, factor_counts
 from recfact.precision.verification.case_families import FAMILIES, draw
 from recfact.windows import Full, Jagged, Uniform
 
@@ -129,6 +131,28 @@ def test_what_a_product_that_vanished_would_have_become():
     assert error.upper[-1] > 0.9e16
     assert error.within(bound).all()
     assert np.all(np.isfinite(bound))
+
+
+@pytest.mark.parametrize(
+    ("window", "channels"),
+    [(Uniform(300), 3), (Jagged(9, 40), 3), (Jagged(3, 99), 1), (Jagged(3, 99), 3), (Jagged(1, 299), 3)],
+    ids=repr,
+)
+def test_long_windows_of_channels_and_of_short_blocks_round_at_every_lag(window, channels):
+    """Inputs just above half an ulp of the sum are added to a 1 one by one, from the last to the first of a window."""
+    kept = window.lags if isinstance(window, Uniform) else window.block * (window.terms + 1)
+    u = np.full((2 * kept, channels), 1.01 * 2.0**-24, np.float32)
+    u[kept - 1] = 1
+    a = np.ones_like(u)
+    x, bound = rf.solve(a, u, window=window, axis=0), engine_bound(a, u, "float32", window=window, axis=0)
+    errors = exact.measure(a[:, 0], u[:, 0], x[:, 0], window)
+    assert errors.within(bound[:, 0]).all()
+    step = int(np.argmax(errors.upper))
+    assert errors.upper[step] > 10 * (step - (kept - 1) + 7) * 2.0**-24  # far beyond d + 7 roundings
+
+
+def test_the_engine_takes_the_paths_that_counts_suppose():
+    assert (FOLLOWED, SHORT_BLOCK) == (cpu_channels.MOST_STATES, cpu_rows.FEW)
 
 
 def test_shortest():
