@@ -193,7 +193,7 @@ def check_axis(axis: Any, ndim: int) -> int:
     """
     number = integer(axis, "axis")
     if not -ndim <= number < ndim:
-        raise ShapeError(f"axis must be an axis of the result, {-ndim} to {ndim - 1}, got {number}")
+        raise ShapeError(f"axis must be an axis of the result, {-ndim} to {ndim - 1}, got {shown(number)}")
     return number % ndim
 
 

@@ -43,7 +43,7 @@ FLAGS = [None, "x", 0, 1, np.True_, []]
 
 ARITHMETIC = {"format": FORMATS, "fma": FLAGS, "rounding": WORDS, "underflow": WORDS}
 PAIR = {"a": ARRAYS + NUMBERS[:20], "u": ARRAYS}
-SOLVED = {**PAIR, **ARITHMETIC, "algorithm": WORDS, "window": WINDOWS, "x0": NUMBERS + ARRAYS[:8]}
+SOLVED = {**PAIR, **ARITHMETIC, "algorithm": WORDS, "window": WINDOWS, "x0": NUMBERS + ARRAYS[:8], "axis": COUNTS}
 WIDER = {"accumulate": FORMATS, "seed": SEEDS}
 FORMED = {"a": ARRAYS, "method": WORDS, "format": FORMATS, "accumulate": FORMATS}
 
@@ -143,6 +143,11 @@ CALLS = {
         pr.exact.solve, {"a": HALF, "u": ONES}, {**PAIR, "window": WINDOWS, "x0": NUMBERS + ARRAYS[:8]}
     ),
     "verify": (lambda **options: repr(pr.verify(**options)), GIVEN, {**SOLVED, **WIDER, "progress": WORDS}),
+    "verify the engine": (
+        lambda **options: repr(pr.verify(**options)),
+        {**GIVEN, "algorithm": "engine"},
+        {**{name: values for name, values in SOLVED.items() if name != "algorithm"}, "threads": COUNTS},
+    ),
     "verify without a format": (lambda **options: repr(pr.verify(**options)), {"a": HALF, "u": ONES}, PAIR),
     "verify_many": (
         lambda **options: pr.verify_many(cases=1, lengths=2, families="gates", processes=1, **options),

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from recfact.arrays import BFLOAT16, HALVES, Array, as_numpy, as_operands
+from recfact.arrays import BFLOAT16, Array, as_numpy, as_operands
 from recfact.checks import boolean, choice
 from recfact.errors import DTypeError, OptionError
 from recfact.precision.formats.catalogue import FORMATS
@@ -156,7 +156,7 @@ def engine_states(
 
 def accumulator_of(fmt: FloatFormat) -> FloatFormat:
     """Return the format in which the engine computes states of a format."""
-    return FORMATS["binary32"] if ENGINE.get(fmt) in HALVES else fmt
+    return FORMATS["binary32"] if fmt in (FORMATS["binary16"], FORMATS["bfloat16"]) else fmt
 
 
 def _computes_in(fmt: FloatFormat, a: Any, u: Any) -> bool:
