@@ -44,11 +44,7 @@ def test_every_public_name_resolves_and_is_documented(name):
 
 @pytest.mark.parametrize(
     "room",
-<<<<<<< HEAD
-    [recfact.data, recfact.factorizations, recfact.precision.exact],
-=======
-    [recfact.affine, recfact.data, recfact.factorizations, recfact.precision, recfact.precision.exact],
->>>>>>> 2458b00 (Make pieces of a recurrence one object: affine maps that are summarised, composed and carried on)
+    [recfact.affine, recfact.data, recfact.factorizations, recfact.precision.exact],
     ids=lambda room: room.__name__,
 )
 def test_a_room_lists_its_public_names_alone(room):
