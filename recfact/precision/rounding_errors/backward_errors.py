@@ -128,7 +128,8 @@ def backward_error_bound(
     -------
     ndarray of float64, shape of `x`
         (1 + u)^2 - 1, or u with fused multiply-adds, with the unit roundoff u of the format, doubled where it doesn't
-        round to nearest; where a product or a state is subnormal, what underflow may add. Rounded up.
+        round to nearest; where a product is below the smallest normal number, or a state not above it, what underflow
+        may add. Rounded up.
 
     Raises
     ------
@@ -168,7 +169,7 @@ def backward_error_bound(
             absolute = Fraction(0)
             if 0 < abs(product) < smallest:
                 absolute += (1 + unit) * Fraction(limits.quantum)
-            if abs(state) < smallest:
+            if abs(state) <= smallest:  # what is below it may round to it
                 absolute += Fraction(limits.sum_quantum)
             bound[at] = round_up(relative + absolute / scale)
     return np.moveaxis(bound, 0, axis)
