@@ -9,7 +9,7 @@ from recfact.affine import products
 from recfact.arrays import Array, check_axis
 from recfact.checks import choice
 from recfact.errors import DTypeError, OptionError, ShapeError
-from recfact.factorizations.scalars import number_type, of_one_type
+from recfact.factorizations.scalars import number_type, of_one_type, quotients
 
 
 def materialize(a: Any, method: str = "cumprod", *, axis: int = -1) -> Array:
@@ -126,12 +126,12 @@ def _prefix_products(a: Array) -> Array:
 
 def _ratio(a: Array) -> Array:
     prefix = _prefix_products(a)
-    return np.asarray(prefix[..., :, None] / prefix[..., None, :])
+    return np.asarray(quotients(prefix[..., :, None], prefix[..., None, :]))
 
 
 def _reciprocal(a: Array) -> Array:
     prefix = _prefix_products(a)
-    return np.asarray(prefix[..., :, None] * (1 / prefix)[..., None, :])
+    return np.asarray(prefix[..., :, None] * quotients(np.ones_like(prefix), prefix)[..., None, :])
 
 
 CONSTRUCTIONS: dict[str, Callable[[Array], Array]] = {

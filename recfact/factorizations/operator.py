@@ -14,7 +14,16 @@ from recfact.arrays import Array, accumulator, as_numpy, library_of, to_torch
 from recfact.checks import positive_integer
 from recfact.errors import ArrayTypeError, DTypeError, ShapeError
 from recfact.factorizations.notebook_drawing import draw_corner
-from recfact.factorizations.scalars import common_type, conjugate_of, is_scalar, number_type, of_one_type, one_like
+from recfact.factorizations.scalars import (
+    common_type,
+    conjugate_of,
+    is_scalar,
+    number_type,
+    of_one_type,
+    one_like,
+    quotients,
+    refuse_scalar,
+)
 
 
 class Operator(LinearOperator):
@@ -40,6 +49,11 @@ class Operator(LinearOperator):
     @abstractmethod
     def _transpose(self) -> Operator:
         """Return the transpose."""
+
+    def _one(self) -> Any:
+        """Return the number 1 in the type of the operator's exact scalars; 1 itself if it shows none."""
+        a = getattr(self, "a", None)
+        return one_like(self._apply(np.ones(self.shape[1], dtype=object)) if a is None else a)
 
     def _rounds_once(self) -> bool:
         """Say whether `_apply` rounds only its result, to the dtype of `x`, and computes in an accumulator itself."""
@@ -125,7 +139,7 @@ class Operator(LinearOperator):
     def __truediv__(self, x: Any) -> Operator:  # type: ignore[override]
         if not is_scalar(x):
             raise TypeError(f"an operator is divided by scalars, got {type(x).__name__}; L.inv() @ x solves L y = x")
-        return Scaled(self, x, np.true_divide)
+        return Scaled(self, x, quotients)
 
     def __neg__(self) -> Operator:  # type: ignore[override]
         return Scaled(self, -1)
@@ -154,7 +168,7 @@ class Operator(LinearOperator):
         n = self.shape[1]
         columns = np.eye(n, dtype=int).astype(self.dtype)
         if columns.dtype == object:
-            columns = columns * one_like(self._apply(np.ones(n, dtype=object)))
+            columns = columns * self._one()
         return of_one_type(self._matmat(columns))
 
     def to_html(self) -> str:
@@ -177,6 +191,9 @@ class Conjugate(Operator):
         super().__init__(operator.dtype, operator.shape)
         self.operator = operator
 
+    def _one(self) -> Any:
+        return self.operator._one()
+
     def _apply(self, x: Array) -> Array:
         return conjugate_of(self.operator._apply(conjugate_of(x)))
 
@@ -198,7 +215,7 @@ class Scaled(Operator):
     scalar : scalar
         What its entries are multiplied or divided by.
     scale : callable, default numpy.multiply
-        numpy.multiply or numpy.true_divide.
+        numpy.multiply or `quotients`.
     """
 
     def __init__(self, operator: Operator, scalar: Any, scale: Callable[..., Any] = np.multiply) -> None:
@@ -209,7 +226,12 @@ class Scaled(Operator):
         else:
             dtype = np.dtype(object)
         super().__init__(dtype, operator.shape)
+        if dtype.kind == "O" and isinstance(scalar, np.generic):
+            scalar = scalar.item()  # Fractions would carry an integer of NumPy's on, which overflows
         self.operator, self.scalar, self.scale = operator, scalar, scale
+
+    def _one(self) -> Any:
+        return one_like(np.array([self.operator._one(), self.scalar], dtype=object))
 
     def _apply(self, x: Array) -> Array:
         scaled: Array = self.scale(self.operator._apply(x), self.scalar)
@@ -248,6 +270,9 @@ class Sum(Operator):
                 raise ShapeError(f"operators that are added must have one shape, got {first!r} and {other!r}")
         super().__init__(common_type(*(term.dtype for term in terms)), first.shape)
         self.terms = (*first.terms, *others) if isinstance(first, Sum) else terms
+
+    def _one(self) -> Any:
+        return one_like(np.array([term._one() for term in self.terms], dtype=object))
 
     def _apply(self, x: Array) -> Array:
         y = self.terms[0]._apply(x)
@@ -289,6 +314,9 @@ class Product(Operator):
         first, *others = factors
         self.factors = (*first.factors, *others) if isinstance(first, Product) else factors
 
+    def _one(self) -> Any:
+        return one_like(np.array([factor._one() for factor in self.factors], dtype=object))
+
     def _apply(self, x: Array) -> Array:
         for factor in reversed(self.factors):
             x = factor._apply(x)
@@ -325,6 +353,9 @@ class Power(Operator):
             raise ShapeError(f"only a square operator has powers, got {operator!r}")
         super().__init__(operator.dtype, operator.shape)
         self.operator, self.k = operator, positive_integer(k, "the exponent", least=0)
+
+    def _one(self) -> Any:
+        return self.operator._one()
 
     def _apply(self, x: Array) -> Array:
         x = x.copy()
@@ -368,9 +399,3 @@ class Wrapped(Operator):
 def as_operator(x: LinearOperator) -> Operator:
     """Return a LinearOperator as an `Operator`."""
     return x if isinstance(x, Operator) else Wrapped(x)
-
-
-def refuse_scalar(x: Any) -> None:
-    """Raise ShapeError if `x` is a scalar, for ``@``."""
-    if is_scalar(x):
-        raise ShapeError(f"@ multiplies by arrays and operators, got the scalar {x}; write * to scale an operator")

@@ -6,6 +6,7 @@ once, at the end of a product; object arrays hold any scalar with ``+`` and ``*`
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -106,6 +107,12 @@ def is_scalar(x: Any) -> bool:
     return symbolic or (np.isscalar(x) and not isinstance(x, str | bytes))
 
 
+def refuse_scalar(x: Any) -> None:
+    """Raise ShapeError if `x` is a scalar, for ``@``."""
+    if is_scalar(x):
+        raise ShapeError(f"@ multiplies by arrays and operators, got the scalar {x}; write * to scale an operator")
+
+
 def one_like(entries: Array) -> Any:
     """Return the number 1 in the type of the first exact scalar in an object array; 1 itself if there is none."""
     scalar = next((entry for entry in entries.flat if not isinstance(entry, int | float)), 1)
@@ -113,6 +120,25 @@ def one_like(entries: Array) -> Any:
         return scalar**0
     except (TypeError, ArithmeticError):  # a scalar that only adds and multiplies, or a decimal zero
         return 1
+
+
+def quotients(x: Any, y: Any) -> Any:
+    """Return x / y of arrays or scalars; that of two of Python's integers, among exact scalars, as a Fraction.
+
+    Examples
+    --------
+    >>> quotients(np.array([1, Fraction(1, 2)], dtype=object), 3)
+    array([Fraction(1, 3), Fraction(1, 6)], dtype=object)
+    """
+    own = type(x) is np.ndarray and x.dtype == object  # an array class of its own divides by itself
+    return _exact_quotients(x, y) if own else np.true_divide(x, y)
+
+
+def _exact_quotient(x: Any, y: Any) -> Any:
+    return Fraction(x, y) if isinstance(x, int) and isinstance(y, int) else x / y
+
+
+_exact_quotients = np.frompyfunc(_exact_quotient, 2, 1)
 
 
 def of_one_type(entries: Array) -> Array:

@@ -33,6 +33,9 @@ class Transpose(Operator):
         super().__init__(operator.dtype, operator.shape[::-1])
         self.operator = operator
 
+    def _one(self) -> Any:
+        return self.operator._one()
+
     def _apply(self, x: Array) -> Array:
         return self.operator._apply_transpose(x)
 
