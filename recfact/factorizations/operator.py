@@ -70,8 +70,7 @@ class Operator(LinearOperator):
         if not isinstance(x, np.ndarray):
             raise TypeError(f"an operator multiplies dense arrays and operators, got {type(x).__name__}")
         dtype = common_type(self.dtype, x.dtype)
-        y = self._apply(np.asarray(x).astype(accumulator(dtype), copy=False))
-        return y.astype(dtype, copy=False)
+        return self._apply(np.asarray(x).astype(accumulator(dtype), copy=False)).astype(dtype, copy=False)
 
     _matvec = _matmat
 
@@ -221,13 +220,13 @@ class Scaled(Operator):
     def __init__(self, operator: Operator, scalar: Any, scale: Callable[..., Any] = np.multiply) -> None:
         if isinstance(scalar, np.generic):
             dtype = common_type(operator.dtype, scalar.dtype)
+            if dtype.kind == "O":
+                scalar = scalar.item()  # Fractions would carry an integer of NumPy's on, which overflows
         elif isinstance(scalar, int | float | complex):
             dtype = np.result_type(operator.dtype, scalar)
         else:
             dtype = np.dtype(object)
         super().__init__(dtype, operator.shape)
-        if dtype.kind == "O" and isinstance(scalar, np.generic):
-            scalar = scalar.item()  # Fractions would carry an integer of NumPy's on, which overflows
         self.operator, self.scalar, self.scale = operator, scalar, scale
 
     def _one(self) -> Any:

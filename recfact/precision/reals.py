@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from decimal import Decimal
 from fractions import Fraction
 from math import inf, nan
 from numbers import Rational
@@ -13,13 +14,16 @@ import numpy as np
 
 from recfact.arrays import Array, as_numpy
 from recfact.checks import shown
-from recfact.errors import DTypeError
+from recfact.errors import DTypeError, OptionError
 from recfact.printed_table import log10, scientific
 
 Number = float | Fraction
 
 MOST_DIGITS = 100_000
 """A number that a text writes with a larger power of ten isn't read, because that alone would take minutes."""
+
+MOST_BITS = MOST_DIGITS * 10 // 3
+"""The same for powers of two."""
 
 
 def as_reals(values: Any, name: str) -> Array:
@@ -56,6 +60,8 @@ def as_rational(value: Any) -> Number:
     ------
     DTypeError
         If it isn't a real number of a type whose exact value can be read.
+    OptionError
+        If it is a Decimal or mpf with an exponent that large that its integers alone would take minutes.
 
     Examples
     --------
@@ -72,8 +78,12 @@ def as_rational(value: Any) -> Number:
         sign, significand, exponent, _ = value._mpf_
         if exponent and not significand:
             return float(value)  # mpmath's infinities and NaN
+        if abs(exponent) > MOST_BITS:
+            raise _too_long(value)
         number = int(significand) * Fraction(2) ** int(exponent)
         return -number if sign else number
+    if isinstance(value, Decimal) and value.is_finite() and abs(value.adjusted()) > MOST_DIGITS:
+        raise _too_long(value)
     if hasattr(value, "as_integer_ratio"):
         try:
             return Fraction(*(int(part) for part in value.as_integer_ratio()))
@@ -87,6 +97,13 @@ def as_rational(value: Any) -> Number:
 def _is_infinite(value: Any) -> bool:
     """Return whether what has no ratio of integers is infinite; a Decimal that signals isn't compared."""
     return bool(value.is_infinite() if hasattr(value, "is_infinite") else value in (inf, -inf))
+
+
+def _too_long(value: Any) -> OptionError:
+    return OptionError(
+        f"numbers up to 1e{MOST_DIGITS} and down to 1e-{MOST_DIGITS} are read exactly, got {shown(value)}; pass 0, "
+        "infinity or a number in between"
+    )
 
 
 def _no_number(value: Any) -> DTypeError:

@@ -14,7 +14,7 @@ from typing import Any
 
 from recfact.arrays import Array
 from recfact.checks import boolean, choice, integer, positive_integer, shown
-from recfact.errors import OptionError
+from recfact.errors import OptionError, OptionTypeError
 from recfact.precision.formats.encoding import decode, encode, finite_values
 from recfact.precision.formats.limits import FormatLimits
 from recfact.precision.formats.rounding import round_values
@@ -297,6 +297,11 @@ class FloatFormat(FormatLimits):
         -------
         bool
 
+        Raises
+        ------
+        OptionTypeError
+            If `other` isn't a format.
+
         Examples
         --------
         >>> from recfact import precision as pr
@@ -304,6 +309,11 @@ class FloatFormat(FormatLimits):
         >>> pr.format("tf32").holds(half), pr.format("bfloat16").holds(half), half.holds(pr.format("float8_e4m3fn"))
         (True, False, True)
         """
+        if not isinstance(other, FloatFormat):
+            raise OptionTypeError(
+                f"other must be a FloatFormat, got {shown(other)} of type {type(other).__name__}; pass "
+                "recfact.precision.format(...) of its name"
+            )
         # Four numbers speak for all: of the largest two, one has the longest significand; of the smallest two, one has
         # the lowest bit.
         first = 1 if other.subnormals else 1 << other.fraction_bits if other.zero else 0

@@ -77,13 +77,13 @@ class ActualHorizon:
         if self.stagnates_at is not None:
             if self.algorithm == "kogge-stone":
                 return (
-                    f"factors stay at {_written(self.stagnates_at)} from distance {self.stagnates_from} on, none is 0"
+                    f"factors stay at {_written(self.stagnates_at)} from distance {_lag(self.stagnates_from)} on, none is 0"
                 )
-            return f"stays at {_written(self.stagnates_at)} from lag {self.stagnates_from} on, and never is 0"
+            return f"stays at {_written(self.stagnates_at)} from lag {_lag(self.stagnates_from)} on, and never is 0"
         if self.last_nonzero == math.inf:
             return "grows, and never is 0"
-        zero = "" if self.zero_factor is None else f"; the factor of distance {self.zero_factor} is 0"
-        return f"last other than 0 at lag {self.last_nonzero}{zero}"
+        zero = "" if self.zero_factor is None else f"; the factor of distance {_lag(self.zero_factor)} is 0"
+        return f"last other than 0 at lag {_lag(self.last_nonzero)}{zero}"
 
 
 def actual_horizon(
@@ -193,3 +193,8 @@ def _exact(number: Fraction) -> Number:
 def _written(number: Number) -> str:
     value = short(number)
     return f"{value:.7g}" if isinstance(value, float) else str(value)
+
+
+def _lag(lag: Any) -> str:
+    """Return a number of steps, shortened beyond what Python writes."""
+    return str(lag) if lag < 2**1023 else str(short(Fraction(lag)))

@@ -54,12 +54,14 @@ class _Stages:
         return Fraction(round_rational(self.fmt, value, self.rounding, self.underflow, "saturate"))
 
     def last_lag(self, factors: list[Fraction], level: Fraction) -> int:
-        """Return the last lag at which the weight is at least `level`, a number of the format.
+        """Return the last lag at which the weight is at least `level`, a number of the format; -1 if there is none.
 
         Rounding keeps order: whatever bits are chosen above, what comes from below must reach a level of its own. The
         weight of no lower bits is 1, the largest. So the largest lag takes each bit, from the top, whose factor alone
         reaches the level, and asks of the bits below for what that factor needs.
         """
+        if level > 1:  # which is the weight at lag 0
+            return -1
         lag = 0
         for t in reversed(range(len(factors))):
             if factors[t] >= level:

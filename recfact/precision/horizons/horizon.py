@@ -21,12 +21,16 @@ from recfact.errors import DTypeError, OptionError
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.formats.float_format import FloatFormat
 from recfact.precision.reals import as_rational, read_number
+from recfact.printed_table import short
 
 if TYPE_CHECKING:
     from recfact.precision.reals import Number
 
 KINDS = ("pointwise", "tail")
 UNDERFLOWS = ("normal", "subnormal")
+
+MOST_BITS = 1 << 14
+"""More bits of a logarithm aren't computed, because that would take seconds, and soon hours."""
 
 
 def horizon(rho: Any, format_or_eps: Any, kind: str = "pointwise", underflow: str = "normal") -> int | float:
@@ -52,7 +56,8 @@ def horizon(rho: Any, format_or_eps: Any, kind: str = "pointwise", underflow: st
     Raises
     ------
     OptionError
-        If `rho` or eps is negative or NaN, an option isn't one of those above, or the format has no subnormals.
+        If `rho` or eps is negative or NaN, an option isn't one of those above, the format has no subnormals, or the
+        logarithms would take more than 16,384 bits, as those of ``1 - Fraction(1, 2**200000)`` do.
     DTypeError
         If they aren't real numbers.
 
@@ -121,6 +126,11 @@ def last_power(rho: Fraction, level: Fraction) -> int:
                 if _is_power(rho, high, level):
                     return high
         context.prec *= 2
+        if context.prec > MOST_BITS:
+            raise OptionError(
+                f"a horizon takes logarithms of up to {MOST_BITS} bits, which don't decide that of rho = {short(rho)} "
+                f"and {short(level)}; pass a rho further from 1, or a rounder one"
+            )
 
 
 def _is_power(rho: Fraction, k: int, level: Fraction) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from recfact.precision.exact.outward import Upward, enclose_value
+from recfact.precision.exact.outward import BITS, Upward, enclose_value
 from recfact.windows import Jagged, Uniform, Window, check_window
 
 
@@ -155,9 +155,8 @@ def frobenius_norm(cut: Cut, rho: Fraction) -> float:
 def spectral_norm(cut: Cut, rho: Fraction) -> float:
     """Return the 2-norm of E for whole blocks; for rho > 1 the root of the product of its 1- and inf-norm."""
     if rho > 1:
-        return float(
-            (Upward.of(error_norm(cut, rho, 1)) * Upward.of(largest_error(cut, rho, Fraction(1), Fraction(0)))) ** 0.5
-        )
+        column, row = error_norm(cut, rho, 1), largest_error(cut, rho, Fraction(1), Fraction(0))
+        return float((Upward.of(column) * Upward.of(row)) ** 0.5) if max(column, row) < inf else inf
     if cut.lost is None:
         return enclose_value(lambda _, x, y: x**cut.weight * (1 + x**cut.block) / y, rho, 1 - rho**2)[1]
     blocks, last = cut.blocks
@@ -178,7 +177,7 @@ def carrier_gain(context: Any, c: Any, q: int) -> Any:
     eigenvalues of (I - cZ)(I - cZ)^T are 1 + c^2 - 2c cos t at the roots, one in each of q such intervals.
     """
     low, high = context.pi / (2 * q + 1), context.pi / (q + 1)
-    for _ in range(context.prec):
+    for _ in range(min(context.prec, 3 * BITS)):  # the interval ends at a fraction of the root, which is all that counts
         middle = context.mpf((low.mid + high.mid) / 2)
         difference = context.sin((q + 1) * middle) - c * context.sin(q * middle)
         if difference > 0:
