@@ -13,7 +13,7 @@ import numpy as np
 
 from recfact.checks import shown
 from recfact.errors import DTypeError, OptionError
-from recfact.precision.reals import as_rational
+from recfact.precision.reals import MOST_BITS, as_rational
 from recfact.printed_table import scientific
 
 MAX_SHIFT = 1 << 27
@@ -82,7 +82,7 @@ class Dyadic:
             return value
         if isinstance(value, int):
             return Dyadic(value)
-        if hasattr(value, "_mpf_") and value.context.isfinite(value):
+        if hasattr(value, "_mpf_") and value.context.isfinite(value) and abs(value._mpf_[2]) <= MOST_BITS:
             sign, significand, exponent, _ = value._mpf_
             return Dyadic(-int(significand) if sign else int(significand), int(exponent))
         number = as_rational(value)

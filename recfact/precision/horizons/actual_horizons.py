@@ -75,11 +75,10 @@ class ActualHorizon:
     def end(self) -> str:
         """What becomes of the weight, in words."""
         if self.stagnates_at is not None:
+            first = _lag(self.stagnates_from)
             if self.algorithm == "kogge-stone":
-                return (
-                    f"factors stay at {_written(self.stagnates_at)} from distance {_lag(self.stagnates_from)} on, none is 0"
-                )
-            return f"stays at {_written(self.stagnates_at)} from lag {_lag(self.stagnates_from)} on, and never is 0"
+                return f"factors stay at {_written(self.stagnates_at)} from distance {first} on, none is 0"
+            return f"stays at {_written(self.stagnates_at)} from lag {first} on, and never is 0"
         if self.last_nonzero == math.inf:
             return "grows, and never is 0"
         zero = "" if self.zero_factor is None else f"; the factor of distance {_lag(self.zero_factor)} is 0"
@@ -120,9 +119,9 @@ def actual_horizon(
     ------
     OptionError
         If an option isn't one of those above or doesn't go with the format, if `rho` is negative or NaN, if 1 is no
-        number of the format, or if the powers of `rho` are too long to follow: those of numbers near 1 are short,
-        because long runs of steps take away the same, and so are those of numbers far from 1; in between a format with
-        many fraction bits takes more than can be done.
+        number of the format, if squares are asked for in a format of more than 2048 fraction bits, or if the powers of
+        `rho` are too long to follow: those of numbers near 1 are short, because long runs of steps take away the same,
+        and so are those of numbers far from 1; in between a format with many fraction bits takes more than can be done.
 
     See Also
     --------

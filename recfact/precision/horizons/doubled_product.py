@@ -10,11 +10,15 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from recfact.errors import OptionError
 from recfact.precision.formats.rational_rounding import round_rational
 from recfact.precision.reals import dyadic
 
 if TYPE_CHECKING:
     from recfact.precision.formats.float_format import FloatFormat
+
+MOST_FRACTION_BITS = 1 << 11
+"""A format of more takes as many squares, and more than seconds."""
 
 
 def doubled_product(fmt: FloatFormat, rho: Fraction, rounding: str, underflow: str) -> dict[str, Any]:
@@ -28,7 +32,17 @@ def doubled_product(fmt: FloatFormat, rho: Fraction, rounding: str, underflow: s
         The coefficient, a number of the format, 0 <= rho <= 1.
     rounding, underflow : str
         As in ``FloatFormat.round``, without "stochastic".
+
+    Raises
+    ------
+    OptionError
+        If the format has more than MOST_FRACTION_BITS.
     """
+    if fmt.fraction_bits > MOST_FRACTION_BITS:
+        raise OptionError(
+            f"squares are followed in formats of up to {MOST_FRACTION_BITS} fraction bits, got {fmt}; pass a narrower "
+            "one, or algorithm='sequential'"
+        )
     stages = _Stages(fmt, rounding, underflow)
     factors = [rho]
     while factors[-1] and (square := stages.rounded(factors[-1] ** 2)) != factors[-1]:

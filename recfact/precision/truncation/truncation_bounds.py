@@ -6,6 +6,7 @@ coefficient rho is the worst case: `recfact.precision.truncation.constant_coeffi
 
 from __future__ import annotations
 
+from contextlib import suppress
 from fractions import Fraction
 from math import inf
 from typing import Any
@@ -17,9 +18,13 @@ from recfact.checks import LONGEST, choice, positive_integer, shown
 from recfact.errors import OptionError
 from recfact.factorizations.norms import check_order
 from recfact.precision.exact.outward import Upward
-from recfact.precision.reals import as_rational, read_number
+from recfact.precision.reals import Number, as_rational, read_number
 from recfact.precision.truncation.constant_coefficient import Cut, error_norm, largest_error, relative_norm
+from recfact.printed_table import short
 from recfact.windows import Window
+
+CLOSEST = 1 << 11
+"""The binary places of a rho next to 1; of more, a 2-norm takes more than seconds."""
 
 
 def truncation_bound(
@@ -60,7 +65,8 @@ def truncation_bound(
     Raises
     ------
     OptionError
-        If `rho`, `nu` or `x0` is negative, infinite or NaN, or an option isn't one of its values.
+        If `rho`, `nu` or `x0` is negative, infinite or NaN, if `rho` is another number than 1 and nearer to it than
+        2^-2048, or an option isn't one of its values.
 
     Notes
     -----
@@ -84,6 +90,10 @@ def truncation_bound(
     cut = Cut.of(window, None if n is None else positive_integer(n, "n", least=0))
     if cut is None or largest == 0:
         return 0.0
+    if 0 < abs(1 - largest) < Fraction(1, 1 << CLOSEST):
+        raise OptionError(
+            f"rho must be 1, or differ from it by at least 2^-{CLOSEST}, got {short(largest)}; pass 1, or a rounder one"
+        )
     if relative_to == "state":
         return relative_norm(cut, largest, order)
     if order == np.inf:
@@ -162,10 +172,12 @@ def magnitude(value: Any, name: str) -> Fraction:
     OptionError
         If it is negative, infinite, NaN or a string that writes no number.
     """
-    try:
-        number = read_number(value) if isinstance(value, str) else as_rational(value)
-    except ValueError:
-        number = float("nan")
+    number: Number = float("nan")
+    if isinstance(value, str):
+        with suppress(ValueError):
+            number = read_number(value)
+    else:
+        number = as_rational(value)
     if isinstance(number, float) or number < 0:
         raise OptionError(f"{name} bounds magnitudes: it must be a finite number of at least 0, got {shown(value)}")
     return number

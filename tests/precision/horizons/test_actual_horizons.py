@@ -338,3 +338,42 @@ def test_sums_stagnate_at_half_of_their_limit(name, state, steps):
     a = Fraction(fmt.largest_below_one)
     assert stagnation(fmt, a) == (state, steps)
     assert 1 / (1 - a) == 2 * state
+
+
+def weights_by_stages(fmt, rho, rounding, underflow, lags):
+    """Return the weights of Kogge-Stone's algorithm up to a lag by its definition, factor by factor."""
+
+    def rounded(value):
+        return Fraction(fmt.round(value, rounding, underflow=underflow, overflow="saturate"))
+
+    factors = [Fraction(rho)]
+    while 1 << len(factors) <= lags:
+        factors.append(rounded(factors[-1] ** 2))
+    weights = []
+    for lag in range(lags + 1):
+        weight = Fraction(1)
+        for t, factor in enumerate(factors):
+            if lag >> t & 1:
+                weight = factor if weight == 1 and not lag & ((1 << t) - 1) else rounded(weight * factor)
+        weights.append(weight)
+    return weights
+
+
+@pytest.mark.parametrize(
+    ("bias", "subnormals"), [(-1, True), (0, True), *((bias, keeps) for bias in (1, 2, 3) for keeps in (True, False))]
+)
+def test_both_algorithms_in_every_tiny_format_by_the_definition(bias, subnormals):
+    fmt = pr.FloatFormat.from_bits(3, 2, bias=bias, subnormals=subnormals)
+    for rounding in ("nearest-even", "toward-zero", "up"):
+        for rho in (number for number in fmt.values() if 0 <= number < 1):
+            for algorithm in ("sequential", "kogge-stone"):
+                result = pr.actual_horizon(fmt, rho, rounding=rounding, algorithm=algorithm)
+                if algorithm == "kogge-stone":
+                    weights = weights_by_stages(fmt, rho, rounding, "gradual", 63)
+                else:
+                    weights = [Fraction(1)]
+                    for _ in range(63):
+                        weights.append(Fraction(fmt.round(Fraction(rho) * weights[-1], rounding)))
+                for last, level in ((result.last_normal, fmt.smallest_normal), (result.last_nonzero, 0)):
+                    reach = [lag for lag, weight in enumerate(weights) if (weight >= level if level else weight)]
+                    assert max(reach, default=-1) == min(last, 63)
