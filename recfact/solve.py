@@ -98,8 +98,7 @@ def solve(
     array([1. , 1.5, 1.5])
     """
     window = check_window(window)
-    if algorithm != "auto":
-        choice(algorithm, "algorithm", ("auto", *algorithms.NAMES))
+    choice(algorithm, "algorithm", ("auto", *algorithms.NAMES))
     if threads is not None:
         threads = positive_integer(threads, "threads")
     reverse = boolean(reverse, "reverse")

@@ -22,8 +22,8 @@ from recfact.arrays import (
     to_torch,
 )
 from recfact.carry import Solver, plain_solver
-from recfact.checks import positive_integer
-from recfact.errors import ShapeError
+from recfact.checks import positive_integer, shown
+from recfact.errors import ArrayTypeError, ShapeError
 from recfact.windows import Full, Window, check_window
 
 
@@ -80,7 +80,13 @@ def solve_chunks(
     window = check_window(window)
     if threads is not None:
         threads = positive_integer(threads, "threads")
-    return _solve_chunks(iter(chunks), x0, axis, window, threads)
+    try:
+        pieces = iter(chunks)
+    except TypeError:
+        raise ArrayTypeError(
+            f"chunks must be an iterable of pairs (a, u), got {shown(chunks)}; pass a list of them"
+        ) from None
+    return _solve_chunks(pieces, x0, axis, window, threads)
 
 
 def _solve_chunks(

@@ -19,7 +19,7 @@ from typing import Any
 
 from recfact.algorithms import down_sweep, up_sweep
 from recfact.factorizations.factor_chain import Factor, FactorChain, as_slice, working_copy
-from recfact.factorizations.scalars import as_coefficients
+from recfact.factorizations.scalars import as_coefficients, scalars_that_fit
 
 
 class BrentKung(FactorChain):
@@ -61,6 +61,7 @@ class BrentKung(FactorChain):
     (4, 7, Work(multiplications=9, additions=7))
     """
 
+    @scalars_that_fit(object)
     def __init__(self, a: Any) -> None:
         self.a = as_coefficients(a)
         n = len(self.a)

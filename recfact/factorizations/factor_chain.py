@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from recfact.arrays import Array, accumulator
+from recfact.arrays import Array, accumulator, as_numpy
 from recfact.factorizations.operator import Operator
 from recfact.factorizations.scalars import common_type, conjugate_of, require_sparse, times
 
@@ -178,7 +178,8 @@ class FactorChain(Operator):
         list of ndarray
             ``depth + 1`` arrays of the shape of `u`: before the first factor and after each.
         """
-        vectors = [np.array(u, dtype=common_type(self.dtype, np.asarray(u).dtype))]
+        inputs = as_numpy(u, "u")
+        vectors = [np.array(inputs, dtype=common_type(self.dtype, inputs.dtype))]
         for factor in self.factors:
             vectors.append(factor @ vectors[-1])
         return vectors

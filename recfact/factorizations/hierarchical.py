@@ -14,7 +14,7 @@ from recfact.errors import OptionError
 from recfact.factorizations.block_operators import BlockColumns, BlockRows, BlockTransfer, RankOne, Shift
 from recfact.factorizations.blocks import SOLVERS, solve_blocks
 from recfact.factorizations.operator import Operator
-from recfact.factorizations.scalars import as_coefficients, times
+from recfact.factorizations.scalars import as_coefficients, beside, scalars_that_fit, times
 from recfact.factorizations.transfer import TransferOperator
 from recfact.factorizations.transposable import TransposableOperator, as_columns
 
@@ -252,7 +252,8 @@ class Hierarchical(TransposableOperator):
         array([1.75   , 1.96875])
         """
         columns, dtype = as_columns(u, self.shape[1], self.dtype)
-        return self._carrier_operator._apply(self._solve_locally(columns)[:, -1]).astype(dtype, copy=False)
+        with scalars_that_fit(dtype):
+            return self._carrier_operator._apply(self._solve_locally(columns)[:, -1]).astype(dtype, copy=False)
 
     def off_diagonal(self, t: int, s: int) -> RankOne:
         """Return the block of L that takes the inputs of block s to the states of block t, as g[t] beta r[s]^T.

@@ -11,7 +11,7 @@ from typing import Any
 
 from recfact.algorithms import doubling
 from recfact.factorizations.factor_chain import Factor, FactorChain, working_copy
-from recfact.factorizations.scalars import as_coefficients
+from recfact.factorizations.scalars import as_coefficients, scalars_that_fit
 
 
 class KoggeStone(FactorChain):
@@ -51,6 +51,7 @@ class KoggeStone(FactorChain):
     (3, 11, Work(multiplications=17, additions=11))
     """
 
+    @scalars_that_fit(object)
     def __init__(self, a: Any) -> None:
         self.a = as_coefficients(a)
         n = len(self.a)

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from recfact.affine import products
-from recfact.arrays import Array, check_axis
-from recfact.checks import choice
+from recfact.arrays import Array, check_axis, check_scalars
+from recfact.checks import choice, shown
 from recfact.errors import DTypeError, OptionError, ShapeError
-from recfact.factorizations.scalars import number_type, of_one_type, quotients
+from recfact.factorizations.scalars import number_type, of_one_type, quotients, scalars_that_fit
 
 
 def materialize(a: Any, method: str = "cumprod", *, axis: int = -1) -> Array:
@@ -83,9 +83,12 @@ def materialize(a: Any, method: str = "cumprod", *, axis: int = -1) -> Array:
         raise ShapeError(f"a must be an array of blocks of equal length, got a ragged sequence ({error})") from None
     coefficients = coefficients.astype(number_type(coefficients.dtype), copy=False)
     if coefficients.ndim == 0:
-        raise ShapeError(f"a must have at least one axis (the steps of a block), got the scalar {a!r}; pass a sequence")
+        raise ShapeError(
+            f"a must have at least one axis (the steps of a block), got the scalar {shown(a)}; pass a sequence"
+        )
     coefficients = np.moveaxis(coefficients, check_axis(axis, coefficients.ndim), -1)
-    with np.errstate(all="ignore"):
+    check_scalars(coefficients, "a")
+    with np.errstate(all="ignore"), scalars_that_fit(coefficients.dtype):
         matrices = construct(coefficients)
     np.copyto(matrices, 0, where=~np.tri(coefficients.shape[-1], dtype=bool))
     return of_one_type(matrices)

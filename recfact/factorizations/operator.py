@@ -23,6 +23,8 @@ from recfact.factorizations.scalars import (
     one_like,
     quotients,
     refuse_scalar,
+    scalars_that_fit,
+    shape_of,
 )
 
 
@@ -68,9 +70,10 @@ class Operator(LinearOperator):
 
     def _matmat(self, x: Any) -> Array:
         if not isinstance(x, np.ndarray):
-            raise TypeError(f"an operator multiplies dense arrays and operators, got {type(x).__name__}")
+            raise ArrayTypeError(f"an operator multiplies dense arrays and operators, got {type(x).__name__}")
         dtype = common_type(self.dtype, x.dtype)
-        return self._apply(np.asarray(x).astype(accumulator(dtype), copy=False)).astype(dtype, copy=False)
+        with scalars_that_fit(dtype):
+            return self._apply(np.asarray(x).astype(accumulator(dtype), copy=False)).astype(dtype, copy=False)
 
     _matvec = _matmat
 
@@ -106,7 +109,7 @@ class Operator(LinearOperator):
         library = library_of(x)
         if library == "gpu":
             return self._multiply_on_gpu(x)
-        self._check_columns(np.shape(x))
+        self._check_columns(shape_of(x))
         return to_torch(super().dot(as_numpy(x, "x"))) if library == "torch" else super().dot(x)
 
     def _check_columns(self, shape: tuple[int, ...]) -> None:
@@ -127,7 +130,7 @@ class Operator(LinearOperator):
     def __rmul__(self, x: Any) -> Any:
         if is_scalar(x):
             return Scaled(self, x)
-        shape = np.shape(x)
+        shape = shape_of(x)
         if len(shape) not in (1, 2) or shape[-1] != self.shape[0]:
             raise ShapeError(
                 f"arrays of shape ({self.shape[0]},) or (m, {self.shape[0]}) multiply this "
@@ -137,7 +140,9 @@ class Operator(LinearOperator):
 
     def __truediv__(self, x: Any) -> Operator:  # type: ignore[override]
         if not is_scalar(x):
-            raise TypeError(f"an operator is divided by scalars, got {type(x).__name__}; L.inv() @ x solves L y = x")
+            raise ArrayTypeError(
+                f"an operator is divided by scalars, got {type(x).__name__}; L.inv() @ x solves L y = x"
+            )
         return Scaled(self, x, quotients)
 
     def __neg__(self) -> Operator:  # type: ignore[override]
@@ -145,14 +150,14 @@ class Operator(LinearOperator):
 
     def __add__(self, x: Any) -> Operator:  # type: ignore[override]
         if not isinstance(x, LinearOperator):
-            raise TypeError(
+            raise ArrayTypeError(
                 f"an operator adds operators, got {type(x).__name__}; add to to_dense(), or wrap a matrix with "
                 "scipy.sparse.linalg.aslinearoperator"
             )
         return Sum(self, as_operator(x))
 
     def __radd__(self, x: Any) -> Operator:
-        return self if is_scalar(x) and x == 0 else self + x  # sum() begins with 0
+        return self if isinstance(x, int | float) and x == 0 else self + x  # sum() begins with 0
 
     def __sub__(self, x: Any) -> Operator:  # type: ignore[override]
         return self + (-as_operator(x) if isinstance(x, LinearOperator) else x)
@@ -189,9 +194,6 @@ class Conjugate(Operator):
     def __init__(self, operator: Operator) -> None:
         super().__init__(operator.dtype, operator.shape)
         self.operator = operator
-
-    def _one(self) -> Any:
-        return self.operator._one()
 
     def _apply(self, x: Array) -> Array:
         return conjugate_of(self.operator._apply(conjugate_of(x)))

@@ -6,14 +6,17 @@ once, at the end of a product; object arrays hold any scalar with ``+`` and ``*`
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.exceptions import DTypePromotionError
 
-from recfact.arrays import COMPUTED, Array, accumulator, check_scalars, library_of, native
-from recfact.errors import ArrayTypeError, DTypeError, ShapeError
+from recfact.arrays import COMPUTED, Array, accumulator, as_numpy, check_scalars, library_of, native
+from recfact.checks import shown
+from recfact.errors import ArrayTypeError, DTypeError, RecfactError, ShapeError
 
 DType = np.dtype[Any]
 
@@ -107,10 +110,32 @@ def is_scalar(x: Any) -> bool:
     return symbolic or (np.isscalar(x) and not isinstance(x, str | bytes))
 
 
+def shape_of(x: Any) -> tuple[int, ...]:
+    """Return the shape of what an operator multiplies, also of nested lists."""
+    shape = getattr(x, "shape", None)
+    return shape if isinstance(shape, tuple) else as_numpy(x, "x").shape
+
+
+@contextmanager
+def scalars_that_fit(dtype: Any) -> Iterator[None]:
+    """Raise DTypeError for what exact scalars raise that don't multiply and add, or not with each other."""
+    try:
+        yield
+    except (TypeError, ValueError, ArithmeticError, NotImplementedError, SystemError) as error:
+        if isinstance(error, RecfactError) or np.dtype(dtype).kind != "O":
+            raise
+        raise DTypeError(
+            f"exact scalars must multiply and add with each other, got {type(error).__name__} ({shown(str(error))}); "
+            "convert coefficients, inputs and initial state to one type"
+        ) from error
+
+
 def refuse_scalar(x: Any) -> None:
     """Raise ShapeError if `x` is a scalar, for ``@``."""
     if is_scalar(x):
-        raise ShapeError(f"@ multiplies by arrays and operators, got the scalar {x}; write * to scale an operator")
+        raise ShapeError(
+            f"@ multiplies by arrays and operators, got the scalar {shown(x)}; write * to scale an operator"
+        )
 
 
 def one_like(entries: Array) -> Any:

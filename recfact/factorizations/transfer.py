@@ -21,7 +21,8 @@ import numpy as np
 
 from recfact.affine import products
 from recfact.arrays import Array, accumulator
-from recfact.checks import positive_integer
+from recfact.checks import positive_integer, shown
+from recfact.errors import OptionTypeError
 from recfact.factorizations.diagonals import ShiftedDiagonals, lag_products
 from recfact.factorizations.growth_warning import warn_of_growth
 from recfact.factorizations.norms import bidiagonal_norm, transfer_norm, transposed_order
@@ -138,10 +139,10 @@ class TransferOperator(TransposableOperator):
         k : int
             Number of terms, at least 0; from `nilpotency_index` on the sum is L itself.
         """
-        n = len(self.a)
+        n, k = len(self.a), positive_integer(k, "k", least=0)
         a = self.a.astype(accumulator(self.dtype), copy=False)
         diagonals = {0: lag_products(a, 0)} if k else {}
-        for lag in range(1, min(positive_integer(k, "k", least=0), n)):
+        for lag in range(1, min(k, n)):
             diagonals[lag] = a[lag:] * diagonals[lag - 1][:-1]
         return ShiftedDiagonals(n, diagonals, a.dtype)
 
@@ -328,8 +329,8 @@ def entry_indices(key: Any, shape: tuple[int, int]) -> tuple[int, int]:
     try:
         i, j = map(index, key)
     except (TypeError, ValueError):
-        raise TypeError(
-            f"an entry is read as L[i, j] with two integers, got {key!r}; to_dense() gives rows, columns and slices"
+        raise OptionTypeError(
+            f"an entry is read as L[i, j] with two integers, got {shown(key)}; to_dense() has rows, columns and slices"
         ) from None
     for number, size, name in zip((i, j), shape, ("row", "column"), strict=True):
         if not -size <= number < size:

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from recfact.affine import Blocks, products
-from recfact.arrays import Array, accumulator, as_numpy
+from recfact.arrays import Array, accumulator, as_numpy, check_scalars
 from recfact.factorizations.diagonals import lag_products
 from recfact.factorizations.operator import Operator
 from recfact.factorizations.scalars import (
@@ -20,6 +20,7 @@ from recfact.factorizations.scalars import (
     conjugate_of,
     of_one_type,
     require_sparse,
+    scalars_that_fit,
 )
 from recfact.factorizations.transposable import TransposableOperator, Transpose, as_columns, as_state
 from recfact.factorizations.truncation_error import ErrorOperator, RelativeErrorOperator
@@ -159,10 +160,11 @@ class TruncatedOperator(TransposableOperator):
         """
         if x0 is None:
             return np.asarray(self.error_operator() @ as_numpy(u, "u"))
-        state = np.asarray(x0)
+        state = check_scalars(as_numpy(x0, "x0"), "x0")
         columns, dtype = as_columns(u, len(self.a), common_type(self.dtype, state.dtype))
-        columns = folded(self._coefficients, columns, as_state(state, columns))
-        return self.error_operator()._apply(columns).astype(dtype, copy=False)
+        with scalars_that_fit(dtype):
+            columns = folded(self._coefficients, columns, as_state(state, columns))
+            return self.error_operator()._apply(columns).astype(dtype, copy=False)
 
     def error_norm(self, ord: Any = 2) -> Any:
         """Return a norm of E = L - L~, the worst error for inputs of norm 1: `ErrorOperator.norm`.

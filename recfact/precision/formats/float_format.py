@@ -161,9 +161,10 @@ class FloatFormat(FormatLimits):
         choice(nan, "nan", NANS)
         if infinities is None:
             infinities = nan == "ieee"
+        infinities = boolean(infinities, "infinities")
         if nan == "negative-zero" and not (signed and zero):
             raise OptionError('nan="negative-zero" needs signed=True and zero=True; pass nan="top"')
-        codes = {"ieee": (1 << fraction) - bool(infinities), "top": 1, "negative-zero": 0, "none": 0}
+        codes = {"ieee": (1 << fraction) - infinities, "top": 1, "negative-zero": 0, "none": 0}
         return cls(
             f"e{exponent}m{fraction}" if name is None else name,
             exponent,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import cached_property
 
+from recfact.checks import positive_integer
 from recfact.precision.reals import Number, dyadic
 
 
@@ -44,7 +45,7 @@ class FormatLimits:
 
     def magnitude(self, code: int) -> Number:
         """Return the number with this code (of a positive number, at most ``max_code``), exactly."""
-        p = self.fraction_bits
+        p, code = self.fraction_bits, positive_integer(code, "code", least=0, most=self.max_code)
         significand, exponent = code & ((1 << p) - 1), code >> p
         if exponent == 0 and self.zero:
             return dyadic(significand if self.subnormals else 0, self.emin - p)

@@ -64,7 +64,8 @@ def several_formats(formats: Any) -> list[FloatFormat]:
     """Return the formats that an argument names: one, several, or if None all of the catalogue."""
     if formats is None:
         return [FORMATS[name] for name in dict.fromkeys((*PAPER_FORMATS, *FORMATS))]
-    if isinstance(formats, str | FloatFormat | type) or not isinstance(formats, Iterable):
+    single = isinstance(formats, str | FloatFormat | type) or getattr(formats, "shape", None) == ()
+    if single or not isinstance(formats, Iterable):
         formats = [formats]
     return [format_of(fmt) for fmt in formats]
 

@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 
 from recfact.arrays import Array
+from recfact.checks import boolean, choice
 from recfact.precision.exact.outward import round_up
 from recfact.precision.formats.float_format import FloatFormat
-from recfact.precision.rounding_errors.operands import run_in
+from recfact.precision.rounding_errors.arithmetic import Arithmetic
+from recfact.precision.rounding_errors.operands import ALGORITHMS, run_in
 from recfact.precision.rounding_errors.rounded_algorithms import formats_of, operands_of
 from recfact.windows import Full, Window, check_window
 
@@ -76,6 +78,9 @@ def forward_bound(
     """
     storage, inner = formats_of(format, accumulate)
     check_window(window)
+    choice(algorithm, "algorithm", ALGORITHMS)
+    boolean(fma, "fma")
+    Arithmetic(inner, rounding, underflow=underflow)  # checks the options
     dtype = np.dtype(np.float64 if storage.fits_float64 else object)
     coefficients, inputs, state = operands_of(a, u, x0, dtype, axis)
     weights, sizes = sizes_of(coefficients), sizes_of(inputs)

@@ -16,6 +16,7 @@ from recfact.errors import OptionError
 from recfact.precision.formats.catalogue import FORMATS
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.formats.float_format import FloatFormat
+from recfact.precision.formats.rounding import ROUNDINGS, UNDERFLOWS
 from recfact.precision.reals import as_rationals, as_reals
 from recfact.precision.rounding_errors.arithmetic import Arithmetic
 from recfact.precision.rounding_errors.operands import ALGORITHMS, run_algorithm, run_in
@@ -100,6 +101,8 @@ def rounded_solve(
     choice(algorithm, "algorithm", ALGORITHMS)
     check_window(window)
     boolean(fma, "fma")
+    choice(rounding, "rounding", ROUNDINGS)
+    choice(underflow, "underflow", UNDERFLOWS)
     native = NATIVE.get(inner) if storage.fits_float64 else None
     if native is None and algorithm == "sequential" and isinstance(window, Full) and as_numpy(u, "u").ndim <= 1:
         native = NATIVE_SCALARS.get(inner) if storage.fits_float64 else None
