@@ -39,6 +39,7 @@ def solve(
     a, u : array_like
         Coefficients and inputs. They broadcast against each other by NumPy's rules, so coefficients shared over
         channels are an axis of size 1. Any strides. The first coefficient multiplies `x0` and isn't read without it.
+        A coefficient of 0 is a reset for numbers alone: 0 times NaN or infinity is NaN, as in the plain loop.
     x0 : array_like, optional
         Initial state, broadcastable against the result without `axis`; zero if left out. It is folded into the first
         input, u_1 + a_1 x_0, and leaves a window with it. Cast to the number type of the computation.
