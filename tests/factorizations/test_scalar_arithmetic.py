@@ -135,3 +135,10 @@ def test_entries_of_one_step_are_of_the_type_of_its_coefficient():
 @pytest.mark.parametrize("a", [[3, 10**400, -7], [2, Fraction(1, 3), 5], [7], [Fraction(1, 7)]], ids=repr)
 def test_quotients_of_prefix_products_stay_exact(a, method):
     assert_same(materialize(array(a), method=method), literal_matrix(array(a)))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of the overflow that must not be
+def test_integers_of_numpy_do_not_overflow_among_fractions():
+    L, far = TransferOperator(array([Fraction(1, 2)] * 3)), np.int64(2**40)
+    for got, factor in (((L / far) ** 3, Fraction(1, 2**120)), ((L * far) ** 3, 2**120), (L * far * far, 2**80)):
+        assert_same(got.to_dense(), factor * (L**3 if factor != 2**80 else L).to_dense())
