@@ -222,8 +222,6 @@ class Scaled(Operator):
     def __init__(self, operator: Operator, scalar: Any, scale: Callable[..., Any] = np.multiply) -> None:
         if isinstance(scalar, np.generic):
             dtype = common_type(operator.dtype, scalar.dtype)
-            if dtype.kind == "O":
-                scalar = scalar.item()  # Fractions would carry an integer of NumPy's on, which overflows
         elif isinstance(scalar, int | float | complex):
             dtype = np.result_type(operator.dtype, scalar)
         else:
