@@ -14,7 +14,7 @@ from recfact.errors import OptionError
 from recfact.factorizations.block_operators import BlockColumns, BlockRows, BlockTransfer, RankOne, Shift
 from recfact.factorizations.blocks import SOLVERS, solve_blocks
 from recfact.factorizations.operator import Operator
-from recfact.factorizations.scalars import as_coefficients, beside, scalars_that_fit, times
+from recfact.factorizations.scalars import as_coefficients, scalars_that_fit, times
 from recfact.factorizations.transfer import TransferOperator
 from recfact.factorizations.transposable import TransposableOperator, as_columns
 
