@@ -302,14 +302,11 @@ class Interpreter:
     ----------
     algebra
         `Symbols` or `Floats`.
-    segment : int, optional
-        Steps in a segment of the whole recurrence, instead of the engine's own many.
     """
 
-    def __init__(self, algebra: Any, segment: int | None = None) -> None:
+    def __init__(self, algebra: Any) -> None:
         self.algebra = algebra
         self.operations = operations(algebra)
-        self.names = {} if segment is None else {"SEGMENT": segment}
         self.translated = cache(self.translated)
 
     def translated(self, function: FunctionType) -> FunctionType:
@@ -317,7 +314,7 @@ class Interpreter:
         names = {
             name: function.__globals__[name] for name in function.__code__.co_names if name in function.__globals__
         }
-        return with_globals(function, **{name: self.callable(value) for name, value in names.items()} | self.names)
+        return with_globals(function, **{name: self.callable(value) for name, value in names.items()})
 
     def callable(self, value: Any) -> Any:
         """Return what stands for a global name's value."""
@@ -334,11 +331,11 @@ class Interpreter:
 
 @contextmanager
 def interpreted(algebra: Any, segment: int | None = None) -> Iterator[None]:
-    """Let the CPU engine run its kernels by the interpreter."""
-    interpreter = Interpreter(algebra, segment)
+    """Let the CPU engine run its kernels by the interpreter, in segments of so many steps instead of its own many."""
+    interpreter = Interpreter(algebra)
     with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
         patch.setattr(Kernel, "__getitem__", lambda kernel, lanes: interpreter.compiled(kernel, lanes))
         if segment is not None:
-            patch.setattr("recfact.cpu.time_split.SEGMENT", segment)
-            patch.setattr("recfact.cpu.rows.WORTH_THREADS", 1)
+            patch.setattr("recfact.cpu.limits.SEGMENT", segment)
+            patch.setattr("recfact.cpu.limits.WORTH_THREADS", 1)
         yield

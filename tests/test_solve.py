@@ -107,8 +107,7 @@ def test_every_path_is_the_plain_loop_but_for_rounding(problem):
     if problem["out"] == "u":
         out, memory = u, None
     with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
-        for path in ("rows", "channels"):  # on few numbers too
-            patch.setattr(f"recfact.cpu.{path}.WORTH_THREADS", 1)
+        patch.setattr("recfact.cpu.limits.WORTH_THREADS", 1)  # on few numbers too
         options = {"out": out} if problem["out"] else {}
         x = rf.solve(a, u, x0=x0, axis=axis, reverse=reverse, window=window, threads=problem["threads"], **options)
 

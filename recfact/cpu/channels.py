@@ -20,30 +20,17 @@ from typing import Any
 import numpy as np
 
 from recfact.arrays import Array, accumulator
+from recfact.cpu import limits
 from recfact.cpu.channel_kernels import follow
 from recfact.cpu.channel_windows import slide
-from recfact.cpu.layout import BATCH, Axis, address, addresses, merge_axes
+from recfact.cpu.layout import Axis, address, addresses, merge_axes
 from recfact.cpu.numbers import Lanes
 from recfact.cpu.streaming import LINE, streams_channels
 from recfact.cpu.threads import run_all
 from recfact.windows import Full, Jagged, Uniform, Window
 
-# Numbers in the scratch area of a problem: states that stay in the second-level cache, and what long windows keep, for
-# which rows of memory that aren't cut are worth more than a cache.
-ROOM = 1 << 16
-SLIDING_ROOM = 1 << 20
-
-# Channels to which rows are cut for threads at least: what memory fetches ahead in a shorter piece is lost.
-LEAST = 1 << 12
-
 # Lanes of the widest vector.
 WIDEST = 16
-
-# States up to which a window is followed by plain loops.
-MOST_STATES = 8
-
-# Numbers below which a second thread costs more than it saves.
-WORTH_THREADS = 1 << 18
 
 # One axis of one number, for arrays (x, u, a, x0).
 POINT = Axis(1, (0, 0, 0, 0))
@@ -174,7 +161,7 @@ def solve_into(a: Array, u: Array, x: Array, x0: Array | None, *, reverse: bool,
     """
     if x.size == 0:
         return
-    threads = threads if x.size >= WORTH_THREADS else 1
+    threads = threads if x.size >= limits.WORTH_THREADS else 1
     run_tasks(tasks(a, u, x, x0, reverse, window, threads), threads)
 
 
@@ -206,12 +193,12 @@ def tasks(
 
     block, terms = blocks_and_terms(window, n)
     first = block if not reverse else n - (-(-n // block) - 1) * block
-    slides = terms >= MOST_STATES
+    slides = terms >= limits.MOST_STATES
     overwrites = slides and starts[0] == starts[1]
     span = block * (terms + 1) if slides else terms + 1
-    room = max(WIDEST, (SLIDING_ROOM if slides else ROOM) // span // WIDEST * WIDEST)
+    room = max(WIDEST, (limits.SLIDING_ROOM if slides else limits.ROOM) // span // WIDEST * WIDEST)
     if threads > 1:
-        room = min(room, max(LEAST, -(-x.size // n // (threads * WIDEST)) * WIDEST))
+        room = min(room, max(limits.LEAST, -(-x.size // n // (threads * WIDEST)) * WIDEST))
     number = accumulator(x.dtype)
     between = abs(times[0]) if n > 1 else 0  # 0 too where all steps write to one place
     for part in arrange(axes, tuple(starts), between or sys.maxsize, room):
@@ -234,5 +221,5 @@ def tasks(
             kernel, scratch = follow[kind], (terms + 1) * row
             arguments = (*arguments, first, block, terms + 1)
         count = prod(axis.length for axis in part.others)
-        for table in addresses(part.others, part.starts, min(BATCH, -(-count // threads))):
+        for table in addresses(part.others, part.starts, min(limits.BATCH, -(-count // threads))):
             yield Task(kernel, table, arguments, scratch)

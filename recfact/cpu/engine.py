@@ -6,14 +6,9 @@ right for any layout and fast where channels lie next to each other. Windows of 
 
 from __future__ import annotations
 
-import os
-
 from recfact.arrays import Array
-from recfact.cpu import channels, few_lags, rows
+from recfact.cpu import channels, few_lags, limits, rows
 from recfact.windows import Jagged, Uniform, Window
-
-# No machine gains from more, and a slip of the caller mustn't start them.
-MOST_THREADS = 256
 
 
 def solve_into(
@@ -51,12 +46,10 @@ def solve_into(
 def thread_count(threads: int | None, numbers: int) -> int:
     """Return how many threads to use: if the caller doesn't say, all processors of the process where it is worth it."""
     if threads is not None:
-        return min(threads, MOST_THREADS)
-    if numbers < channels.WORTH_THREADS:
+        return min(threads, limits.MOST_THREADS)
+    if numbers < limits.WORTH_THREADS:
         return 1
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return limits.processors()
 
 
 def plainest(window: Window) -> Window:

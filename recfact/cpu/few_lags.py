@@ -10,14 +10,14 @@ from __future__ import annotations
 from numpy.lib.stride_tricks import as_strided
 
 from recfact.arrays import Array
-from recfact.cpu import channels
+from recfact.cpu import channels, limits
 from recfact.cpu.layout import address
 from recfact.windows import Full
 
 
 def fits(a: Array, u: Array, x: Array, lags: int) -> bool:
     """Return whether the lags are few, and steps lie next to each other in memory."""
-    few = lags < channels.MOST_STATES
+    few = lags < limits.MOST_STATES
     return few and x.strides[0] == u.strides[0] == x.itemsize and a.strides[0] in (0, x.itemsize)
 
 

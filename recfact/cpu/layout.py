@@ -16,9 +16,6 @@ import numpy as np
 
 from recfact.arrays import Array
 
-# Problems whose addresses are in memory at once.
-BATCH = 1 << 16
-
 
 @dataclass(frozen=True, slots=True)
 class Axis:
@@ -95,7 +92,7 @@ def merge_axes(shape: Sequence[int], *strides: Sequence[int]) -> tuple[list[Axis
     return merged, tuple(starts)
 
 
-def addresses(axes: Sequence[Axis], starts: Sequence[int], most: int = BATCH) -> Iterator[Array]:
+def addresses(axes: Sequence[Axis], starts: Sequence[int], most: int) -> Iterator[Array]:
     """Walk through all positions along `axes`, the first axis fastest.
 
     Parameters
@@ -104,7 +101,7 @@ def addresses(axes: Sequence[Axis], starts: Sequence[int], most: int = BATCH) ->
         The axes; none means one position.
     starts : sequence of int
         For each array, the address of the first position.
-    most : int, default BATCH
+    most : int
         Positions in a piece, at most.
 
     Yields

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from recfact.arrays import Array, accumulator
+from recfact.cpu import limits
 from recfact.cpu.block_kernels import jagged_blocks, uniform_blocks
 from recfact.cpu.layout import address
 from recfact.cpu.scan_kernels import scan_rows
@@ -82,7 +83,7 @@ class Job:
         block = window_block(self.window, steps)
         match self.window:
             case Full():
-                return int(scan_rows[self.tile](*rows, address(states), start, alone, room))
+                return int(scan_rows[self.tile](*rows, address(states), start, alone, limits.SEGMENT, room))
             case Jagged(self.tile.block, 1):
                 jagged_rows[self.tile](*rows, *entering, skip, room)
             case Uniform(self.tile.block):
@@ -127,5 +128,5 @@ def run_short(tile: Tile, a: Array, u: Array, x: Array, x0: Array | None) -> Non
     table[0], table[1], table[2] = address(x), address(u), address(a)
     states[0], states[1], states[2] = 0.0 if x0 is None else float(x0), 0.0, 1.0
     rows = (space.table_at, 1, len(x), x.strides[0], u.strides[0], a.strides[0])
-    scan_rows[tile](*rows, space.states_at[code], 0, x0 is None, space.room)
+    scan_rows[tile](*rows, space.states_at[code], 0, x0 is None, limits.SEGMENT, space.room)
     IDLE.append(space)

@@ -14,7 +14,7 @@ import ml_dtypes
 import numpy as np
 
 from recfact.arrays import Array
-from recfact.cpu.channels import WORTH_THREADS
+from recfact.cpu import limits
 from recfact.cpu.chunks import CHUNK
 from recfact.cpu.layout import address, addresses, merge_axes
 from recfact.cpu.row_job import Job, initial_states, run_short
@@ -28,12 +28,6 @@ STORAGES = {np.dtype(kind): np.dtype(kind).name for kind in (np.float32, np.floa
 
 # Sub-tiles in a tile of a short window, which has more to do between tiles than the whole recurrence.
 WINDOW_SUB_TILES = {"float64": 2, "float32": 4, "float16": 4, "bfloat16": 4}
-
-# Steps of a block below which plain loops are as fast.
-FEW = 8
-
-# Steps below which many rows are better solved side by side.
-SHORT = 64
 
 
 @cache
@@ -51,7 +45,7 @@ def tile_for(dtype: np.dtype[Any], reverse: bool, window: Window, streams: bool 
             return Tile(storage, reverse, streams=streams)
         case Uniform(block) | Jagged(block, 1) if CHUNK <= block <= whole.sub_tile and block & (block - 1) == 0:
             return Tile(storage, reverse, block, WINDOW_SUB_TILES[storage], streams)
-        case Uniform(block) | Jagged(block, _) if block < FEW:
+        case Uniform(block) | Jagged(block, _) if block < limits.FEW:
             return None
         case Uniform(block) | Jagged(block, _) if block % whole.steps:
             return Tile(storage, reverse, sub_tiles=1)
@@ -63,7 +57,7 @@ def tile_of(a: Array, u: Array, x: Array, reverse: bool, window: Window) -> Tile
     if x.size == len(x):
         return tile_for(x.dtype, reverse, window, streams_rows(x, u))
     side_by_side = x.strides[0] == u.strides[0] == x.itemsize and a.strides[0] in (0, x.itemsize)
-    if not (side_by_side and len(x) >= SHORT):
+    if not (side_by_side and len(x) >= limits.SHORT):
         return None
     tile = tile_for(x.dtype, reverse, window, streams_rows(x, u))
     if tile is not None and isinstance(window, Full) and len(x) <= tile.sub_tile:
@@ -97,7 +91,7 @@ def solve_into(
     start : int, default 0
         The time of the first step, a multiple of a tile.
     """
-    threads = threads if x.size >= WORTH_THREADS else 1
+    threads = threads if x.size >= limits.WORTH_THREADS else 1
     single = x.size == len(x)
     if single and states is None and threads == 1 and isinstance(window, Full):
         run_short(tile, a, u, x, x0 if x0 is None else x0.reshape(()))
@@ -143,5 +137,5 @@ def tables(job: Job) -> Iterator[tuple[Array, Array]]:
     numbers = np.empty(shape, np.int8).strides  # one byte a row: offsets are the numbers
     axes, offsets = merge_axes(shape, *[array.strides[1:] for array in arrays], numbers)
     starts = [address(array) + offset for array, offset in zip(arrays, offsets, strict=False)]
-    for piece in addresses(axes, [*starts, offsets[3]]):
+    for piece in addresses(axes, [*starts, offsets[3]], limits.BATCH):
         yield piece[:3], piece[3]

@@ -23,8 +23,6 @@ from recfact.cpu.row_steps import (
 )
 from recfact.cpu.tile_solvers import number, runs_in_reverse, scan_tile, scan_totals, tile_steps
 
-SEGMENT = 1 << 16  # steps whose totals are formed from zero, so that they don't wait for the state that enters them
-
 
 @helper
 def true_state(kept: Any, entry: float, local: float, factor: float) -> Any:
@@ -35,9 +33,9 @@ def true_state(kept: Any, entry: float, local: float, factor: float) -> Any:
 
 
 @helper
-def ends_segment(tile: Any, position: int) -> Any:
-    """Return whether a segment ends with the tile at a position."""
-    return (position if runs_in_reverse(tile) else position + tile_steps(tile)) % SEGMENT == 0
+def ends_segment(tile: Any, position: int, segment: int) -> Any:
+    """Return whether a segment of so many steps, a power of two, ends with the tile at a position."""
+    return (position if runs_in_reverse(tile) else position + tile_steps(tile)) & (segment - 1) == 0
 
 
 @kernel
@@ -52,13 +50,15 @@ def scan_rows(
     states: int,
     start: int,
     alone: int,
+    segment: int,
     scratch: int,
 ) -> int:
     """Solve the recurrence in each row; return how many tiles had to be repeated step by step.
 
     `states` points at three accumulators of each row: the state that enters the segment, the state reached in it from
     zero and the product of its coefficients so far; in the end, they are those after the last whole tile. `start` is
-    the time of the row's first step, a multiple of a tile. `alone` says that no state enters the row.
+    the time of the row's first step, a multiple of a tile. `alone` says that no state enters the row. `segment` is the
+    number of steps in a segment, a power of two and at least a tile.
     """
     kept = accumulator(single(tile))
     repeated = 0
@@ -83,7 +83,7 @@ def scan_rows(
                 entry = take_steps(tile, row, first, length, true_state(kept, entry, local, factor), fresh, True)
                 local, factor = number(kept, 0.0), number(kept, 1.0)
                 repeated += 1
-            if ends_segment(tile, start + position):
+            if ends_segment(tile, start + position, segment):
                 entry = true_state(kept, entry, local, factor)
                 local, factor = number(kept, 0.0), number(kept, 1.0)
             if length == tile_steps(tile):
@@ -96,7 +96,7 @@ def scan_rows(
 
 @kernel
 def segment_totals(
-    tile: Any, rows: int, steps: int, x_step: int, u_step: int, a_step: int, totals: int, scratch: int
+    tile: Any, rows: int, steps: int, x_step: int, u_step: int, a_step: int, totals: int, segment: int, scratch: int
 ) -> int:
     """Find the totals of a row's segments, up to the first whose product is zero; return how many, or -1.
 
@@ -115,7 +115,7 @@ def segment_totals(
         local, factor, finite = scan_totals(tile, coefficients, inputs, local, factor)
         if not finite:
             return -1
-        if ends_segment(tile, position) or number_of_tile == tiles - 1:
+        if ends_segment(tile, position, segment) or number_of_tile == tiles - 1:
             store(kept, totals, 2 * found * size(kept), local)
             store(kept, totals, (2 * found + 1) * size(kept), factor)
             found += 1

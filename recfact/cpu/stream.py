@@ -10,7 +10,7 @@ import numpy as np
 
 from recfact.arrays import Array
 from recfact.carry import RecentSteps, Solver, plain_solver
-from recfact.cpu import channels, rows
+from recfact.cpu import channels, limits, rows
 from recfact.cpu.engine import plainest, thread_count
 from recfact.cpu.row_job import initial_states
 from recfact.cpu.tiles import Tile
@@ -103,7 +103,7 @@ def solver(
     """
     window = plainest(window)
     tile = rows.tile_for(dtype, False, window)
-    if tile is None or not (prod(channels_shape) == 1 or (time_last and steps >= rows.SHORT)):
+    if tile is None or not (prod(channels_shape) == 1 or (time_last and steps >= limits.SHORT)):
         return plain_solver(partial(run_channels, window, threads), window, x0)
     if isinstance(window, Full):
         return Tiles(tile, threads, x0)

@@ -14,25 +14,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from recfact.arrays import Array
+from recfact.cpu import limits
 from recfact.cpu.layout import Axis, address
 from recfact.cpu.numbers import ALIGNED
 
-# Bytes of a result from which on channels are streamed, and rows, whose arithmetic hides more of what memory takes.
-STREAMED = 1 << 23
-STREAMED_ROWS = 1 << 26
-
-# Steps of a row from which on its last tile doesn't count, which is put together elsewhere and read once more.
-LONG = 1 << 16
-
-# Bytes of a problem of channels from which on its first step doesn't count, which LLVM may write as it writes elsewhere
-# (if in float16): memory takes long over lines that are written in both ways.
-PROBLEM = 1 << 12
-
 # Bytes of a line of the cache, and of the widest vector.
 LINE = 64
-
-# Bytes next to each other from which on half a line at both ends doesn't count.
-WIDE = 1 << 12
 
 
 def aligned(*numbers: int) -> bool:
@@ -46,8 +33,8 @@ def streams_rows(x: Array, u: Array) -> bool:
     Only float32 gains from it: other tiles wait for their arithmetic, and lose what it costs to split their vectors.
     """
     return (
-        x.nbytes >= STREAMED_ROWS
-        and len(x) >= LONG
+        x.nbytes >= limits.STREAMED_ROWS
+        and len(x) >= limits.LONG
         and x.strides[0] == x.itemsize == 4
         and address(x) != address(u)
         and aligned(address(x), *x.strides[1:])
@@ -72,15 +59,15 @@ def streams_channels(
     lanes, groups, others : Axis and sequence of Axis
         How the channels lie in memory, by the strides of their first array.
     """
-    if x.nbytes < STREAMED or starts[0] == starts[1]:
+    if x.nbytes < limits.STREAMED or starts[0] == starts[1]:
         return False
     row = lanes.length * lanes.strides[0]
     whole = row % vector == 0  # or else two vectors share some channels, and write them twice
     if groups.length > 1:
         whole = whole and groups.strides[0] == row
         row *= groups.length
-    long = row * len(x) >= PROBLEM
-    dense = abs(time) == row or abs(time) > row >= WIDE
+    long = row * len(x) >= limits.PROBLEM
+    dense = abs(time) == row or abs(time) > row >= limits.WIDE
     # Backwards, memory answers slowly to wide rows, and even more slowly beside such writes; narrow ones split lines.
     ordered = time > 0 or LINE <= row <= 4 * vector
     strides = [axis.strides[0] for axis in others]

@@ -15,18 +15,15 @@ from itertools import pairwise
 import numpy as np
 
 from recfact.arrays import Array, accumulator
+from recfact.cpu import limits
 from recfact.cpu.layout import address
 from recfact.cpu.row_job import SCRATCH, Job, initial_states
-from recfact.cpu.scan_kernels import SEGMENT, chain_segments, segment_totals
+from recfact.cpu.scan_kernels import chain_segments, segment_totals
 from recfact.cpu.threads import run_all
 from recfact.windows import Full, Jagged, Uniform
 
 # Memory traffic of a piece: the inverse of reading two arrays and writing one, with or without reading them before.
 ONE_PASS, TWO_PASSES = 3, 2
-
-# Threads that gain by reading pieces twice. Two would gain where memory answers both twice as fast as one of them, and
-# lose a quarter where one of them alone keeps it busy.
-WORTH_TWO_PASSES = 3
 
 
 def split(job: Job, x0: Array | None, threads: int) -> bool:
@@ -71,7 +68,8 @@ class SegmentedRow:
     def __init__(self, job: Job, x0: Array | None) -> None:
         self.job = job
         self.x0 = x0
-        self.count = -(-len(job.x) // SEGMENT)
+        self.segment = limits.SEGMENT
+        self.count = -(-len(job.x) // self.segment)
 
     def solve(self, threads: int) -> bool:
         """Solve the row on several threads; return False if a segment isn't finite, or one thread does better."""
@@ -81,7 +79,7 @@ class SegmentedRow:
         if probe is None:
             return False
         twice = probe[-1, 1] != 0
-        if twice and threads < WORTH_TWO_PASSES:
+        if twice and threads < limits.WORTH_TWO_PASSES:
             return False
         shares = np.full(threads, TWO_PASSES if twice else ONE_PASS)
         shares[0] = ONE_PASS
@@ -133,12 +131,14 @@ class SegmentedRow:
         found = np.empty((last - first, 2), accumulator(self.job.x.dtype))
         scratch = np.empty(SCRATCH, np.uint8)
         strides = (array.strides[0] for array in (self.job.x, self.job.u, self.job.a))
-        count = segment_totals[self.job.tile](address(table), steps, *strides, address(found), address(scratch))
+        count = segment_totals[self.job.tile](
+            address(table), steps, *strides, address(found), self.segment, address(scratch)
+        )
         return None if count < 0 else found[:count]
 
     def _place(self, first: int, last: int) -> tuple[Array, int]:
         """Return the addresses and the number of steps of the segments first .. last-1."""
         if self.job.tile.reverse:
             first, last = self.count - last, self.count - first
-        low, high = first * SEGMENT, min(last * SEGMENT, len(self.job.x))
+        low, high = first * self.segment, min(last * self.segment, len(self.job.x))
         return self.job.table(low), high - low

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from processes import run_in_child
 
-from recfact.cpu import channels
+from recfact.cpu import channels, limits
 from recfact.windows import Full, Jagged, Uniform
 
 
@@ -106,12 +106,12 @@ def test_threads_and_cuts_give_the_same_bits(rng, monkeypatch, window, shape, re
     a = make_numbers(rng, "decaying", (*shape[:-1], 1), np.dtype(np.float32))
     u = make_numbers(rng, "normal", shape, np.dtype(np.float32))
     expected = solve(a, u, None, reverse, window)
-    monkeypatch.setattr(channels, "WORTH_THREADS", 1)
-    monkeypatch.setattr(channels, "LEAST", 16)
+    monkeypatch.setattr(limits, "WORTH_THREADS", 1)
+    monkeypatch.setattr(limits, "LEAST", 16)
     for room, batch, threads in ((32, 3, 1), (1 << 15, 1 << 16, 2), (64, 1 << 16, 3), (16, 2, 2)):
-        monkeypatch.setattr(channels, "ROOM", room)
-        monkeypatch.setattr(channels, "SLIDING_ROOM", 12 * room)
-        monkeypatch.setattr(channels, "BATCH", batch)
+        monkeypatch.setattr(limits, "ROOM", room)
+        monkeypatch.setattr(limits, "SLIDING_ROOM", 12 * room)
+        monkeypatch.setattr(limits, "BATCH", batch)
         assert_same(solve(a, u, None, reverse, window, threads), expected)
 
 
@@ -119,7 +119,7 @@ def test_an_error_in_a_thread_reaches_the_caller(monkeypatch):
     def fail(*arguments):
         raise MemoryError("no room")
 
-    monkeypatch.setattr(channels, "WORTH_THREADS", 1)
+    monkeypatch.setattr(limits, "WORTH_THREADS", 1)
     monkeypatch.setattr(channels.Task, "run", fail)
     u = np.ones((4, 3, 1 << 13), dtype=np.float32)
     with pytest.raises(MemoryError, match="no room"):
@@ -143,7 +143,7 @@ def test_many_small_problems_take_few_calls():
     """Four million problems of one or two steps, in an order of axes that can't be joined."""
     u = np.zeros((2, 1 << 11, 2, 1 << 10), dtype=np.float32)[:, :, 0]
     calls = sum(1 for _ in channels.tasks(u[:1], u, u.copy(), None, False, Full(), 1))
-    assert calls <= u[0].size / channels.BATCH + 1
+    assert calls <= u[0].size / limits.BATCH + 1
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
@@ -152,7 +152,7 @@ def test_fork_after_use():
     code = """
         import os
         import numpy as np
-        from recfact.cpu import channels
+        from recfact.cpu import channels, limits
         from recfact.windows import Full
 
         a = np.full((4, 3, 1 << 14), 0.5); u = np.ones_like(a)

@@ -59,10 +59,10 @@ def test_contiguous_arrays_have_one_axis(order):
 
 def test_no_axes_are_one_position():
     assert merge_axes((), (), ()) == ([], (0, 0))
-    assert [piece.tolist() for piece in addresses([], (16, 32))] == [[[16], [32]]]
+    assert [piece.tolist() for piece in addresses([], (16, 32), 9)] == [[[16], [32]]]
 
 
 def test_addresses_beyond_32_bits():
     far = 1 << 40
-    (piece,) = addresses([Axis(3, (far,))], (far,))
+    (piece,) = addresses([Axis(3, (far,))], (far,), 9)
     assert piece.tolist() == [[far, 2 * far, 3 * far]]

@@ -7,8 +7,8 @@ import pytest
 from layouts import Layout
 
 import recfact as rf
-from recfact.cpu import rows
-from recfact.cpu.layout import BATCH
+from recfact.cpu import limits, rows
+from recfact.cpu.limits import BATCH
 from recfact.cpu.row_job import initial_states
 from recfact.cpu.tiles import Tile
 from recfact.windows import Full, Jagged, Uniform
@@ -32,7 +32,7 @@ def alone(a, u, x0, **options):
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
 @pytest.mark.parametrize("threads", [1, 2, 7])
 def test_rows_in_any_order_of_axes_are_solved_as_alone(window, threads, rng, monkeypatch):
-    monkeypatch.setattr(rows, "WORTH_THREADS", 1)
+    monkeypatch.setattr(limits, "WORTH_THREADS", 1)
     a, u = problem((2, 3, 300), rng)
     x0 = rng.standard_normal((2, 3)).astype(np.float32)
     expected, reverse = alone(a, u, x0, window=window), alone(a, u, None, window=window, reverse=True)

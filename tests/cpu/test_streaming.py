@@ -8,7 +8,7 @@ from fused import DTYPES, assert_same
 from llvmlite import ir
 
 import recfact as rf
-from recfact.cpu import channels, rows, streaming
+from recfact.cpu import channels, limits, rows
 from recfact.cpu.channel_kernels import follow
 from recfact.cpu.numbers import Lanes, drain, put_bits
 from recfact.cpu.scan_kernels import scan_rows
@@ -22,7 +22,7 @@ WINDOWS = [Full(), Jagged(16), Uniform(32)]
 def small(monkeypatch):
     """Let small results be streamed."""
     for name in ("STREAMED", "STREAMED_ROWS", "LONG", "PROBLEM"):
-        monkeypatch.setattr(streaming, name, 0)
+        monkeypatch.setattr(limits, name, 0)
 
 
 def draw(shape, dtype):
@@ -43,8 +43,8 @@ def place(shape, dtype, offset=0, fill=7):
 
 def plain(monkeypatch, *args, **options):
     with monkeypatch.context() as context:
-        context.setattr(streaming, "STREAMED", 1 << 60)
-        context.setattr(streaming, "STREAMED_ROWS", 1 << 60)
+        context.setattr(limits, "STREAMED", 1 << 60)
+        context.setattr(limits, "STREAMED_ROWS", 1 << 60)
         return rf.solve(*args, **options)
 
 
@@ -137,11 +137,11 @@ def test_small_results_stay_in_the_caches():
     def three(n):
         return np.zeros(n, np.float32), np.zeros(n, np.float32), place((n,), np.float32)[0]
 
-    arrays = three(streaming.STREAMED_ROWS // 4)
+    arrays = three(limits.STREAMED_ROWS // 4)
     assert rows.tile_of(*arrays, False, Full()).streams
     assert not rows.tile_of(*[array[4:] for array in arrays], False, Full()).streams
     assert not rows.tile_of(*[array.reshape(-1, 1024).T for array in arrays], False, Full()).streams, "short rows"
-    tables = [array.reshape(-1, 64) for array in three(streaming.STREAMED // 4)]
+    tables = [array.reshape(-1, 64) for array in three(limits.STREAMED // 4)]
     assert lanes_of(*tables) == {Lanes("float32", 16, True)}
     assert lanes_of(*[table[1:] for table in tables]) == {Lanes("float32", 16)}
     short = [np.moveaxis(table.reshape(-1, 8, 64), 1, 0) for table in tables]

@@ -5,7 +5,7 @@ import pytest
 
 import recfact as rf
 from recfact.cpu import time_split
-from recfact.cpu.scan_kernels import SEGMENT
+from recfact.cpu.limits import SEGMENT
 from recfact.windows import Full, Jagged, Uniform
 
 N = 10 * SEGMENT + 1000  # 11 segments, enough for 5 threads
