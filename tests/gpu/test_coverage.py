@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterator
 from functools import cache
-from itertools import combinations
 from random import Random
 from typing import Any, NamedTuple
 
@@ -19,6 +17,7 @@ import pytest
 from gpu.bare_run import need_compiler
 from gpu.cases import H100, LAYOUTS, NUMPY, Case, described
 from gpu.test_kernels import FEW, NO_TENSOR_CORES, check, compare, framed, make_case, solve
+from pairs import Grid, Pair
 
 from recfact.gpu.launch import blocks_of
 from recfact.gpu.number_types import NUMBER_TYPES
@@ -58,7 +57,7 @@ EVERYWHERE: dict[str, tuple[Any, ...]] = {
     "longest": (SOME, THOUSANDS),
     "precision": ("full",),
 }
-GRID: dict[str, dict[str, tuple[Any, ...]]] = {
+CHOICES: dict[str, dict[str, tuple[Any, ...]]] = {
     "sweep": EVERYWHERE | {"window": (Full(), Jagged(16), Jagged(32, 0), Jagged(48), Uniform(1), Uniform(2))},
     "sliding": EVERYWHERE | {"window": (Uniform(3), Uniform(17), Jagged(5, 3), Jagged(16, 2))},
     "chain": EVERYWHERE | {"window": (Full(),)},
@@ -71,39 +70,16 @@ GRID: dict[str, dict[str, tuple[Any, ...]]] = {
         "precision": ("full", "paper"),
     },
 }
-APART = {("types", "d"), ("types", "window")}  # too many pairs for what they may have to do with each other
+APART = frozenset({("types", "d"), ("types", "window")})  # more pairs than may have to do with each other
 SEQUENCES = 5  # enough that tensor cores take the full window on a GPU with few multiprocessors
 
-Value = tuple[str, Any]
-Pair = tuple[Value, Value]
-
-
-def pairs_of(row: dict[str, Any]) -> Iterator[Pair]:
-    """Yield which values meet in a row."""
-    names = [name for name in EVERYWHERE | {"window": ()} if name in row]
-    for one, other in combinations(names, 2):
-        if (one, other) not in APART:
-            yield (one, row[one]), (other, row[other])
-
-
-def all_pairs(kernel: str) -> dict[Pair, None]:
-    """Return all pairs of values, in a fixed order."""
-    grid = GRID[kernel]
-    met = (pairs_of({one: v, other: w}) for one, other in combinations(grid, 2) for v in grid[one] for w in grid[other])
-    return dict.fromkeys(pair for pairs in met for pair in pairs)
+GRID = {kernel: Grid(choices, APART) for kernel, choices in CHOICES.items()}
 
 
 @cache
 def sample(kernel: str) -> tuple[Row, ...]:
-    """Return rows in which every pair of values meets: of some drawn for a pair that is left, that with most others."""
-    rng, left, rows = Random(kernel), all_pairs(kernel), []
-    while left:
-        wanted = dict(next(iter(left)))
-        drawn = [{name: rng.choice(values) for name, values in GRID[kernel].items()} | wanted for _ in range(50)]
-        best = max(drawn, key=lambda row: sum(pair in left for pair in pairs_of(row)))
-        rows.append(Row(kernel, **best))
-        left = {pair: None for pair in left if pair not in set(pairs_of(best))}
-    return tuple(rows)
+    """Return rows in which every pair of values meets."""
+    return tuple(Row(kernel, **row) for row in GRID[kernel].sample(Random(kernel)))
 
 
 def channels(row: Row) -> int:
@@ -200,10 +176,10 @@ def near_one(a: np.ndarray) -> None:
 
 def test_the_grid_has_all_there_is():
     assert {types[0] for types in TYPES} == set(NUMBER_TYPES)
-    assert {type(window) for grid in GRID.values() for window in grid["window"]} == {Full, Jagged, Uniform}
+    assert {type(window) for choices in CHOICES.values() for window in choices["window"]} == {Full, Jagged, Uniform}
     for kernel, rows in ((kernel, sample(kernel)) for kernel in GRID):
-        met = {pair for row in rows for pair in pairs_of(row._asdict())}
-        assert met == set(all_pairs(kernel))
+        met = {pair for row in rows for pair in GRID[kernel].pairs_of(row._asdict())}
+        assert met == set(GRID[kernel].all_pairs())
 
 
 @pytest.mark.parametrize("kernel", GRID)
@@ -217,8 +193,8 @@ def test_the_sample_reaches_the_kernel_with_every_pair(kernel):
             assert launch.kernel == kernel
             steps[row.layout].add(n)
             segments |= {argument.value for argument in launch.arguments if argument.name == "segments"}
-            met |= set(pairs_of(row._asdict()))
-    assert met == set(all_pairs(kernel))
+            met |= set(GRID[kernel].pairs_of(row._asdict()))
+    assert met == set(GRID[kernel].all_pairs())
     for layout, reached in steps.items():
         first, step = min(reached), 8 if kernel == "b2p" and layout == ROWS else 1
         assert reached.issuperset(range(first, 2 * TILE + 2 if kernel != "chain" else first + 2 * TILE + 2, step))
