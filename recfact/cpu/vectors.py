@@ -62,16 +62,25 @@ class Registers:
         return self._call(f"llvm.fma.{f'v{kind.count}' if wide else ''}{number}", kind, x, y, z)
 
     def decaying_product(self, factor: Any, total: Any) -> Any:
-        """Return the product of two scalars, and 0 if it should have decayed but is too small to become smaller.
+        """Return the product of two scalars, and the next smaller number if it should have decayed but didn't.
 
         A product that is rounded to nearest never underflows to zero if each factor is above 1/2 in magnitude: it
-        sticks at a subnormal number.
+        sticks at a subnormal number. So it is wrong by less than the smallest number, rounded in either way.
         """
         product = self.b.fmul(factor, total)
-        size = self._call(f"llvm.fabs.{'f32' if total.type == ir.FloatType() else 'f64'}", total.type, total)
-        decays = self.b.fcmp_ordered("<", size, ir.Constant(total.type, 1.0))
-        stuck = self.b.fcmp_ordered("==", product, factor)
-        return self.b.select(self.b.and_(decays, stuck), ir.Constant(factor.type, 0.0), product)
+        size = self.magnitude(product)
+        decays = self.b.fcmp_ordered("<", self.magnitude(total), ir.Constant(total.type, 1.0))
+        stuck = self.b.fcmp_ordered("==", size, self.magnitude(factor))
+        left = self.b.fcmp_ordered("!=", size, ir.Constant(total.type, 0.0))
+        finite = self.b.fcmp_ordered("<", size, ir.Constant(total.type, float("inf")))
+        bits = ir.IntType(32 if total.type == ir.FloatType() else 64)
+        smaller = self.b.bitcast(self.b.sub(self.b.bitcast(product, bits), ir.Constant(bits, 1)), total.type)
+        lowered = self.b.and_(self.b.and_(decays, stuck), self.b.and_(left, finite))
+        return self.b.select(lowered, smaller, product)
+
+    def magnitude(self, x: Any) -> Any:
+        """Return the magnitude of a scalar."""
+        return self._call(f"llvm.fabs.{'f32' if x.type == ir.FloatType() else 'f64'}", x.type, x)
 
     def shuffle(self, x: Any, y: Any, indices: Sequence[int]) -> Any:
         """Pick lanes from x (0 .. count-1) and y (count ..)."""

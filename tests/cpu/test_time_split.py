@@ -74,6 +74,9 @@ def test_two_threads_read_no_piece_twice(direction, rng, split_rows):
     for kind in ("decaying", "not decaying"):
         assert len(set(solve_on((1, 2, 3), make_coefficients(kind, N, rng), u, **direction))) == 1
     assert split_rows == [True, True, False, True]
+    for coefficient in (0.99, -0.99):  # products of sub-tiles, rounded to nearest, would never become zero
+        solve_on((2,), np.full(N, coefficient, np.float32), u.astype(np.float32), **direction)
+    assert split_rows[4:] == [True, True]
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS, ids=str)

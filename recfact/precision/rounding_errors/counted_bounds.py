@@ -136,14 +136,17 @@ def engine_bounds(a: Array, u: Array, x0: Array | None, storage: FloatFormat, wi
         first = np.where(counts[:, :1] == ABSENT, ABSENT, counts[:, :1] + 1)
         counts = np.pad(np.concatenate([first, counts], axis=1), ((1, 0), (0, 0)), constant_values=ABSENT)
     inner = storage if storage.fraction_bits >= 23 else FORMATS["binary32"]
-    pairs = counted_pairs(a, u, counts, inner)
+    pairs = counted_pairs(a, u, counts, inner, losses=2)  # some products that underflow are rounded down
     if inner is not storage:
         pairs = _bounds(storage).rounded(pairs)
     return pairs.imag[before:]
 
 
-def counted_pairs(a: Any, u: Any, counts: Any, format: Any) -> Array:
-    """Return sizes of states and bounds of `counted_bound`, with time first, as complex numbers size + i error."""
+def counted_pairs(a: Any, u: Any, counts: Any, format: Any, losses: int = 1) -> Array:
+    """Return sizes of states and bounds of `counted_bound`, with time first, as complex numbers size + i error.
+
+    A product of coefficients that underflows is wrong by `losses` times half of the smallest number, at most.
+    """
     fmt = format_of(format)
     numbers = operands_of(a, u, None, np.float64 if fmt.fits_float64 else object, 0)[:2]
     weights, inputs = (sizes_of(values).real for values in numbers)
@@ -169,8 +172,8 @@ def counted_pairs(a: Any, u: Any, counts: Any, format: Any) -> Array:
             kept, lags = table[i, row] != ABSENT, i - np.arange(i + 1)
             extra = np.maximum.accumulate(np.where(kept, np.maximum(table[i, row] - lags, 0), 0))
             added = (extra * eta)[channels]
-            cut = (np.maximum(lags - 1, 0) * eta)[channels]
-            several = np.exp(np.max(lags) * eta * before[row].max(axis=0) * SLACK)
+            cut = (np.maximum(lags - 1, 0) * (losses * eta))[channels]
+            several = np.exp(np.max(lags) * losses * eta * before[row].max(axis=0) * SLACK)
             lost = _product(inputs[row] + added, _product(cut, apart[row] * several)) + _product(added, products[row])
             factor = factors[i, row][channels]
             errors = _product(terms[row], factor) + _product(lost, 1 + np.max(factor))
