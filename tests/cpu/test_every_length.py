@@ -37,7 +37,6 @@ LIMITS = {
     "ROOM": 64,
     "SLIDING_ROOM": 512,
     "LEAST": 16,
-    "BATCH": 3,
     "LONG": 0,
     "PROBLEM": 0,
     "WIDE": 64,
@@ -60,8 +59,9 @@ REALS = ("float32", "float64", "float16", "bfloat16")
 THREADS = tuple(range(1, 10))
 WAYS = ("forward", "from x0", "backward")
 
-# Whether products of coefficients matter to the end of all steps, to the next reset, for some tiles or within one.
-NUMBERS = ("kept", "resets", "fading", "faded")
+# Products of coefficients matter to the end of all steps, up to the next reset, to the end but rounded, for some tiles,
+# or within one. States are known in advance of the first two.
+NUMBERS = ("kept", "resets", "lasting", "fading", "faded")
 
 PLACES: dict[str, tuple[Any, ...]] = {  # of arrays in memory, and how the number of threads is said
     "steps": ((1,), (-1,), (2,), (1, 2), (1, -1)),
@@ -73,6 +73,7 @@ COMMON: dict[str, tuple[Any, ...]] = {
     "way": WAYS,
     "numbers": NUMBERS,
     "out": ("apart", "in place"),
+    "batch": (3, 1000),
     "streams": (False, True),
 } | PLACES
 SEQUENCES = {"n": tuple(range(1, 2 * SEGMENT + 2)), "dtype": (*REALS, "complex64"), "shape": ("n",)} | COMMON
@@ -121,11 +122,13 @@ def walk(numbers: str, dtype: str, channels: tuple[int, ...], most: int, shared:
 
 @cache
 def drawn(numbers: str, dtype: str, channels: tuple[int, ...], most: int, shared: bool) -> tuple[Array, Array, Array]:
-    """Return coefficients whose products become too small for the type, inputs and an initial state."""
+    """Return coefficients, inputs and an initial state whose products and sums are rounded."""
     rng = np.random.default_rng(7)
     kind = DTYPES[dtype]
     turn = 1j if kind.kind == "c" else 1
     a = rng.uniform(-1, 1, (most, *channels[: -1 if shared else None], *[1] * (shared and bool(channels))))
+    if numbers == "lasting":
+        a = np.copysign(1 - abs(a) / 256, a)
     if numbers == "fading":  # after about a segment of float32
         a = 1 - 0.5 * abs(a)
     u, x0 = rng.standard_normal((most, *channels)), rng.standard_normal(channels)
@@ -174,6 +177,7 @@ def check(case: Case, window: Window) -> None:
             patch.setattr(limits, name, value)
         for name in ("STREAMED", "STREAMED_ROWS"):
             patch.setattr(limits, name, 0 if case["streams"] else NEVER)
+        patch.setattr(limits, "BATCH", case["batch"])
         patch.setattr(limits, "processors", lambda: case["threads"])
         if expected is None:
             other = fenced("other", u).empty(u.shape, u.dtype, "end", steps)
