@@ -71,12 +71,15 @@ def largest_of_sub_tiles(a, steps):
 @pytest.mark.parametrize("window", [Full(), Jagged(20_000), Uniform(20_000), Uniform(64), Jagged(16)], ids=str)
 @pytest.mark.parametrize("reverse", [False, True])
 def test_terms_lose_no_more_than_stated(kind, dtype, window, reverse):
-    n = limits.SEGMENT
+    n = limits.SEGMENT + 1
     a, first, near, rest = case(kind, n, dtype)
     u = np.zeros(n, dtype)
-    u[0] = first
-    given = (np.concatenate([a[:1], a[:0:-1]]), u[::-1].copy()) if reverse else (a, u)
-    x = rf.solve(*given, window=window, reverse=reverse)[:: -1 if reverse else 1].astype(float)
+    if reverse:  # the first step is a segment of its own
+        u[-1] = first
+        x = rf.solve(np.concatenate([a[:1], a[:0:-1]]), u, window=window, reverse=True)[::-1].astype(float)
+    else:
+        n, near, rest = n - 1, near[1:], rest[1:]
+        x = rf.solve(a[1:], u[1:], x0=first, window=window).astype(float)
     kept = first_steps(n, window, reverse) == 0
 
     sub_tile = tile_for(np.dtype(dtype), reverse, window).sub_tile
