@@ -353,7 +353,7 @@ def test_other_bad_arguments_are_named():
         Hierarchical([0.5], 1, local_solve="matmul")
     with pytest.raises(OptionError, match=r"carrier_solve must be one of .*, got None"):
         Hierarchical([0.5], 1, carrier_solve=None)
-    with pytest.raises(ShapeError, match=r"shape \(n,\)"):
+    with pytest.raises(ShapeError, match=r"must be one sequence, got shape \(1, 1\)"):
         Hierarchical([[0.5]], 1)
     h = Hierarchical(np.ones(6), 2)
     for shape in ((5,), (2, 6), (6, 1, 1), ()):

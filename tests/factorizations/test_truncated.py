@@ -359,7 +359,7 @@ def test_bad_arguments_are_named():
         JaggedOperator([0.5], 1, -1)
     with pytest.raises(TypeError, match="block must be an integer, got nan"):
         JaggedOperator([0.5], float("nan"))
-    with pytest.raises(ShapeError, match=r"shape \(n,\)"):
+    with pytest.raises(ShapeError, match=r"must be one sequence, got shape \(1, 1\)"):
         BandedOperator([[0.5]], 1)
     with pytest.raises(DTypeError):
         BandedOperator(["a"], 1)
