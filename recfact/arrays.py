@@ -1,7 +1,8 @@
 """What a caller passes: array libraries, number types, shapes and axes.
 
 Array libraries are recognised by the type of the array, never by importing them. NumPy arrays, and whatever NumPy can
-read as one, are worked on as they are; torch CPU tensors are shared with NumPy by DLPack, without a copy.
+read as one, are worked on as they are; torch CPU tensors are shared with NumPy by DLPack, without a copy. Other
+libraries are those of `recfact.containers`.
 """
 
 from __future__ import annotations
@@ -12,40 +13,52 @@ import ml_dtypes
 import numpy as np
 
 from recfact.checks import integer, shown
+from recfact.containers import container_of, names, read
 from recfact.errors import ArrayTypeError, DTypeError, OptionError, ShapeError
 
 Array = np.ndarray[Any, Any]
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 HALVES = (np.dtype(np.float16), BFLOAT16)
+SCALARS = (int, float, complex)
 COMPUTED = frozenset(np.dtype(kind) for kind in (np.float32, np.float64, np.complex64, np.complex128)) | {*HALVES}
 
 
 def library_of(value: Any) -> str:
-    """Return 'torch' for a torch tensor on the host, 'gpu' for any array on a GPU, and 'numpy' for what NumPy reads.
+    """Return the library of an array.
+
+    'torch' for a torch tensor on the host, 'gpu' for any array on a GPU, 'jax', 'pandas', 'polars' or 'xarray' for
+    what `recfact.containers` unwraps, and 'numpy' for anything else that NumPy reads.
 
     Raises
     ------
     ArrayTypeError
-        For a tensor on a device of another kind, for an array that carries a mask, and for sparse matrices.
+        For a tensor on a device of another kind, for an array that carries a mask, for sparse matrices, and for what
+        holds no numbers yet: lazy arrays and traced ones.
     """
     kind = type(value)
-    if kind is np.ndarray:
+    if kind is np.ndarray or kind in SCALARS:
         return "numpy"
-    library = kind.__module__.partition(".")[0]
-    if library == "torch" and hasattr(value, "is_sparse"):
+    if is_tensor(kind):
+        _refuse_compiling()
         if value.device.type not in ("cpu", "cuda"):
             raise ArrayTypeError(
                 f"recfact runs on the CPU and on NVIDIA GPUs, got a torch tensor on {value.device}; move it with .cpu()"
             )
         return "torch" if value.device.type == "cpu" else "gpu"
-    if library == "cupy" or hasattr(value, "__cuda_array_interface__"):
+    library = container_of(value)
+    if kind.__module__.partition(".")[0] == "cupy" or hasattr(value, "__cuda_array_interface__"):
         return "gpu"
     if isinstance(value, np.ma.MaskedArray):
         raise ArrayTypeError("arrays must hold all their numbers, got a masked array; fill it with .filled(value)")
     if hasattr(value, "tocsr"):
         raise ArrayTypeError(f"arrays must be dense, got a sparse {kind.__name__}; densify it with .toarray()")
-    return "numpy"
+    return library or "numpy"
+
+
+def is_tensor(kind: type[Any]) -> bool:
+    """Say whether a type is that of torch's tensors."""
+    return (kind.__module__ == "torch" and kind.__name__ == "Tensor") or ("torch", "Tensor") in names(kind)
 
 
 def as_numpy(value: Any, name: str) -> Array:
@@ -55,9 +68,13 @@ def as_numpy(value: Any, name: str) -> Array:
     ------
     ArrayTypeError
         If it can't be read as an array of numbers: ragged lists, tensors that require gradients, arrays on a GPU.
+    DTypeError
+        If numbers are missing in it.
     """
     if type(value) is np.ndarray:
         return value
+    if type(value) in SCALARS:
+        return np.asarray(value)
     library = library_of(value)
     if library == "torch":
         return _from_torch(value, name)
@@ -66,9 +83,12 @@ def as_numpy(value: Any, name: str) -> Array:
             f"{name} must be on the host here, got a {type(value).__name__} on a GPU; copy it with cupy.asnumpy or "
             ".cpu(), or pass all arrays to recfact.solve on the GPU"
         )
+    held = read(value, name)
+    if held is not value:
+        return as_numpy(held, name)
     try:
         return np.asarray(value)
-    except ValueError as error:
+    except (ValueError, TypeError, RuntimeError) as error:  # __array__ of other libraries raises the last two
         raise ArrayTypeError(f"{name} must be an array or nested lists of equal lengths, got {shown(value)}") from error
 
 
@@ -87,20 +107,70 @@ def check_scalars(array: Array, name: str) -> Array:
     return array
 
 
-def _from_torch(tensor: Any, name: str) -> Array:
-    if tensor.requires_grad:
+def _refuse_compiling() -> None:
+    """Raise ArrayTypeError in code that torch compiles, where it would follow NumPy's functions by its own."""
+    if _torch().compiler.is_compiling():
         raise ArrayTypeError(
-            f"{name} is a torch tensor that requires gradients, which recfact doesn't record; pass {name}.detach()"
+            "torch.compile and torch.export can't look into recfact; call it outside of what they compile, or, without "
+            "fullgraph=True, as torch.compiler.disable(recfact.solve)"
         )
-    if tensor.layout != _torch().strided:
-        raise ArrayTypeError(f"{name} must be a dense tensor, got layout {tensor.layout}; use .to_dense()")
-    tensor = tensor.resolve_conj().resolve_neg()
-    if tensor.dtype == _torch().bfloat16:
-        return np.from_dlpack(tensor.view(_torch().int16)).view(BFLOAT16)
+
+
+def check_tensor(tensor: Any, name: str) -> None:
+    """Raise ArrayTypeError for a tensor that is more than its numbers here, or doesn't hold them in memory."""
+    torch = _torch()
+    if tensor.layout != torch.strided or tensor.is_nested:
+        layout = (
+            "a nested one; use .to_padded_tensor()" if tensor.is_nested else f"layout {tensor.layout}; use .to_dense()"
+        )
+        raise ArrayTypeError(f"{name} must be a dense tensor, got {layout}")
+    if torch.jit.is_tracing():
+        raise ArrayTypeError(
+            f"{name} is traced by torch.jit.trace, which would keep the result as a constant; call recfact outside of "
+            "what is traced"
+        )
+    kind = type(tensor)
+    if kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+        raise ArrayTypeError(
+            f"{name} is a {kind.__name__}, which doesn't hold its numbers itself; pass a plain torch.Tensor, and call "
+            "recfact outside of torch.compile and torch.export"
+        )
+    if not _has_memory(tensor):
+        raise ArrayTypeError(
+            f"{name} is a {repr(tensor).partition('(')[0]}, which torch.func (vmap, grad, jvp) puts for a tensor and "
+            "which holds no numbers; call recfact outside of that: for vmap's axis, it takes arrays of several axes"
+        )
+    if tensor.requires_grad and torch.is_grad_enabled():
+        raise ArrayTypeError(
+            f"{name} is a torch tensor that requires gradients, which recfact doesn't record; pass {name}.detach(), or "
+            "call it under torch.no_grad()"
+        )
+    if torch.autograd.forward_ad.unpack_dual(tensor).tangent is not None:
+        raise ArrayTypeError(
+            f"{name} carries a tangent (torch.autograd.forward_ad), which recfact doesn't record; pass its primal"
+        )
+
+
+def _has_memory(tensor: Any) -> bool:
     try:
-        return np.from_dlpack(tensor)
+        return tensor.data_ptr() != 0 or not tensor.numel()
+    except RuntimeError:  # what most wrappers raise; others answer 0
+        return False
+
+
+def _from_torch(tensor: Any, name: str) -> Array:
+    _refuse_compiling()
+    check_tensor(tensor, name)
+    tensor = tensor.detach().resolve_conj().resolve_neg()
+    half = tensor.dtype == _torch().bfloat16
+    if half:
+        tensor = tensor.view(_torch().int16)
+    try:
+        array = np.from_dlpack(tensor)
     except (RuntimeError, BufferError) as error:
+        check_tensor(tensor, name)  # torch.func may have put another for it just now
         raise DTypeError(f"{name} must be of a number type that NumPy has, got {tensor.dtype}; use .float()") from error
+    return array.view(BFLOAT16) if half else array
 
 
 def to_torch(array: Array) -> Any:
@@ -202,9 +272,8 @@ def as_operands(a: Any, u: Any) -> tuple[Array, Array, np.dtype[Any]]:
     if type(a) is type(u) is np.ndarray and a.dtype is u.dtype and a.dtype in COMPUTED and a.dtype.isnative:
         return a, u, a.dtype  # what a short call spends its time on otherwise
     arrays = as_numpy(a, "a"), as_numpy(u, "u")
-    scalars = (int, float, complex)
     dtype = result_dtype(
-        *(given if type(given) in scalars else array for given, array in zip((a, u), arrays, strict=True))
+        *(given if type(given) in SCALARS else array for given, array in zip((a, u), arrays, strict=True))
     )
     a, u = (converted(array, dtype, name) for array, name in zip(arrays, "au", strict=True))
     if dtype.kind == "O" and a.size and u.size:
@@ -266,33 +335,6 @@ def broadcast_state(x0: Array, shape: tuple[int, ...]) -> Array:
     return np.broadcast_to(x0, shape)
 
 
-def prepare(
-    a: Any, u: Any, x0: Any, axis: Any, reverse: bool, out: Any, tensors: bool
-) -> tuple[Array, Array, Array, Array | None, int]:
-    """Check the arrays of a solve on the host; `out` is to be a torch tensor if the result is one (`tensors`).
-
-    Returns
-    -------
-    a, u, x : ndarray
-        Coefficients, inputs and the result to fill, of one number type; they broadcast to the shape of the result.
-    x0 : ndarray or None
-        Initial states, in the type of the computation.
-    axis : int
-        Time, counted from the front.
-    """
-    a, u, dtype = as_operands(a, u)
-    shape = broadcast_shape(a, u)
-    axis = check_axis(axis, len(shape))
-    if reverse:
-        check_no_state(x0)
-    state = None if x0 is None else initial_state(x0, shape[:axis] + shape[axis + 1 :], dtype)
-    if out is None:
-        return a, u, np.empty(shape, dtype), state, axis
-    x = check_out(out, shape, (dtype,), tensors)
-    check_overlap(x, a, u)
-    return a, u, x, state, axis
-
-
 def check_no_state(x0: Any) -> None:
     """Raise OptionError if there is an initial state, for a recurrence that runs backwards."""
     if x0 is not None:
@@ -300,55 +342,3 @@ def check_no_state(x0: Any) -> None:
             "reverse=True takes no x0, because the last step has no coefficient behind it; add a_{n+1} x_{n+1} to the "
             "last input instead"
         )
-
-
-def check_out(out: Any, shape: tuple[int, ...], allowed: tuple[np.dtype[Any], ...], tensors: bool) -> Array:
-    """Return `out` as an array to write a result of one of the `allowed` types to."""
-    if not isinstance(out, np.ndarray) and library_of(out) != "torch":
-        raise ArrayTypeError(f"out must be an array on the host, got {type(out).__name__}; make one with numpy.empty")
-    if tensors != (library_of(out) == "torch"):
-        raise ArrayTypeError(f"out must be of the library of a and u, got {type(out).__name__}")
-    if tensors:
-        check_written(out)
-    x = as_numpy(out, "out")
-    check_place(x, x.dtype, shape, allowed)
-    return x
-
-
-def check_written(out: Any) -> None:
-    """Raise OptionError for a tensor whose numbers aren't what its memory holds."""
-    if out.is_conj() or out.is_neg():
-        raise OptionError("out must hold its numbers as they are, got a conjugate or negative view; pass a tensor")
-
-
-def check_place(x: Array, dtype: np.dtype[Any], shape: tuple[int, ...], allowed: tuple[np.dtype[Any], ...]) -> None:
-    """Raise an error unless a result of one of the `allowed` types fits to `x`, whose numbers are of `dtype`."""
-    if x.shape != shape or dtype not in allowed:
-        names = " or ".join(map(str, allowed))
-        raise ShapeError(f"out must have shape {shape} and dtype {names}, got shape {x.shape} and dtype {dtype}")
-    if not x.flags.writeable:
-        raise OptionError("out must be writable, got a read-only array; pass a copy")
-    if x.size and not x.flags.forc and _overlaps_itself(x):
-        raise OptionError(
-            "out must have a place of its own for each number, got a broadcast or overlapping view; pass a copy"
-        )
-
-
-def _overlaps_itself(x: Array) -> bool:
-    """Return whether an axis of an array steps back into what the denser axes span."""
-    span = x.itemsize
-    for step, length in sorted((abs(stride), length) for stride, length in zip(x.strides, x.shape, strict=True)):
-        if length > 1 and step < span:
-            return True
-        span += step * (length - 1)
-    return False
-
-
-def check_overlap(x: Array, a: Array, u: Array) -> None:
-    """Raise OptionError if `x` overlaps with `a`, or with `u` without being `u` itself."""
-    for name, array in (("a", a), ("u", u)):
-        if not np.may_share_memory(x, array):
-            continue
-        same = x.strides == u.strides and x.shape == u.shape and x.ctypes.data == u.ctypes.data
-        if not (name == "u" and same) and np.shares_memory(x, array):
-            raise OptionError(f"out overlaps with {name} in memory; it may be u itself, or memory of its own")

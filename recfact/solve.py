@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from recfact import algorithms
-from recfact.arrays import COMPUTED, Array, library_of, prepare, to_torch
+from recfact.arrays import COMPUTED, Array, library_of
 from recfact.checks import boolean, choice, positive_integer, shown
+from recfact.containers import CONTAINERS, unwrapped
 from recfact.errors import OptionError
+from recfact.results import prepare
 from recfact.windows import Full, Window, check_window
 
 NUMPY = frozenset({"numpy"})
@@ -22,7 +24,7 @@ def solve(
     u: Any,
     *,
     x0: Any = None,
-    axis: int = -1,
+    axis: int | str = -1,
     reverse: bool = False,
     window: Window = Full(),
     algorithm: str = "auto",
@@ -40,11 +42,13 @@ def solve(
         Coefficients and inputs. They broadcast against each other by NumPy's rules, so coefficients shared over
         channels are an axis of size 1. Any strides. The first coefficient multiplies `x0` and isn't read without it.
         A coefficient of 0 is a reset for numbers alone: 0 times NaN or infinity is NaN, as in the plain loop.
+        Labels of pandas and xarray must be equal; dimensions are matched by name.
     x0 : array_like, optional
         Initial state, broadcastable against the result without `axis`; zero if left out. It is folded into the first
         input, u_1 + a_1 x_0, and leaves a window with it. Cast to the number type of the computation.
-    axis : int, default -1
-        The axis of the result along which the recurrence runs.
+    axis : int or str, default -1
+        The axis of the result along which the recurrence runs. DataFrames and DataArrays of several axes need it, as
+        their libraries name axes: "index" or 0, a dimension's name or its number from 0.
     reverse : bool, default False
         Apply the transpose: x_i = a_{i+1} x_{i+1} + u_i, from the last step to the first. A window is transposed too.
         Scalars that don't commute stand in the order u_j a_j ... a_{i+1}, as in the row u L.
@@ -65,10 +69,13 @@ def solve(
     Returns
     -------
     array
-        The states: a NumPy array, or a torch tensor if `a` or `u` is one; on a GPU, if the arrays are there, a CuPy
-        array or a torch tensor (`recfact.gpu.solve`). float32, float64, complex64 and complex128
-        are computed in their own precision; float16 and bfloat16 accumulate in float32 and are rounded once; integers
-        become float64. `object` arrays of any scalars (Fraction, mpf, sympy) are solved by the plain loop.
+        The states, in the type of `u`, or that of `a` if `u` is plain (NumPy's, a number or a list): a NumPy array, a
+        torch tensor, a JAX array, a Series, DataFrame or DataArray with its labels, or what has ``__array__`` as a
+        NumPy array; on a GPU, if the arrays are there, a CuPy array or a torch tensor (`recfact.gpu.solve`). On the
+        host its strides are those of ``numpy.multiply(a, u)``, or ``torch.mul(a, u)``. float32, float64, complex64 and
+        complex128 are computed in their own precision; float16 and bfloat16 accumulate in float32 and are rounded
+        once; integers become float64. `object` arrays of any scalars (Fraction, mpf, sympy) are solved by the plain
+        loop.
 
     Raises
     ------
@@ -103,18 +110,22 @@ def solve(
     if threads is not None:
         threads = positive_integer(threads, "threads")
     reverse = boolean(reverse, "reverse")
-    # A short call spends its time on questions like these.
-    libraries = NUMPY if type(a) is type(u) is np.ndarray else {library_of(a), library_of(u)}
+    if type(a) is type(u) is np.ndarray:  # a short call spends its time on questions like these
+        libraries = NUMPY
+    else:
+        libraries = frozenset((library_of(a), library_of(u)))
+        if not libraries.isdisjoint(CONTAINERS):
+            a, u, x0, axis, wrap = unwrapped(libraries, a, u, x0, axis, out)
+            options: dict[str, Any] = {"reverse": reverse, "window": window, "algorithm": algorithm}
+            return wrap(solve(a, u, x0=x0, axis=axis, threads=threads, device=device, **options))
     if device is not None or "gpu" in libraries:
         return _solve_on_gpu(device, algorithm, threads)(
             a, u, x0=x0, axis=axis, reverse=reverse, window=window, out=out
         )
     tensors = "torch" in libraries
-    a, u, x, state, axis = prepare(a, u, x0, axis, reverse, out, tensors)
+    a, u, x, state, axis, result = prepare(a, u, x0, axis, reverse, out, tensors)
     solve_numpy(a, u, x, state, axis, reverse, window, algorithm, threads)
-    if out is not None:
-        return out
-    return to_torch(x) if tensors else x
+    return result
 
 
 def solve_numpy(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from math import prod
 from typing import Any
@@ -23,6 +23,7 @@ from recfact.arrays import (
 )
 from recfact.carry import Solver, plain_solver
 from recfact.checks import positive_integer, shown
+from recfact.containers import CONTAINERS, unwrapped
 from recfact.errors import ArrayTypeError, ShapeError
 from recfact.windows import Full, Window, check_window
 
@@ -31,7 +32,7 @@ def solve_chunks(
     chunks: Iterable[tuple[Any, Any]],
     *,
     x0: Any = None,
-    axis: int = -1,
+    axis: int | str = -1,
     window: Window = Full(),
     threads: int | None = None,
 ) -> Iterator[Any]:
@@ -40,11 +41,12 @@ def solve_chunks(
     Parameters
     ----------
     chunks : iterable of (a, u)
-        Pieces of any lengths, one after another in time, as for `solve`. They agree in everything but their length.
+        Pieces of any lengths, one after another in time, as for `solve`. They agree in everything but their length, and
+        in labels.
     x0 : array_like, optional
         State before the first piece, as for `solve`.
-    axis : int, default -1
-        The axis of time.
+    axis : int or str, default -1
+        The axis of time, as for `solve`.
     window : Full, Uniform or Jagged, default Full()
         What is kept. Blocks of a jagged window count from the start of the first piece.
     threads : int, optional
@@ -53,8 +55,8 @@ def solve_chunks(
     Yields
     ------
     array
-        The states of each piece. Short pieces of many sequences whose time is the last axis are held back until 64
-        steps have come.
+        The states of each piece, in its type and with its labels, as for `solve`. Short pieces of many sequences whose
+        time is the last axis are held back until 64 steps have come.
 
     Raises
     ------
@@ -90,7 +92,7 @@ def solve_chunks(
 
 
 def _solve_chunks(
-    chunks: Iterator[tuple[Any, Any]], x0: Any, axis: int, window: Window, threads: int | None
+    chunks: Iterator[tuple[Any, Any]], x0: Any, axis: int | str, window: Window, threads: int | None
 ) -> Iterator[Any]:
     stream: Stream | None = None
     for number, chunk in enumerate(chunks):
@@ -98,18 +100,26 @@ def _solve_chunks(
             given_a, given_u = chunk
         except (TypeError, ValueError):
             raise ShapeError(f"chunks must be pairs (a, u), got {type(chunk).__name__} as number {number}") from None
-        tensors = "torch" in {library_of(given_a), library_of(given_u)}
+        libraries = {library_of(given_a), library_of(given_u)}
+        state, along = x0 if stream is None else None, axis
+        wrap: Wrap = to_torch if "torch" in libraries else np.asarray
+        if not libraries.isdisjoint(CONTAINERS):
+            given_a, given_u, state, along, wrap = unwrapped(libraries, given_a, given_u, state, axis, None)
         a, u, dtype = as_operands(given_a, given_u)
         shape = broadcast_shape(a, u)
-        time = check_axis(axis, len(shape))
-        kind = (dtype, tensors, time, shape[:time] + shape[time + 1 :])
+        time = check_axis(along, len(shape))
+        kind = (dtype, frozenset(libraries - {"numpy"}), time, shape[:time] + shape[time + 1 :])
         if stream is None:
-            state = None if x0 is None else initial_state(x0, kind[-1], dtype)
+            state = None if state is None else initial_state(state, kind[-1], dtype)
             stream = Stream(kind, state, window, threads)
         stream.check(kind, number)
-        yield from stream.push(*(np.moveaxis(np.broadcast_to(array, shape), time, 0) for array in (a, u)))
+        a, u = (np.moveaxis(np.broadcast_to(array, shape), time, 0) for array in (a, u))
+        yield from stream.push(a, u, wrap)
     if stream is not None:
         yield from stream.release()
+
+
+Wrap = Callable[[Array], Any]
 
 
 class Stream:
@@ -120,7 +130,7 @@ class Stream:
         self.x0 = x0
         self.window = window
         self.threads = threads
-        self.held: list[tuple[Array, Array]] = []
+        self.held: list[tuple[Array, Array, Wrap]] = []
         self.solver: Solver | None = None
 
     def check(self, kind: tuple[Any, ...], number: int) -> None:
@@ -131,26 +141,25 @@ class Stream:
                 f"{self.kind[0]} and {self.kind[3]} without time; chunk {number} has {kind[0]} and {kind[3]}"
             )
 
-    def push(self, a: Array, u: Array) -> Iterator[Any]:
-        """Take a piece and yield the results that are ready."""
+    def push(self, a: Array, u: Array, wrap: Wrap) -> Iterator[Any]:
+        """Take a piece, with the function that wraps its result, and yield the results that are ready."""
         dtype, _, time, shape = self.kind
         # The halves are computed in float32, so that what passes from piece to piece isn't rounded.
-        self.held.append((a.astype(accumulator(dtype)), u.astype(accumulator(dtype))))
+        self.held.append((a.astype(accumulator(dtype)), u.astype(accumulator(dtype)), wrap))
         # Until there are so many steps, `solve` may take another path for many sequences that lie in memory in time.
         single, in_time = prod(shape) == 1, prod(shape[time:]) == 1
-        enough = single or not in_time or sum(len(u) for _, u in self.held) >= 64
+        enough = single or not in_time or sum(len(u) for _, u, _ in self.held) >= 64
         if self.solver or enough:
             yield from self.release()
 
     def release(self) -> Iterator[Any]:
         """Yield the results of all pieces that are held back."""
-        dtype, tensors, time, _ = self.kind
+        dtype, _, time, _ = self.kind
         pieces, self.held = self.held, []
         if self.solver is None:
-            self.solver = self.choose(sum(len(u) for _, u in pieces))
-        for a, u in pieces:
-            x = np.moveaxis(self.solver.solve(a, u).astype(dtype, copy=False), 0, time)
-            yield to_torch(x) if tensors else x
+            self.solver = self.choose(sum(len(u) for _, u, _ in pieces))
+        for a, u, wrap in pieces:
+            yield wrap(np.moveaxis(self.solver.solve(a, u).astype(dtype, copy=False), 0, time))
 
     def choose(self, steps: int) -> Solver:
         """Return the solver that follows the path of `solve` for so many steps."""

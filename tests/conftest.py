@@ -24,6 +24,11 @@ NAMED = (
     "ml_dtypes",
     "hypothesis",
     "torch",
+    "jax",
+    "pandas",
+    "xarray",
+    "polars",
+    "dask",
     "cupy-cuda12x",
     "cupy-cuda13x",
 )

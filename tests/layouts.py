@@ -1,12 +1,14 @@
 """Arrays in all the ways in which they may lie in memory."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from hypothesis import strategies as st
 
 Array = np.ndarray[Any, Any]
+DTYPES = [np.dtype(kind) for kind in ("f2", ml_dtypes.bfloat16, "f4", "f8", "c8", "c16", "i4", "?", ">f4")]
 
 
 @dataclass(frozen=True)
@@ -53,3 +55,21 @@ def layouts(draw: st.DrawFn, axes: int) -> Layout:
     order = draw(st.permutations(range(axes)))
     steps = draw(st.tuples(*[st.sampled_from([1, 1, -1, 2, -3])] * axes))
     return Layout(tuple(order), steps, draw(st.sampled_from([0, 0, 1, 3, 8])))
+
+
+@st.composite
+def operands(draw, dtypes=DTYPES, backwards=True):
+    """Draw coefficients and inputs: each in a layout of its own, shared along axes or of length 1, or a number."""
+    whole = draw(st.lists(st.sampled_from([0, 1, 1, 2, 3, 5]), min_size=1, max_size=4))
+    drawn = []
+    for _ in "au":
+        given_shape = [length if draw(st.sampled_from([True, True, False])) else 1 for length in whole]
+        stored = [length if draw(st.sampled_from([True, True, True, False])) else 1 for length in given_shape]
+        layout = draw(layouts(len(whole)))
+        if not backwards:
+            layout = replace(layout, steps=tuple(map(abs, layout.steps)), offset=0)
+        array = np.broadcast_to(layout.array(np.ones(stored, draw(st.sampled_from(dtypes)))), given_shape)
+        drawn.append(array[0] if given_shape[0] == 1 < len(whole) and draw(st.booleans()) else array)
+    if draw(st.sampled_from([False] * 9 + [True])):
+        drawn[draw(st.integers(0, 1))] = 0.5
+    return drawn

@@ -17,7 +17,8 @@ import recfact
 
 ROOT = Path(__file__).parent.parent
 pages = pytest.mark.parametrize("page", [ROOT / "README.md", *(ROOT / "docs").glob("*.md")], ids=lambda page: page.name)
-HEAVY = ("cupy", "torch", "numba", "llvmlite", "sympy", "matplotlib", "jinja2", "typer")
+ARRAYS = ("pandas", "xarray", "polars", "dask", "jax", "jaxlib")
+HEAVY = ("cupy", "torch", "numba", "llvmlite", "sympy", "matplotlib", "jinja2", "typer", *ARRAYS)
 
 
 def modules_after(code: str) -> set[str]:
@@ -35,6 +36,11 @@ def test_who_only_solves_does_not_wait_for_what_factorizations_need():
     code = "import sys, recfact; recfact.solve([0.5], [1.0]); print('scipy.sparse.linalg' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert run.stdout.split() == ["False"]
+
+
+def test_no_library_is_imported_to_find_out_what_an_array_is():
+    calls = "rf.solve([0.5], [1.0]); rf.solve(0.5, memoryview(np.ones(3))); rf.solve(0.5, np.ones((3, 2)).T, x0=(1, 2))"
+    assert modules_after(f"import numpy as np, recfact as rf; {calls}").isdisjoint({*ARRAYS, "torch", "cupy"})
 
 
 @pytest.mark.parametrize("name", recfact.__all__)

@@ -3,6 +3,10 @@
 import ml_dtypes
 import numpy as np
 import pytest
+from hypothesis import given as drawn_from
+from hypothesis import settings
+from hypothesis import strategies as st
+from layouts import operands
 
 import recfact as rf
 from recfact.errors import ArrayTypeError, DTypeError, OptionError, ShapeError
@@ -77,10 +81,15 @@ def test_pieces_of_tensors_give_pieces_of_tensors(rng):
     ("u", "message"),
     [
         (torch.ones(4, requires_grad=True), r"u is a torch tensor that requires gradients.*pass u\.detach\(\)"),
+        (
+            torch.nested.nested_tensor([torch.ones(2)], layout=torch.jagged),
+            r"u must be a dense tensor, got a nested one; use \.to_padded",
+        ),
+        (torch.nn.Parameter(torch.ones(4)), r"u is a torch tensor that requires gradients.*torch\.no_grad\(\)"),
         (torch.ones(4, device="meta"), "runs on the CPU and on NVIDIA GPUs, got a torch tensor on meta"),
         (torch.eye(4).to_sparse(), r"u must be a dense tensor.*use \.to_dense\(\)"),
     ],
-    ids=["gradients", "device", "sparse"],
+    ids=["gradients", "nested", "parameter", "device", "sparse"],
 )
 def test_tensors_that_can_not_be_taken(u, message):
     with pytest.raises(ArrayTypeError, match=message):
@@ -144,3 +153,29 @@ def test_the_result_of_a_call_owns_its_memory():
     x.zero_()
     assert y.tolist() == [1, 1.5, 1.75, 1.875]
     assert u.tolist() == [1, 1, 1, 1]
+
+
+def as_tensor(array):
+    """Return a tensor with the numbers and the strides of an array."""
+    if np.isscalar(array):
+        return array
+    kind = getattr(torch, array.dtype.newbyteorder("=").name.replace("bool", "bool"))
+    steps = [step // array.itemsize for step in array.strides]
+    span = 1 + sum(step * (length - 1) for step, length in zip(steps, array.shape, strict=True))
+    return torch.ones(max(span, 1), dtype=kind).as_strided(array.shape, steps)
+
+
+@settings(max_examples=300)
+@drawn_from(operands(backwards=False), st.data())
+def test_results_lie_in_memory_as_torchs_products(drawn, data):
+    a, u = map(as_tensor, drawn)
+    product = torch.mul(a, u)
+    x = rf.solve(a, u, axis=data.draw(st.integers(0, product.ndim - 1)))
+    assert x.shape == product.shape
+    assert x.stride() == product.stride() or not x.numel()
+
+
+def test_a_tensor_beside_an_array_lies_as_numpys_product():
+    u = torch.ones(2, 30, 4).transpose(1, 2)
+    assert rf.solve(np.full(1, 0.5, np.float32), u).stride() == u.stride()
+    assert rf.solve(np.ones((2, 30, 4), np.float32).transpose(0, 2, 1)[::-1], 1 * u).stride() == u.stride()

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from recfact.arrays import BFLOAT16, COMPUTED, Array, native
+from recfact.arrays import BFLOAT16, COMPUTED, Array, check_tensor, is_tensor, native
 from recfact.errors import ArrayTypeError, DTypeError
 
 DType = np.dtype[Any]
@@ -135,7 +135,7 @@ def as_device_array(value: Any, name: str) -> DeviceArray:
     DTypeError
         If recfact doesn't take its number type on a GPU.
     """
-    if type(value).__module__.partition(".")[0] == "torch":
+    if is_tensor(type(value)):
         return _aligned(_of_torch(value, name), name)
     import cupy
 
@@ -172,14 +172,7 @@ def of_cupy(array: Any) -> DeviceArray:
 
 
 def _of_torch(tensor: Any, name: str) -> DeviceArray:
-    import torch
-
-    if tensor.requires_grad:
-        raise ArrayTypeError(
-            f"{name} is a torch tensor that requires gradients, which recfact doesn't record; pass {name}.detach()"
-        )
-    if tensor.layout != torch.strided:
-        raise ArrayTypeError(f"{name} must be a dense tensor, got layout {tensor.layout}; use .to_dense()")
+    check_tensor(tensor, name)
     dtype = _taken(_number_type(tensor.dtype), tensor.dtype, name)
     tensor = tensor.resolve_conj().resolve_neg()
     strides = tuple(step * dtype.itemsize for step in tensor.stride())

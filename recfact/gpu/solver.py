@@ -15,11 +15,7 @@ from recfact.arrays import (
     broadcast_shape,
     check_axis,
     check_no_state,
-    check_out,
-    check_overlap,
-    check_place,
     check_state,
-    check_written,
     converted,
     library_of,
     native,
@@ -33,6 +29,7 @@ from recfact.gpu.cuda_streams import caller_stream
 from recfact.gpu.device_arrays import DeviceArray, DType, as_device_array, empty_like, uploaded
 from recfact.gpu.run import Solve, run
 from recfact.gpu.segments import solve_segments
+from recfact.results import check_out, check_overlap, check_place, check_written, empty_product, note_written
 from recfact.windows import Full, Window, check_window
 
 PRECISIONS = ("full", "paper")
@@ -182,6 +179,8 @@ def _prepare(
     place = x.addresses()
     check_place(place, x.dtype, asked.shape, asked.results)
     check_overlap(place, a.addresses(), u.addresses())
+    if tensors:
+        note_written(given["out"])
     if x0 is not None and np.may_share_memory(place, x0.addresses()):
         x0 = x0.copied()
     return a, u, x, x0, asked.axis
@@ -194,9 +193,11 @@ def _prepare_host(given: dict[str, Any], axis: Any, tensors: bool) -> tuple[Arra
     a, u = converted(values["a"], asked.dtype, "a"), converted(values["u"], asked.inputs, "u")
     x0 = converted(values["x0"], accumulator(asked.dtype), "x0") if "x0" in values else None
     if "out" not in given:
-        return a, u, np.empty(asked.shape, asked.dtype), x0, asked.axis
+        return a, u, empty_product(values["a"], values["u"], asked.shape, asked.dtype), x0, asked.axis
     x = check_out(given["out"], asked.shape, asked.results, tensors)
     check_overlap(x, a, u)
+    if tensors:
+        note_written(given["out"])
     return a, u, x, x0, asked.axis
 
 

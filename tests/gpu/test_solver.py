@@ -385,3 +385,14 @@ def test_the_stand_in_refuses_arguments_that_the_kernel_would_misread(machine):
     ):
         with pytest.raises((AssertionError, AttributeError)):
             function(launch.grid, launch.block, tuple(wrong))
+
+
+def test_tensors_that_require_gradients_are_taken_while_none_are_recorded(machine, monkeypatch):
+    u, out = torch_stand_in.tensor(ONES), torch_stand_in.tensor(0 * ONES)
+    u.requires_grad = True
+    with pytest.raises(ArrayTypeError, match=r"u is a torch tensor that requires gradients.* torch\.no_grad\(\)"):
+        rf.solve(0.5, u, out=out)
+    assert out.written == 0
+    monkeypatch.setattr(sys.modules["torch"], "is_grad_enabled", lambda: False)
+    assert rf.solve(0.5, u, out=out) is out
+    assert out.written == 1  # torch refuses gradients that need what it held

@@ -34,6 +34,9 @@ class Tensor:
     layout = "torch.strided"
     requires_grad = False
     conjugate = False
+    is_nested = False
+    __torch_dispatch__ = None
+    written = 0
 
     def __init__(self, memory, address, shape, strides, kind, device):
         self.memory, self.address, self.shape, self.strides, self.dtype = memory, address, shape, strides, kind
@@ -119,8 +122,19 @@ def from_dlpack(array):
     return Tensor(array, array.data.ptr, array.shape, strides, KINDS[array.dtype.name], array.data.device_id)
 
 
+def count_write(tensor):
+    tensor.written += 1
+
+
 def module():
     torch = ModuleType("torch")
     vars(torch).update(KINDS, Tensor=Tensor, empty=empty, from_dlpack=from_dlpack, strided="torch.strided")
     torch.cuda = SimpleNamespace(current_stream=lambda device: SimpleNamespace(cuda_stream=STREAM))
+    torch.is_grad_enabled = lambda: True
+    torch.compiler = SimpleNamespace(is_compiling=lambda: False)
+    torch.jit = SimpleNamespace(is_tracing=lambda: False)
+    torch.autograd = SimpleNamespace(
+        forward_ad=SimpleNamespace(unpack_dual=lambda tensor: SimpleNamespace(tangent=None)),
+        graph=SimpleNamespace(increment_version=count_write),
+    )
     return torch

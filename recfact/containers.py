@@ -1,0 +1,273 @@
+"""Arrays of other libraries: how they are read, how they fit to each other, and how a result comes back as one.
+
+Types are recognised by name, and by the names of what they are derived from, so that no library is imported to find
+out: whoever passes one of its arrays has imported it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Set
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from recfact.checks import integer, shown
+from recfact.errors import ArrayTypeError, DTypeError, ShapeError
+
+
+class Container(NamedTuple):
+    """What is done with the arrays of a library.
+
+    Parameters
+    ----------
+    read : function of (value, name)
+        Returns the plain array of the numbers, of NumPy or whatever library holds them.
+    wrap : function of (leader, result)
+        Returns a plain result as an array like `leader`.
+    fit : function of (value, leader, left_out, name), optional
+        For arrays with labels: reads `value` as an array that broadcasts against `leader`, or, if an axis is left out,
+        against one step of it.
+    axis : function of (axis, leader), optional
+        For arrays with labels: returns the number of an axis.
+    kinds : str
+        Kinds of the number types that the library holds; all if empty.
+    """
+
+    read: Callable[[Any, str], Any]
+    wrap: Callable[[Any, Any], Any]
+    fit: Callable[[Any, Any, int | None, str], Any] | None = None
+    axis: Callable[[Any, Any], Any] | None = None
+    kinds: str = ""
+
+
+def names(kind: type[Any]) -> set[tuple[str, str]]:
+    """Return the library and the name of a type, and of all that it is derived from."""
+    return {(base.__module__.partition(".")[0], base.__name__) for base in kind.__mro__}
+
+
+def container_of(value: Any) -> str:
+    """Return the library of an array that comes back as it came, or an empty text.
+
+    Raises
+    ------
+    ArrayTypeError
+        For what holds no numbers yet, and for collections of arrays.
+    """
+    known = names(type(value))
+    for name in known & REFUSED.keys():
+        raise ArrayTypeError(f"arrays must hold their numbers, got {type(value).__name__}, {REFUSED[name]}")
+    graph = getattr(value, "__dask_graph__", None)
+    if graph is not None and graph() is not None:  # dask's own, and xarray's that dask computes
+        raise ArrayTypeError(
+            f"arrays must hold their numbers, got {type(value).__name__}, which dask computes later; pass its "
+            ".compute(), or let dask.array.map_blocks call recfact.solve where each block holds all steps"
+        )
+    return next((LIBRARIES[name] for name in known & LIBRARIES.keys()), "")
+
+
+def read(value: Any, name: str) -> Any:
+    """Return the numbers of an array of another library as a plain array, and any other value as it is."""
+    for known in names(type(value)) & READERS.keys():
+        return READERS[known](value, name)
+    return value
+
+
+def unwrapped(
+    libraries: Set[str], a: Any, u: Any, x0: Any, axis: Any, out: Any
+) -> tuple[Any, Any, Any, Any, Callable[[Any], Any]]:
+    """Return plain coefficients, inputs, initial states and the axis, and the function that wraps the result.
+
+    Parameters
+    ----------
+    libraries : set of str
+        Those of `a` and `u`, one of them a container's.
+
+    Raises
+    ------
+    ArrayTypeError
+        If they are of two libraries, beside NumPy, or there is an `out`.
+    ShapeError
+        If labels differ, or the result has axes without labels, or it isn't said which axis is time.
+    DTypeError
+        If numbers are missing.
+    """
+    ours = libraries - {"numpy"}
+    if len(ours) > 1:
+        raise ArrayTypeError(
+            f"a and u must be of one library, with which NumPy's arrays may stand, got {' and '.join(sorted(ours))}; "
+            "convert one of them"
+        )
+    (library,) = ours
+    container = CONTAINERS[library]
+    if out is not None:
+        raise ArrayTypeError(
+            f"out is for NumPy arrays, tensors and arrays on a GPU, and the result is one of {library}, whose memory "
+            "isn't for others to write to; call it without out, or pass the numbers of a and u, with numpy.asarray"
+        )
+    held = {name: value for name, value in (("u", u), ("a", a)) if container_of(value)}
+    leader = max(held.values(), key=lambda value: value.ndim if container.fit else 0)  # u, if as many axes
+    if container.axis:
+        axis = container.axis(axis, leader)
+
+    def plain(value: Any, name: str, left_out: int | None = None) -> Any:
+        if container_of(value) != library:
+            return value
+        return container.fit(value, leader, left_out, name) if container.fit else container.read(value, name)
+
+    a, u = plain(a, "a"), plain(u, "u")
+    if library != "jax":
+        _check_labelled(np.shape(a), np.shape(u), leader)
+    x0 = plain(x0, "x0", axis)
+
+    def wrap(result: Any) -> Any:
+        if container.kinds and result.dtype.kind not in container.kinds:
+            raise DTypeError(f"{library} has no numbers of {result.dtype}; pass a and u as NumPy arrays")
+        return container.wrap(leader, result)
+
+    return a, u, x0, axis, wrap
+
+
+def _check_labelled(first: tuple[int, ...], second: tuple[int, ...], leader: Any) -> None:
+    """Raise ShapeError if two arrays broadcast to another shape than that of the one with the labels."""
+    try:
+        shape = np.broadcast_shapes(first, second)
+    except ValueError:
+        return  # what is checked for all arrays
+    if shape != tuple(leader.shape):
+        raise ShapeError(
+            f"a and u must broadcast to the shape of the {type(leader).__name__}, {tuple(leader.shape)}, whose labels "
+            f"the result gets, got {first} and {second}; pass NumPy arrays"
+        )
+
+
+def _no_missing(missing: Any, name: str, call: str) -> None:
+    if missing:
+        raise DTypeError(f"{name} must hold all its numbers, got missing ones; fill them with .{call}(value)")
+
+
+def _read_pandas(value: Any, name: str) -> Any:
+    dtypes = list(value.dtypes) if hasattr(value, "columns") else [value.dtype]
+    ours = [isinstance(dtype, np.dtype) for dtype in dtypes]
+    if all(ours):
+        return value.to_numpy()
+    missing = value.loc[:, [not own for own in ours]] if hasattr(value, "columns") else value
+    _no_missing(np.asarray(missing.isna()).any(), name, "fillna")
+    kinds = [getattr(dtype, "numpy_dtype", dtype if own else None) for dtype, own in zip(dtypes, ours, strict=True)]
+    return value.to_numpy(dtype=None if None in kinds else np.result_type(*kinds))
+
+
+def _fit_pandas(value: Any, leader: Any, left_out: int | None, name: str) -> Any:
+    numbers = _read_pandas(value, name)
+    theirs = [index for place, index in enumerate(leader.axes) if place != left_out]
+    fits = [[index.equals(other) for other in theirs] for index in value.axes]
+    if len(fits) == len(theirs):
+        if all(row[place] for place, row in enumerate(fits)):
+            return numbers
+    elif len(fits) == 1 == sum(fits[0]):  # a Series of one of the axes of a DataFrame
+        return numbers[:, None] if fits[0][0] else numbers
+    what = "the labels" if left_out is None else "the labels of one step, without time,"
+    one = " (those of exactly one of its axes)" if value.ndim < len(theirs) else ""
+    raise ShapeError(
+        f"{name} must have {what} of the {type(leader).__name__} beside it{one}, got a {type(value).__name__} with "
+        "others; align it with .reindex, or pass .to_numpy()"
+    )
+
+
+def _axis_pandas(axis: Any, leader: Any) -> int:
+    allowed = {0: 0, "index": 0} | ({-1: 0} if leader.ndim == 1 else {1: 1, "columns": 1})
+    if isinstance(axis, bool) or not isinstance(axis, str | int | np.integer) or axis not in allowed:
+        raise ShapeError(
+            f"axis must say which axis of the {type(leader).__name__} is time, {' or '.join(map(repr, allowed))}, got "
+            f"{shown(axis)}"
+        )
+    return allowed[axis]
+
+
+def _wrap_pandas(leader: Any, result: Any) -> Any:
+    if leader.ndim == 1:
+        return leader._constructor(result, index=leader.index, name=leader.name, copy=False)
+    return leader._constructor(result, index=leader.index, columns=leader.columns, copy=False)
+
+
+def _fit_xarray(value: Any, leader: Any, left_out: int | None, name: str) -> Any:
+    dims = [dim for place, dim in enumerate(leader.dims) if place != left_out]
+    if not set(value.dims) <= set(dims):
+        raise ShapeError(
+            f"{name} must have dimensions among {', '.join(map(repr, dims)) or 'none'}, got "
+            f"{', '.join(map(repr, value.dims))}; rename them, or pass .to_numpy()"
+        )
+    try:
+        sys.modules["xarray"].align(value, leader, join="exact", copy=False)
+    except ValueError as error:
+        raise ShapeError(
+            f"{name} must have the coordinates of the DataArray beside it, got others ({error}); align them with "
+            "xarray.align, or pass .to_numpy()"
+        ) from error
+    return value.expand_dims([dim for dim in dims if dim not in value.dims]).transpose(*dims).data
+
+
+def _axis_xarray(axis: Any, leader: Any) -> Any:
+    if isinstance(axis, str) and axis in leader.dims:
+        return leader.dims.index(axis)
+    if isinstance(axis, str) or (leader.ndim > 1 and integer(axis, "axis") < 0):
+        raise ShapeError(
+            f"axis must say which dimension of the DataArray is time, one of {', '.join(map(repr, leader.dims))}, or "
+            f"its number from 0, got {shown(axis)}"
+        )
+    return axis
+
+
+def _read_polars(value: Any, name: str) -> Any:
+    _no_missing(value.null_count(), name, "fill_null")
+    if value.dtype.is_nested():
+        raise DTypeError(f"{name} must hold numbers, got a Series of {value.dtype}; pass .to_list()")
+    return value.to_numpy()
+
+
+def _read_jax(value: Any, name: str) -> Any:
+    if len(value.devices()) > 1 or next(iter(value.devices())).platform != "cpu":
+        raise ArrayTypeError(
+            f"{name} must lie on one CPU device of JAX, got {value.sharding}; move it with jax.device_put"
+        )
+    return np.asarray(value)
+
+
+def _wrap_jax(leader: Any, result: Any) -> Any:
+    return sys.modules["jax"].device_put(result, leader.sharding if leader.committed else None)
+
+
+CONTAINERS = {
+    "jax": Container(_read_jax, _wrap_jax, kinds="fcV"),
+    "pandas": Container(_read_pandas, _wrap_pandas, _fit_pandas, _axis_pandas),
+    "polars": Container(_read_polars, lambda leader, result: type(leader)(leader.name, result), kinds="fO"),
+    "xarray": Container(
+        lambda value, _: value.data, lambda leader, result: leader.copy(data=result), _fit_xarray, _axis_xarray
+    ),
+}
+
+LIBRARIES = {
+    ("jaxlib", "ArrayImpl"): "jax",
+    ("pandas", "DataFrame"): "pandas",
+    ("pandas", "Series"): "pandas",
+    ("polars", "Series"): "polars",
+    ("xarray", "DataArray"): "xarray",
+}
+
+READERS = {name: CONTAINERS[library].read for name, library in LIBRARIES.items()} | {
+    ("pandas", "ExtensionArray"): _read_pandas,
+    ("pandas", "Index"): _read_pandas,
+}
+
+REFUSED = {
+    (
+        "jax",
+        "Tracer",
+    ): "which JAX traces (jit, vmap, grad) and which holds no numbers yet; call recfact outside of that, or "
+    "in a function for jax.pure_callback that first makes NumPy arrays of its arguments",
+    ("polars", "DataFrame"): "which is a table; pass its columns as Series, or .to_numpy()",
+    ("polars", "Expr"): "which is an expression; evaluate it, and pass the Series",
+    ("polars", "LazyFrame"): "which is computed later; .collect() it, and pass its columns as Series",
+    ("torch", "Proxy"): "which torch.fx traces and which holds no numbers yet; call recfact outside of what is traced",
+    ("xarray", "Dataset"): "which is a collection; pass one of its DataArrays, or .to_dataarray()",
+}
