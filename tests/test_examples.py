@@ -101,7 +101,57 @@ def test_gated_layer_gradient(run):
 @pytest.mark.torch
 def test_torch_layer(run):
     _, lines = run("torch_layer")
-    assert lines == ["gradients agree with finite differences: True"]
+    assert lines == ["gradients agree with finite differences: True", "second derivatives, too: True"]
+
+
+def torch_loop(a, u):
+    """Return the states of tensors, by operations that torch differentiates."""
+    import torch
+
+    states = [u[0]]
+    for coefficient, value in zip(a[1:], u[1:], strict=True):
+        states.append(coefficient * states[-1] + value)
+    return torch.stack(states)
+
+
+def derivatives(solve, a, u, incoming):
+    """Return first and second derivatives: of the states times `incoming`, and of the squares of the first ones."""
+    import torch
+
+    arguments = (a, u, incoming) if incoming.requires_grad else (a, u)
+    first = torch.autograd.grad(solve(a, u), (a, u), incoming, create_graph=True)
+    squares = sum((value * value.conj()).real.sum() for value in first)
+    second = torch.autograd.grad(squares, arguments, create_graph=True)
+    sums = sum(value.real.sum() for value in second)
+    return [*first, *second, *torch.autograd.grad(sums, arguments, materialize_grads=True)]
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("incoming", ["constant", "a variable", "of the states"])
+def test_derivatives_of_the_torch_layer_are_those_of_the_loop(run, rng, dtype, incoming):
+    import torch
+
+    solve = run("torch_layer")[0]["solve"]
+    kind = getattr(torch, dtype)
+    a, u, weights = (torch.tensor(rng.integers(-2, 3, (4, 2))).to(kind) for _ in range(3))
+    if kind.is_complex:
+        a, u = a + 1j * a.roll(1), u - 1j * u.roll(1)
+    a.requires_grad_(), u.requires_grad_()
+    weights.requires_grad_(incoming == "a variable")
+    if incoming == "of the states":
+        found, expected = (derivatives(lambda a, u, f=f: f(a, u) ** 2, a, u, weights) for f in (solve, torch_loop))
+    else:
+        found, expected = (derivatives(f, a, u, weights) for f in (solve, torch_loop))
+    for value, right in zip(found, expected, strict=True):  # integers, which neither way rounds
+        assert torch.equal(value, right)
+    ones = torch.ones_like(weights)
+    assert torch.autograd.gradcheck(
+        lambda a, u: torch.autograd.grad(solve(a, u), (a, u), ones, create_graph=True), (a, u)
+    )
+    assert torch.autograd.gradcheck(solve, (a, u))
+    assert torch.autograd.gradgradcheck(solve, (a, u))
+    assert torch.autograd.gradgradcheck(solve, (a, u), ones)
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
