@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import cache, partial
 from hashlib import sha256
 from importlib.resources import files
@@ -107,20 +107,30 @@ class Kernel:
             signature = (lanes, *[numba.int64] * (self.function.__code__.co_argcount - 1))
             task = f"compiling the kernel {self.function.__name__}[{lanes.name}] for this CPU; this happens "
             try:
-                dispatcher = numba.njit(cache=True, **OPTIONS)(renamed(self.function, name))
-                with nullcontext() if is_cached(dispatcher, name) else announced(task + "once"):
-                    entry = dispatcher.compile(signature)
-            except Exception:  # no folder to write, a full disk, a damaged file; an error of the source comes again
+                entry = self._kept_on_disk(name, signature, task)
+            except Exception:  # no folder to write, a full disk; an error of the source comes again
                 with announced(task + "in every process, because numba can't use its cache (see NUMBA_CACHE_DIR)"):
                     entry = numba.njit(**OPTIONS)(renamed(self.function, name)).compile(signature)
             self.compiled[lanes] = partial(entry, None)
         return self.compiled[lanes]
 
+    def _kept_on_disk(self, name: str, signature: tuple[Any, ...], task: str) -> Callable[..., Any]:
+        """Load the machine code from numba's cache, or compile it and put it there, in place of damaged files."""
+        dispatcher = numba.njit(cache=True, **OPTIONS)(renamed(self.function, name))
+        if files := cache_files(dispatcher, name):
+            try:
+                return dispatcher.compile(signature)  # type: ignore[no-any-return]
+            except Exception:  # numba reads a damaged file again in every process, and never replaces it
+                for file in files:
+                    file.unlink(missing_ok=True)
+        with announced(task + "once"):
+            return dispatcher.compile(signature)  # type: ignore[no-any-return]
 
-def is_cached(dispatcher: Any, name: str) -> bool:
-    """Return whether numba's cache has an entry for a dispatcher whose function is called `name`."""
+
+def cache_files(dispatcher: Any, name: str) -> list[Path]:
+    """Return the files of numba's cache for a dispatcher whose function is called `name`: an index, and its code."""
     folder = dispatcher.stats.cache_path
-    return folder is not None and any(Path(folder).glob(f"*.{name}-*.nbi"))
+    return [] if folder is None else list(Path(folder).glob(f"*.{name}-*.nb[ic]"))
 
 
 def renamed(function: FunctionType, name: str) -> FunctionType:

@@ -1,6 +1,8 @@
 """When kernels are compiled, what is kept of it, and what a user is told."""
 
 import os
+import pickle
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -74,11 +76,35 @@ def test_code_is_compiled_once_and_told_once(tmp_path):
     assert solve_in_child(tmp_path, "compilation.source_stamp = lambda: 'another'")[0] == 1
 
 
-def test_damaged_cache_files_are_no_obstacle(tmp_path):
-    solve_in_child(tmp_path)
-    damaged = [path for path in tmp_path.rglob("*.nb?") if path.write_bytes(b"nonsense")]
+@pytest.fixture(scope="module")
+def good_cache(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cache")
+    solve_in_child(folder)
+    return folder
+
+
+@pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
+@pytest.mark.parametrize("damage", ["garbage", "half", "empty", "another pickle"])
+def test_damaged_cache_files_are_replaced(good_cache, tmp_path, suffix, damage):
+    """One process compiles again and says so; the next one finds good files."""
+    shutil.copytree(good_cache, tmp_path, dirs_exist_ok=True)
+    damaged = list(tmp_path.rglob(f"*{suffix}"))
     assert damaged
-    assert solve_in_child(tmp_path)[0] == 1
+    for path in damaged:
+        good = path.read_bytes()
+        contents = {
+            "garbage": np.random.default_rng(1).bytes(len(good)),
+            "half": good[: len(good) // 2],
+            "empty": b"",
+            "another pickle": pickle.dumps("of something else"),
+        }
+        path.write_bytes(contents[damage])
+    impatient = "compilation.PATIENCE = 0.02"
+    told = "recfact: compiling the kernel follow[float64x2] for this CPU; this happens once\n"
+    if (suffix, damage) == (".nbi", "another pickle"):  # numba takes it for the index of another release
+        told = ""
+    assert solve_in_child(tmp_path, impatient) == (1, told)
+    assert solve_in_child(tmp_path, impatient) == (0, "")
 
 
 def test_a_folder_that_cannot_be_written_is_no_obstacle(tmp_path):
