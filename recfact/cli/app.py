@@ -7,7 +7,6 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from io import TextIOWrapper
 from pathlib import Path
 from shutil import get_terminal_size
 from threading import Event, Thread
@@ -17,6 +16,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from recfact import __version__
+from recfact.cli.output import checked_output
 from recfact.cli.wording import in_options
 from recfact.errors import DeviceError, OptionError, RecfactError
 
@@ -27,7 +27,19 @@ ORDER = ("report", "solve", "plot", "window", "horizon", "verify", "materialize"
 WITHOUT_GPU = 3  # exit code
 
 
-class ReportingGroup(TyperGroup):
+class BareFlags:
+    """A command whose help shows flags without a type, which they take no value of."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the options and arguments of the command."""
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for param in params:
+            if getattr(param, "is_flag", False):
+                param.metavar = ""
+        return params
+
+
+class ReportingGroup(BareFlags, TyperGroup):
     """Commands whose errors are one line, with an exit code: 1 for the data, 2 for what was typed, 3 for no GPU.
 
     So scripts can tell a machine without a GPU from a failure.
@@ -54,7 +66,7 @@ class ReportingGroup(TyperGroup):
         raise typer.Exit(1)
 
 
-class StrictCommand(TyperCommand):
+class StrictCommand(BareFlags, TyperCommand):
     """A command whose options are given once, unless they take several values: none is overruled in silence."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -95,11 +107,9 @@ app = StrictTyper(
 
 
 def main() -> None:
-    """Run the `recfact` command; a terminal that lacks a sign of mathematics shows a question mark instead."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")
-    app()
+    """Run the `recfact` command."""
+    with checked_output():
+        app()
 
 
 def show_version(wanted: bool) -> None:

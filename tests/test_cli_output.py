@@ -1,0 +1,95 @@
+"""What the command does when its output goes nowhere: one line on standard error, and an exit code."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import recfact
+from recfact.cli.app import app
+from recfact.cli.output import Stream
+
+# Every command by what makes it print; the measurements themselves are left out.
+PRINTING = {
+    "report": ["report", "--out", "page.html"],
+    "solve": ["solve", "--a", "a.csv", "--u", "a.csv", "--out", "x.npy"],
+    "plot": ["plot", "operator", "--out", "p.svg"],
+    "window": ["window", "--rho", "0.9", "--tol", "0.1"],
+    "horizon": ["horizon", "half"],
+    "verify": ["verify", "--a", "a.csv", "--u", "a.csv"],
+    "materialize": ["materialize", "--a", "a.csv", "--block", "2"],
+    "bench": ["bench", "--help"],
+    "gpu": ["gpu", "--help"],
+}
+OTHERS = [["--help"], ["--version"], ["horizon", "--json"], ["horizon", "--style", "csv"], ["window", "--json"]]
+
+
+@pytest.fixture(autouse=True)
+def in_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("a.csv").write_text("0.5\n0.25\n0.5\n0.25\n")
+
+
+def run(arguments, **streams):
+    command = [sys.executable, "-c", "from recfact.cli import main; main()", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(Path(recfact.__file__).parents[1])}
+    # Not checked: what the tests look at is the exit code.
+    return subprocess.run(command, env=environment, timeout=120, check=False, **streams)
+
+
+def test_every_command_is_among_them():
+    assert {command.name or command.callback.__name__ for command in app.registered_commands} == set(PRINTING)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("arguments", [*PRINTING.values(), *OTHERS], ids=" ".join)
+def test_a_full_disk_is_one_line_and_exit_code_1(arguments):
+    with open("/dev/full", "w") as full:
+        done = run(arguments, stdout=full, stderr=subprocess.PIPE)
+    said = [line for line in done.stderr.splitlines() if not line.startswith((b"recfact: compiling", b"drawing"))]
+    assert (done.returncode, said) == (1, [b"error: the output can't be written: No space left on device"])
+
+
+def test_a_closed_pipe_is_one_line_and_exit_code_1():
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as pipe:
+        done = run(["horizon"], stdout=pipe, stderr=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (1, b"error: the output can't be written: Broken pipe\n")
+
+
+@pytest.mark.parametrize("closed", ["1", "2"])
+def test_a_stream_that_is_closed(closed):
+    code = f"import os, sys; os.close({closed}); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+    command = [sys.executable, "-c", code, "-c", "from recfact.cli import main; main()", "horizon", "half"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(recfact.__file__).parents[1])}
+    done = subprocess.run(command, env=environment, timeout=120, check=False, capture_output=True)
+    if closed == "1":
+        assert (done.returncode, done.stderr) == (1, b"error: the output can't be written: it is closed\n")
+    else:
+        assert done.returncode == 0
+        assert b"binary16" in done.stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("arguments", [["horizon", "nosuch"], ["report", "--a", "missing.npy", "--u", "a.csv"]])
+def test_errors_that_nobody_can_read_are_still_exit_codes(arguments):
+    with open("/dev/full", "w") as full:
+        assert run(arguments, stdout=subprocess.PIPE, stderr=full).returncode != 0
+        assert run(["horizon"], stdout=full, stderr=full).returncode == 1
+
+
+def test_an_error_of_a_file_is_not_one_of_the_output(tmp_path):
+    """Only what the standard streams refuse is said to be the output's: an OSError from elsewhere stays one."""
+    with open(tmp_path / "f", "w") as file, Stream(file.fileno(), "w", closefd=False) as stream:
+        assert stream.write(b"abc") == 3
+    assert (tmp_path / "f").read_bytes() == b"abc"
+
+
+@pytest.mark.parametrize("command", ["", *PRINTING])
+def test_flags_show_no_type_in_the_help(command):
+    text = run([*command.split(), "--help"], stdout=subprocess.PIPE, stderr=subprocess.PIPE).stdout.decode()
+    assert "<bool>" not in text
+    assert "BOOLEAN" not in text
