@@ -167,6 +167,9 @@ def run(name: str, a: Array, u: Array, x0: Array | None = None, *, window: Windo
         case "hierarchical", Jagged(block, terms):
             return hierarchical(a, u, block, terms)
     raise OptionError(
-        f"algorithm {name!r} doesn't make the window {window}: 'kogge-stone' makes Full() and Uniform(a power of two), "
-        "'brent-kung' Full(), 'hierarchical' Full() and Jagged; 'sequential' and 'auto' make all"
+        f"must be one that algorithm {name!r} makes",
+        "window",
+        given=window,
+        advice="'kogge-stone' makes the full one and uniform ones of a power of two, 'brent-kung' the full one, "
+        "'hierarchical' the full one and jagged ones; 'sequential' makes all",
     )

@@ -12,9 +12,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from recfact.checks import integer, shown
+from recfact.checks import integer
 from recfact.containers import container_of, names, read
-from recfact.errors import ArrayTypeError, DTypeError, OptionError, ShapeError
+from recfact.errors import ArrayTypeError, DTypeError, OptionError, ShapeError, shown
 
 Array = np.ndarray[Any, Any]
 
@@ -263,7 +263,7 @@ def check_axis(axis: Any, ndim: int) -> int:
     """
     number = integer(axis, "axis")
     if not -ndim <= number < ndim:
-        raise ShapeError(f"axis must be an axis of the result, {-ndim} to {ndim - 1}, got {shown(number)}")
+        raise ShapeError(f"must be an axis of the result, {-ndim} to {ndim - 1}", "axis", given=number)
     return number % ndim
 
 
@@ -338,7 +338,5 @@ def broadcast_state(x0: Array, shape: tuple[int, ...]) -> Array:
 def check_no_state(x0: Any) -> None:
     """Raise OptionError if there is an initial state, for a recurrence that runs backwards."""
     if x0 is not None:
-        raise OptionError(
-            "reverse=True takes no x0, because the last step has no coefficient behind it; add a_{n+1} x_{n+1} to the "
-            "last input instead"
-        )
+        required = "doesn't go with reverse, because the last step has no coefficient behind it"
+        raise OptionError(required, "x0", advice="add a_{n+1} x_{n+1} to the last input instead")

@@ -5,16 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from recfact.errors import OptionError, OptionTypeError
-
-
-def shown(value: Any, most: int = 60) -> str:
-    """Return what stands for a value in a message: its repr, cut where it is long."""
-    try:
-        text = repr(value.item() if isinstance(value, np.generic) else value)
-    except ValueError:  # Python doesn't write integers of more than 4300 digits
-        return f"a value of type {type(value).__name__} that is too long to write"
-    return text if len(text) <= most + 3 else f"{text[:most]}..."
+from recfact.errors import OptionError, OptionTypeError, shown
 
 
 def integer(value: Any, name: str) -> int:
@@ -26,13 +17,11 @@ def integer(value: Any, name: str) -> int:
         If `value` isn't an integer (floats, NaN and booleans are not).
     """
     if isinstance(value, bool):
-        raise OptionTypeError(f"{name} must be an integer, got the boolean {value}; pass a number")
+        raise OptionTypeError("must be an integer", name, given=value, advice="pass a number")
     try:
         return index(value)
     except TypeError:
-        raise OptionTypeError(
-            f"{name} must be an integer, got {shown(value)} of type {type(value).__name__}; convert it with int()"
-        ) from None
+        raise OptionTypeError("must be an integer", name, given=value, advice="convert it with int()") from None
 
 
 LONGEST = 1 << 40
@@ -51,9 +40,9 @@ def positive_integer(value: Any, name: str, least: int = 1, most: int | None = N
     """
     number = integer(value, name)
     if number < least:
-        raise OptionError(f"{name} must be at least {least}, got {shown(number)}; pass a larger integer")
+        raise OptionError(f"must be at least {least}", name, given=number, advice="pass a larger integer")
     if most is not None and number > most:
-        raise OptionError(f"{name} must be at most {shown(most)}, got {shown(number)}; pass a smaller integer")
+        raise OptionError(f"must be at most {shown(most)}", name, given=number, advice="pass a smaller integer")
     return number
 
 
@@ -67,9 +56,7 @@ def boolean(value: Any, name: str) -> bool:
     """
     if value is True or value is False or isinstance(value, np.bool_):
         return bool(value)
-    raise OptionTypeError(
-        f"{name} must be True or False, got {shown(value)} of type {type(value).__name__}; pass bool(...) of it"
-    )
+    raise OptionTypeError("must be True or False", name, given=value, advice="pass bool(...) of it")
 
 
 def choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
@@ -82,7 +69,7 @@ def choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
     """
     if isinstance(value, str) and value in choices:
         return value
-    raise OptionError(f"{name} must be one of {', '.join(map(repr, choices))}, got {shown(value)}")
+    raise OptionError(f"must be one of {', '.join(map(repr, choices))}", name, given=value)
 
 
 def generator(seed: Any) -> np.random.Generator:
@@ -96,9 +83,8 @@ def generator(seed: Any) -> np.random.Generator:
     try:
         return np.random.default_rng(seed)
     except (TypeError, ValueError):
-        raise OptionError(
-            f"seed must be an integer of at least 0, a sequence of them or a numpy.random.Generator, got {shown(seed)}"
-        ) from None
+        required = "must be an integer of at least 0, a sequence of them or a numpy.random.Generator"
+        raise OptionError(required, "seed", given=seed) from None
 
 
 def callback(value: Any, name: str) -> Any:
@@ -111,7 +97,7 @@ def callback(value: Any, name: str) -> Any:
     """
     if value is None or callable(value):
         return value
-    raise OptionTypeError(f"{name} must be a function of one number, or None, got {shown(value)}")
+    raise OptionTypeError("must be a function of one number, or None", name, given=value)
 
 
 def several(value: Any, name: str) -> list[Any]:
@@ -124,5 +110,5 @@ def several(value: Any, name: str) -> list[Any]:
     """
     values = list(value) if isinstance(value, tuple | list) else [value]
     if not values:
-        raise OptionError(f"{name} must name one at least, got none; leave it out for its default")
+        raise OptionError("must name one at least, got none", name, advice="leave it out for its default")
     return values

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from recfact.checks import integer, shown
-from recfact.errors import ArrayTypeError, DTypeError, ShapeError
+from recfact.checks import integer
+from recfact.errors import ArrayTypeError, DTypeError, ShapeError, shown
 
 
 class Container(NamedTuple):

@@ -2,11 +2,79 @@
 
 Every exception is also the built-in that a NumPy user expects (``ValueError``, ``TypeError``, ``ImportError``), so code
 that catches the built-in keeps working.
+
+An exception carries what it says: the argument at fault, what was required of it, the value given and what to do. So
+those who took the argument from elsewhere, as a command does, can say the same in the words of their users.
 """
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+UNSAID: Any = object()  # a value that None can't stand for: None may be what was given
+
+
+def shown(value: Any, most: int = 60) -> str:
+    """Return what stands for a value in a message: its repr, cut where it is long."""
+    try:
+        text = repr(value.item() if isinstance(value, np.generic) else value)
+    except ValueError:  # Python doesn't write integers of more than 4300 digits
+        return f"a value of type {type(value).__name__} that is too long to write"
+    return text if len(text) <= most + 3 else f"{text[:most]}..."
 
 
 class RecfactError(Exception):
-    """Base of the exceptions that recfact raises for what a caller passed or lacks."""
+    """Base of the exceptions that recfact raises for what a caller passed or lacks.
+
+    Parameters
+    ----------
+    required : str
+        What was required: what comes after the argument's name, or the whole message where no argument is named.
+    argument : str, optional
+        Name of the argument at fault.
+    given : object, optional
+        The value that it has.
+    advice : str, optional
+        What to do.
+    instead : dict, optional
+        Arguments to pass, which the advice begins with.
+
+    Examples
+    --------
+    >>> error = OptionError("must be at least 1", "block", given=0, advice="or leave it out", instead={"block": 16})
+    >>> print(error)
+    block must be at least 1, got 0; pass block=16, or leave it out
+    >>> print(error.sentence(name=lambda argument: f"--{argument}", sign=" "))
+    --block must be at least 1, got 0; pass --block 16, or leave it out
+    """
+
+    def __init__(
+        self,
+        required: str = "",
+        argument: str = "",
+        *,
+        given: Any = UNSAID,
+        advice: str = "",
+        instead: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(required)
+        self.required, self.argument, self.given, self.advice = required, argument, given, advice
+        self.instead = dict(instead or {})
+
+    def sentence(self, name: Callable[[str], str] = str, value: Callable[[Any], str] = shown, sign: str = "=") -> str:
+        """Return the message, with arguments called as `name` has it and values written by `value`."""
+        subject = f"{name(self.argument)} " if self.argument else ""
+        given = "" if self.given is UNSAID else f", got {self._written(value)}"
+        passed = " and ".join(f"{name(key)}{sign}{value(item)}" for key, item in self.instead.items())
+        advice = ", ".join(filter(None, [passed and f"pass {passed}", self.advice]))
+        return subject + self.required + given + (advice and f"; {advice}")
+
+    def _written(self, value: Callable[[Any], str]) -> str:
+        return value(self.given)
+
+    def __str__(self) -> str:
+        return self.sentence()
 
 
 class ShapeError(RecfactError, ValueError):
@@ -26,7 +94,12 @@ class OptionError(RecfactError, ValueError):
 
 
 class OptionTypeError(RecfactError, TypeError):
-    """An option of a type that it can't be, such as a text for a number of steps."""
+    """An option of a type that it can't be, such as a text for a number of steps; says the type."""
+
+    def _written(self, value: Callable[[Any], str]) -> str:
+        if isinstance(self.given, bool):
+            return f"the boolean {self.given}"
+        return f"{super()._written(value)} of type {type(self.given).__name__}"
 
 
 class DataFileError(RecfactError, ValueError):

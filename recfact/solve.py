@@ -10,9 +10,9 @@ import numpy as np
 
 from recfact import algorithms
 from recfact.arrays import COMPUTED, Array, library_of
-from recfact.checks import boolean, choice, positive_integer, shown
+from recfact.checks import boolean, choice, positive_integer
 from recfact.containers import CONTAINERS, unwrapped
-from recfact.errors import OptionError
+from recfact.errors import OptionError, shown
 from recfact.results import prepare
 from recfact.windows import Full, Window, check_window
 

@@ -22,9 +22,9 @@ from recfact.arrays import (
     to_torch,
 )
 from recfact.carry import Solver, plain_solver
-from recfact.checks import positive_integer, shown
+from recfact.checks import positive_integer
 from recfact.containers import CONTAINERS, unwrapped
-from recfact.errors import ArrayTypeError, ShapeError
+from recfact.errors import ArrayTypeError, ShapeError, shown
 from recfact.windows import Full, Window, check_window
 
 

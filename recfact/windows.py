@@ -7,8 +7,8 @@ A window is a small frozen specification without arithmetic. ``Full`` keeps ever
 from dataclasses import dataclass
 from typing import Any
 
-from recfact.checks import positive_integer, shown
-from recfact.errors import OptionTypeError
+from recfact.checks import positive_integer
+from recfact.errors import OptionError, OptionTypeError
 
 LARGEST = 1 << 4096  # an integer that Python still writes, and more than any sequence has steps
 
@@ -85,6 +85,56 @@ def check_window(window: Any) -> Window:
     if isinstance(window, Window):
         return window
     raise OptionTypeError(
-        f"window must be Full(), Uniform(lags) or Jagged(block, terms), got {shown(window)} of type "
-        f"{type(window).__name__}; make one with recfact.Uniform(...) or recfact.Jagged(...)"
+        "must be Full(), Uniform(lags) or Jagged(block, terms)",
+        "window",
+        given=window,
+        advice="make one with recfact.Uniform(...) or recfact.Jagged(...)",
+    )
+
+
+def window_text(window: Window) -> str:
+    """Return a window as people type it, which `window_of` reads.
+
+    Examples
+    --------
+    >>> [window_text(window) for window in (Full(), Uniform(32), Jagged(64), Jagged(16, 2))]
+    ['full', 'uniform:32', 'jagged:64', 'jagged:16:2']
+    """
+    match window:
+        case Uniform(lags):
+            return f"uniform:{lags}"
+        case Jagged(block, terms):
+            return f"jagged:{block}" if terms == 1 else f"jagged:{block}:{terms}"
+    return "full"
+
+
+def window_of(text: str) -> Window:
+    """Return the window that a text names: full, uniform:LAGS, jagged:BLOCK or jagged:BLOCK:TERMS.
+
+    Raises
+    ------
+    OptionError
+        If it names none.
+
+    Examples
+    --------
+    >>> window_of("jagged:16:2"), window_of("Uniform:32"), window_of("full")
+    (Jagged(block=16, terms=2), Uniform(lags=32), Full())
+    """
+    kind, *sizes = text.lower().split(":")
+    try:
+        match kind, [int(size) for size in sizes]:
+            case "full", []:
+                return Full()
+            case "uniform", [lags]:
+                return Uniform(lags)
+            case "jagged", [block] | [block, _] as given:
+                return Jagged(block, *given[1:])
+    except ValueError:  # no integers, or integers out of range
+        pass
+    raise OptionError(
+        "must be full, uniform:LAGS, jagged:BLOCK or jagged:BLOCK:TERMS, with integers LAGS and BLOCK of at least 1 "
+        "and TERMS of at least 0",
+        "window",
+        given=text,
     )

@@ -96,7 +96,7 @@ def test_windows_that_an_algorithm_does_not_make_are_named(name, window):
     for reverse in (False, True):
         with pytest.raises(OptionError) as caught:
             run(name, np.ones(8), np.ones(8), window=window, reverse=reverse)
-        assert f"algorithm '{name}' doesn't make the window {window}" in str(caught.value)
+        assert f"window must be one that algorithm '{name}' makes, got {window};" in str(caught.value)
 
 
 def bounds(name, d, i):

@@ -77,7 +77,7 @@ WRONG = {
     "x0 a date": ({"x0": np.datetime64(1, "s")}, DTypeError, ("x0 must fit into float64", "datetime64")),
     "x0 huge": ({"x0": 10**400}, DTypeError, ("x0 must fit into float64", "object")),
     "x0 masked": ({"x0": np.ma.masked}, ArrayTypeError, ("masked",)),
-    "x0 in reverse": ({"x0": 1.0, "reverse": True}, OptionError, ("reverse=True takes no x0", "last input")),
+    "x0 in reverse": ({"x0": 1.0, "reverse": True}, OptionError, ("x0 doesn't go with reverse", "last input")),
     "reverse a string": ({"reverse": "no"}, TypeError, ("reverse must be True or False", "'no'", "str")),
     "reverse an array": ({"reverse": numbers(2)}, TypeError, ("reverse must be True or False", "ndarray")),
     "axis too large": ({"axis": 1}, ShapeError, ("-1 to 0", "got 1")),

@@ -17,8 +17,8 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from recfact import __version__
 from recfact.cli.output import checked_output
-from recfact.cli.wording import in_options
-from recfact.errors import DeviceError, OptionError, RecfactError
+from recfact.errors import DeviceError, OptionError, RecfactError, shown
+from recfact.windows import Window, window_text
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -55,15 +55,30 @@ class ReportingGroup(BareFlags, TyperGroup):
         try:
             return super().invoke(ctx)
         except OptionError as error:
-            raise typer.BadParameter(in_options(str(error))) from None
+            raise typer.BadParameter(self._typed(ctx, error)) from None
         except DeviceError as error:
             typer.echo(f"error: {error}", err=True)
             raise typer.Exit(WITHOUT_GPU) from None
         except RecfactError as error:
-            typer.echo(f"error: {in_options(str(error))}", err=True)
+            typer.echo(f"error: {self._typed(ctx, error)}", err=True)
         except MemoryError as error:
             typer.echo(f"error: not enough memory: {error}", err=True)
         raise typer.Exit(1)
+
+    def _typed(self, ctx: Any, error: RecfactError) -> str:
+        """Return the message with the command's options, as they are typed, for the arguments of functions."""
+        options = {opt for param in self.commands[ctx.invoked_subcommand].params for opt in param.opts}
+
+        def name(argument: str) -> str:
+            option = f"--{argument.replace('_', '-')}"
+            return option if option in options else argument
+
+        return error.sentence(name, typed, sign=" ")
+
+
+def typed(value: Any) -> str:
+    """Return a value of a message as it is typed in a command."""
+    return window_text(value) if isinstance(value, Window) else shown(value)
 
 
 class StrictCommand(BareFlags, TyperCommand):

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from math import isfinite
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recfact.errors import OptionError
-from recfact.windows import Full, Jagged, Uniform, Window
+from recfact.errors import RecfactError
+from recfact.windows import window_of
 
 if TYPE_CHECKING:
     from recfact.report.problem import Problem
+
+
+TIME_UNITS = ("auto", "s", "ms", "year", "date")
+"""As `recfact.report.times` has them, which isn't imported for the help alone."""
 
 
 def whole(least: int | None = None) -> Callable[[str], int]:
@@ -45,18 +48,72 @@ def one_of(names: Sequence[str]) -> Callable[[str], str]:
     return parse
 
 
+def parsed(read: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Return what parses an option by a function whose errors are those of the option."""
+
+    def parse(text: str) -> Any:
+        try:
+            return read(text)
+        except RecfactError as error:
+            error.argument = ""  # the message begins with the option
+            raise typer.BadParameter(error.sentence()) from None
+
+    return parse
+
+
+def _format(name: str) -> str:
+    from recfact.precision import format as format_of
+
+    format_of(name)
+    return name
+
+
+format_name = parsed(_format)
+"""Parses an option that takes a number format, and leaves it a name."""
+
+
 A = Annotated[
     str | None,
-    typer.Option("--a", metavar="FILE", help="Coefficients: .npy, .npz or .csv; FILE:NAME picks an array or a column."),
+    typer.Option(
+        "--a",
+        metavar="FILE|NUMBER",
+        help="Coefficients: .npy, .npz or .csv, where FILE:NAME picks an array or a column; - for standard input; or "
+        "a number for a constant.",
+    ),
 ]
-U = Annotated[str | None, typer.Option("--u", metavar="FILE", help="Inputs, or with --dt the measured values.")]
+U = Annotated[
+    str | None,
+    typer.Option(
+        "--u",
+        metavar="FILE|NUMBER",
+        help="Inputs, likewise; also the words ones, which they are if left out, and impulse. With --dt or --time the "
+        "measured values.",
+    ),
+]
 Dt = Annotated[
     str | None,
     typer.Option(
         "--dt",
         metavar="COLUMN",
-        help="Column of the --u file with time steps in seconds or ISO 8601 dates: average the values over --tau.",
+        help="Column of the --u file with time steps in seconds: average the values over --tau.",
     ),
+]
+Time = Annotated[
+    str | None,
+    typer.Option("--time", metavar="COLUMN", help="Instead of --dt: the column with the times of the values."),
+]
+TimeUnit = Annotated[
+    str,
+    typer.Option(
+        "--time-unit",
+        metavar="UNIT",
+        parser=one_of(TIME_UNITS),
+        help="How times are written: date (ISO 8601, with or without separators), year (decimal years), s (seconds), "
+        "ms (milliseconds), or auto, which refuses what can be read in two ways.",
+    ),
+]
+AsGiven = Annotated[
+    bool, typer.Option("--steps-as-given", help="Take steps that only grow, or are far above --tau, as they are.")
 ]
 Tau = Annotated[
     str | None,
@@ -75,37 +132,68 @@ Formats = Annotated[
     typer.Option(
         "--format",
         metavar="FORMAT",
+        parser=format_name,
         help="Number format to look at, as `recfact horizon` lists them; may be given several times.",
     ),
 ]
 Kept = Annotated[
-    str, typer.Option("--window", metavar="WINDOW", help="full, uniform:LAGS, or jagged:BLOCK with an optional :TERMS.")
+    Any,  # a Window: typer takes no unions
+    typer.Option(
+        "--window",
+        metavar="WINDOW",
+        parser=parsed(window_of),
+        help="full, uniform:LAGS, or jagged:BLOCK with an optional :TERMS.",
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on standard output.")]
 
 
-def read_problem(a: str | None, u: str | None, dt: str | None, tau: str | None, pick: str | None) -> Problem:
-    """Return the recurrence that the options of a command name; usage errors for options that don't go together."""
+def read_problem(
+    a: str | None,
+    u: str | None,
+    dt: str | None,
+    time: str | None,
+    unit: str,
+    as_given: bool,
+    tau: str | None,
+    pick: str | None,
+) -> Problem:
+    """Return the recurrence that the options of a command name; usage errors for options that don't go together.
+
+    What a column of times or steps was taken for is said on standard error.
+    """
     from recfact.report.problem import bundled_problem, problem_from_files, problem_from_record
 
     seconds = None if tau is None else _seconds(tau)
-    if dt is not None:
-        if u is None or seconds is None or a is not None or pick is not None:
-            raise typer.BadParameter("--dt goes with --u and --tau, and without --a and --pick")
-        return problem_from_record(u, dt, seconds)
+    if dt is not None and time is not None:
+        raise typer.BadParameter("--dt and --time exclude each other")
+    if time is None and unit != "auto":
+        raise typer.BadParameter("--time-unit goes with --time")
+    if dt is None and time is None and as_given:
+        raise typer.BadParameter("--steps-as-given goes with --dt or --time")
+    if dt is not None or time is not None:
+        column = "--dt" if time is None else "--time"
+        if a is not None or pick is not None:
+            raise typer.BadParameter(f"{column} goes without {'--a' if a is not None else '--pick'}")
+        if u is None or seconds is None:
+            missing = "--u, the file with the values" if u is None else "--tau, the time constant in seconds"
+            raise typer.BadParameter(f"{column} needs {missing}")
+        problem = problem_from_record(u, seconds, dt=dt, time=time, unit=unit, as_given=as_given)
+        typer.echo(problem.source, err=True)
+        return problem
     if a is None and u is None:
         if pick is not None:
-            raise typer.BadParameter("--pick goes with --a and --u")
+            raise typer.BadParameter("--pick goes with --a")
         return bundled_problem() if seconds is None else bundled_problem(seconds)
-    if a is None or u is None:
-        raise typer.BadParameter("--a and --u go together; or --u with --dt and --tau")
+    if a is None:
+        raise typer.BadParameter("--u needs coefficients: pass --a, or --tau with --time or --dt")
     if seconds is not None:
-        raise typer.BadParameter("--tau goes with --dt, or with the bundled data")
+        raise typer.BadParameter("--tau goes with --time or --dt, or with the bundled data")
     return problem_from_files(a, u, pick)
 
 
 def _seconds(tau: str) -> float:
-    from recfact.report.csvfile import parse_number
+    from recfact.report.sources import parse_number
 
     seconds = parse_number(tau)
     if seconds is None or not 0 < seconds < float("inf"):
@@ -115,48 +203,12 @@ def _seconds(tau: str) -> float:
 
 def read_state(x0: str | None) -> Any:
     """Return the initial state that `x0` gives, a number or a file; None for None."""
-    from recfact.report.csvfile import parse_number
-    from recfact.report.files import read_array, split_part
+    from recfact.report.files import read_array
+    from recfact.report.sources import STANDARD_INPUT, constant, split_part
 
     if x0 is None:
         return None
-    number = parse_number(x0)
-    if number is None and not split_part(x0)[0].exists():
+    path = split_part(x0)[0]
+    if constant(x0) is None and str(path) != STANDARD_INPUT and not path.exists():
         raise typer.BadParameter(f"--x0 must be a number or a file, got {x0!r}, and there is no such file")
-    if number is not None and not isfinite(number):
-        raise typer.BadParameter(f"--x0 must be finite, got {x0!r}")
-    return read_array(x0, "x0") if number is None else number
-
-
-def check_format(name: str | None, option: str) -> None:
-    """Check that a number format is one, where an option other than --format gives it."""
-    from recfact.precision import format as format_of
-
-    try:
-        format_of(name or "binary32")
-    except OptionError as error:
-        raise OptionError(str(error).replace("format must", f"{option} must", 1)) from None
-
-
-def parse_window(text: str) -> Window:
-    """Return the window that `text` names: full, uniform:LAGS or jagged:BLOCK[:TERMS].
-
-    Examples
-    --------
-    >>> parse_window("jagged:16:2"), parse_window("uniform:32"), parse_window("full")
-    (Jagged(block=16, terms=2), Uniform(lags=32), Full())
-    """
-    kind, *sizes = text.lower().split(":")
-    try:
-        match kind, [int(size) for size in sizes]:
-            case "full", []:
-                return Full()
-            case "uniform", [lags]:
-                return Uniform(lags)
-            case "jagged", [block] | [block, _] as given:
-                return Jagged(block, *given[1:])
-    except OptionError as error:
-        raise typer.BadParameter(f"--window {text}: {error}") from None
-    except ValueError:
-        pass
-    raise typer.BadParameter(f"--window must be full, uniform:LAGS, jagged:BLOCK or jagged:BLOCK:TERMS, got {text!r}")
+    return read_array(x0, "x0")

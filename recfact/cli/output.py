@@ -17,7 +17,7 @@ class OutputError(Exception):
 class Stream(FileIO):
     """The bytes of a standard stream."""
 
-    def write(self, data: Any) -> int | None:
+    def write(self, data: Any) -> int:
         """Write as a file does; what the system refuses is an OutputError."""
         try:
             return super().write(data)

@@ -4,12 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from recfact.cli.app import app, progress, say_written, show_table
-from recfact.cli.options import A, Dt, Json, Kept, Pick, Tau, U, check_format, one_of, parse_window, read_problem, whole
+from recfact.cli.options import (
+    A,
+    AsGiven,
+    Dt,
+    Json,
+    Kept,
+    Pick,
+    Tau,
+    Time,
+    TimeUnit,
+    U,
+    format_name,
+    one_of,
+    read_problem,
+    whole,
+)
 
 if TYPE_CHECKING:
     from recfact.precision.materialization.construction_table import ConstructionRow
@@ -19,14 +34,26 @@ STYLES = ("text", "markdown", "latex", "csv", "html")
 """How a table is printed."""
 
 
+def _format_or_style(name: str) -> Any:
+    if name in STYLES:
+        raise typer.BadParameter(f"{name} is no number format but a style; pass --style {name}")
+    return format_name(name)
+
+
 @app.command(epilog="Example: recfact horizon bfloat16 fp16 'fp8 e4m3fn' --rho 0.99 --style markdown")
 def horizon(
     formats: Annotated[
-        list[str] | None, typer.Argument(metavar="FORMAT", help="Number formats; all of them if left out.")
+        list[str] | None,
+        typer.Argument(metavar="FORMAT", parser=_format_or_style, help="Number formats; all of them if left out."),
     ] = None,
     more: Annotated[
         list[str] | None,
-        typer.Option("--format", metavar="FORMAT", help="The same, as other commands take formats; several times."),
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            parser=_format_or_style,
+            help="The same, as other commands take formats; several times.",
+        ),
     ] = None,
     rho: Annotated[
         list[str] | None,
@@ -61,11 +88,6 @@ def horizon(
     if picture:
         check_picture(picture)
     names = [*(formats or ()), *(more or ())]
-    for name in names:
-        if name in STYLES:
-            raise typer.BadParameter(f"{name} is no number format but a style; pass --style {name}")
-    for name in formats or ():
-        check_format(name, "FORMAT")
     chosen = several_formats(names or None)
     table = (actual_horizon_table if actual else horizon_table)(chosen, rho or None)
     if as_json:
@@ -87,6 +109,9 @@ def verify(
     a: A = None,
     u: U = None,
     dt: Dt = None,
+    time: Time = None,
+    time_unit: TimeUnit = "auto",
+    steps_as_given: AsGiven = False,
     tau: Tau = None,
     pick: Pick = None,
     window: Kept = "full",
@@ -95,6 +120,7 @@ def verify(
         typer.Option(
             "--format",
             metavar="FORMAT",
+            parser=format_name,
             help="Number format, as `recfact horizon` lists them; that of the arrays if left out.",
         ),
     ] = None,
@@ -108,7 +134,10 @@ def verify(
         ),
     ] = "sequential",
     accumulate: Annotated[
-        str | None, typer.Option("--accumulate", metavar="FORMAT", help="Format of the operations, if another one.")
+        str | None,
+        typer.Option(
+            "--accumulate", metavar="FORMAT", parser=format_name, help="Format of the operations, if another one."
+        ),
     ] = None,
     fma: Annotated[bool, typer.Option("--fma", help="Products and sums are fused.")] = False,
     rounding: Annotated[
@@ -143,24 +172,22 @@ def verify(
     from recfact.report.tables import to_json
     from recfact.windows import Jagged, Uniform
 
-    kept = parse_window(window)
-    check_format(accumulate, "--accumulate")
     if picture:
         check_picture(picture)
-    problem = read_problem(a, u, dt, tau, pick)
+    problem = read_problem(a, u, dt, time, time_unit, steps_as_given, tau, pick)
     arithmetic = {"accumulate": accumulate, "fma": fma, "rounding": rounding, "underflow": underflow}
     with progress(100 + (len(SIZES) if picture else 0)) as step:
         found = precision.verify(
             problem.a,
             problem.u,
-            window=kept,
+            window=window,
             format=number_format,
             algorithm=algorithm,
             progress=_percents(step, "verifying"),
             **arithmetic,  # type: ignore[arg-type]
         )
         if picture:
-            kind = Uniform if isinstance(kept, Uniform) else Jagged
+            kind = Uniform if isinstance(window, Uniform) else Jagged
             sweep = sweep_windows(problem.a, problem.u, found.format, kind, algorithm, step, **arithmetic)
             save(bound_figure([sweep]), picture)
     typer.echo(to_json({"source": problem.source, **found.as_dict()}) if as_json else f"{problem.title}\n{found}")
@@ -186,7 +213,7 @@ def _percents(step: Callable[[str], None], what: str) -> Callable[[float], None]
 @app.command(epilog="Example: recfact materialize --format bfloat16 --block 16 --block 64 --plot errors.svg")
 def materialize(
     a: Annotated[
-        str | None, typer.Option("--a", metavar="FILE", help="Your own coefficients, time along the last axis.")
+        str | None, typer.Option("--a", metavar="FILE|NUMBER", help="Your own coefficients, time along the last axis.")
     ] = None,
     family: Annotated[
         list[str] | None,
@@ -199,11 +226,19 @@ def materialize(
         typer.Option("--block", metavar="INTEGER", parser=whole(1), help="Block length; may be given several times."),
     ] = None,
     number_format: Annotated[
-        list[str] | None, typer.Option("--format", metavar="FORMAT", help="Number format; may be given several times.")
+        list[str] | None,
+        typer.Option(
+            "--format", metavar="FORMAT", parser=format_name, help="Number format; may be given several times."
+        ),
     ] = None,
     accumulate: Annotated[
         list[str] | None,
-        typer.Option("--accumulate", metavar="FORMAT", help="Format of the operations, beside that of the blocks."),
+        typer.Option(
+            "--accumulate",
+            metavar="FORMAT",
+            parser=format_name,
+            help="Format of the operations, beside that of the blocks.",
+        ),
     ] = None,
     method: Annotated[
         list[str] | None,
@@ -226,6 +261,8 @@ def materialize(
 
     For draws of coefficients, or the ones in --a; in float16, bfloat16 and float32 if no format is given.
     """
+    import numpy as np
+
     from recfact.checks import choice
     from recfact.precision import COEFFICIENT_FAMILIES, MaterializationTable, materialization_table
     from recfact.precision.materialization.constructions import METHODS
@@ -236,12 +273,13 @@ def materialize(
     if a is not None and family:
         raise typer.BadParameter("--a and --family exclude each other")
     for name in family or ():
-        choice(name, "--family", tuple(COEFFICIENT_FAMILIES))
-    for name in accumulate or ():
-        check_format(name, "--accumulate")
+        choice(name, "family", tuple(COEFFICIENT_FAMILIES))
     if picture:
         check_picture(picture)
-    named = {a: read_array(a, "a")} if a is not None else None
+    named = None
+    if a is not None:
+        own = read_array(a, "a")
+        named = {a: own if own.ndim else np.full(max(block or [16]), own)}  # a constant: all its blocks are one
     names = list(named or family or COEFFICIENT_FAMILIES)
     rows: list[ConstructionRow] = []
     with progress(len(names)) as step:

@@ -10,6 +10,7 @@ import typer
 from recfact.cli.app import app, progress, show
 from recfact.cli.options import (
     A,
+    AsGiven,
     Block,
     Dt,
     Formats,
@@ -17,14 +18,16 @@ from recfact.cli.options import (
     Kept,
     Pick,
     Tau,
+    Time,
+    TimeUnit,
     U,
     one_of,
-    parse_window,
     read_problem,
     read_state,
     whole,
 )
-from recfact.errors import MissingExtraError
+from recfact.errors import DataFileError, MissingExtraError
+from recfact.windows import window_text
 
 PAGE_SUFFIXES = (".html", ".htm")
 
@@ -34,6 +37,9 @@ def report(
     a: A = None,
     u: U = None,
     dt: Dt = None,
+    time: Time = None,
+    time_unit: TimeUnit = "auto",
+    steps_as_given: AsGiven = False,
     tau: Tau = None,
     block: Block = 16,
     formats: Formats = None,
@@ -57,7 +63,7 @@ def report(
     from recfact.report.html import PAGE, check_page, page
     from recfact.report.tables import report_text, to_json
 
-    problem = read_problem(a, u, dt, tau, pick)
+    problem = read_problem(a, u, dt, time, time_unit, steps_as_given, tau, pick)
     path = out if out is not None or as_json else Path("report.html")
     if path:
         if path.suffix.lower() not in PAGE_SUFFIXES:
@@ -88,10 +94,15 @@ def solve_files(
     a: Annotated[
         str,
         typer.Option(
-            "--a", metavar="FILE", help="Coefficients: .npy, .npz or .csv; FILE:NAME picks an array or a column."
+            "--a",
+            metavar="FILE|NUMBER",
+            help="Coefficients: .npy, .npz or .csv, where FILE:NAME picks an array or a column; - for standard input; "
+            "or a number for a constant.",
         ),
     ],
-    u: Annotated[str, typer.Option("--u", metavar="FILE", help="Inputs, which broadcast against the coefficients.")],
+    u: Annotated[
+        str, typer.Option("--u", metavar="FILE|NUMBER", help="Inputs, which broadcast against the coefficients.")
+    ],
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where the states go: .npy, .npz or .csv.")],
     window: Kept = "full",
     x0: Annotated[str | None, typer.Option("--x0", metavar="NUMBER|FILE", help="State before the first step.")] = None,
@@ -104,25 +115,33 @@ def solve_files(
     """Solve x_i = a_i x_(i-1) + u_i for the arrays in two files."""
     import numpy as np
 
-    from recfact.report.files import SUFFIXES, check_destination, read_array, write_array
+    from recfact.report.files import check_destination, read_array, write_array
+    from recfact.report.sources import SUFFIXES
     from recfact.report.tables import to_json
     from recfact.report.words import number
     from recfact.solve import solve
 
-    kept = parse_window(window)
     check_destination(out, SUFFIXES)
     with progress(4) as step:
         step("reading coefficients")
         coefficients = read_array(a, "a")
         step("reading inputs")
         inputs, state = read_array(u, "u"), read_state(x0)
+        if coefficients.ndim == inputs.ndim == 0:
+            raise DataFileError(f"a sequence is wanted, and {a} and {u} are numbers; name a file for one of them")
         step("solving")
-        x = np.asarray(solve(coefficients, inputs, x0=state, axis=axis, reverse=reverse, window=kept))
+        x = np.asarray(solve(coefficients, inputs, x0=state, axis=axis, reverse=reverse, window=window))
         step("writing")
         write_array(out, x)
     size = np.abs(x)
     if as_json:
-        about = {"shape": list(x.shape), "dtype": str(x.dtype), "window": window, "axis": axis, "reverse": reverse}
+        about = {
+            "shape": list(x.shape),
+            "dtype": str(x.dtype),
+            "window": window_text(window),
+            "axis": axis,
+            "reverse": reverse,
+        }
         typer.echo(to_json({**about, "largest_state": float(size.max()), "out": str(out)}))
         return
     shape = " x ".join(map(str, x.shape))
@@ -156,6 +175,9 @@ def plot(
     a: A = None,
     u: U = None,
     dt: Dt = None,
+    time: Time = None,
+    time_unit: TimeUnit = "auto",
+    steps_as_given: AsGiven = False,
     tau: Tau = None,
     block: Block = 16,
     formats: Formats = None,
@@ -169,7 +191,7 @@ def plot(
     from recfact.report.tables import to_json
 
     check_picture(out)
-    problem = read_problem(a, u, dt, tau, pick)
+    problem = read_problem(a, u, dt, time, time_unit, steps_as_given, tau, pick)
     with progress(report_steps(problem, block, formats or ()) + 1) as step:
         made = build_report(problem, block, step, formats or ())
         step("drawing")

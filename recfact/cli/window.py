@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recfact.cli.app import app, progress, show_table
-from recfact.cli.options import Json, Pick, whole
+from recfact.cli.options import Json, Pick, format_name, whole
 
 if TYPE_CHECKING:
     from recfact.arrays import Array
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 @app.command(epilog="Example: recfact window --a gates.npy --format bfloat16, or recfact window --rho 0.99 --tol 1e-3")
 def window(
     a: Annotated[
-        str | None, typer.Option("--a", metavar="FILE", help="Coefficients; those of the CO2 record if left out.")
+        str | None,
+        typer.Option(
+            "--a", metavar="FILE|NUMBER", help="Coefficients, or their one value; those of the CO2 record if left out."
+        ),
     ] = None,
     rho: Annotated[
         str | None,
@@ -27,6 +30,7 @@ def window(
         typer.Option(
             "--format",
             metavar="FORMAT",
+            parser=format_name,
             help="Lose no more than its unit roundoff, with --a rounded to it; may be given several times.",
         ),
     ] = None,
@@ -55,20 +59,24 @@ def window(
     """
     from recfact.precision import format as format_of
     from recfact.report.advice import window_advice
+    from recfact.report.files import read_array
     from recfact.report.problem import bundled_problem, sequence_from_file
+    from recfact.report.sources import constant
     from recfact.report.tables import to_json
 
     if a is not None and rho is not None:
         raise typer.BadParameter("--a and --rho exclude each other")
     if formats and tol is not None:
         raise typer.BadParameter("--format and --tol exclude each other")
-    if pick is not None and a is None:
-        raise typer.BadParameter("--pick goes with --a")
+    if pick is not None and (a is None or constant(a) is not None):
+        raise typer.BadParameter("--pick goes with a file in --a")
     coefficients: Array | str
     if rho is not None:
         if not formats and tol is None:
             raise typer.BadParameter("--rho needs --format or --tol, which say how much may be lost")
         coefficients, source = rho, f"All coefficients up to {rho}."
+    elif a is not None and constant(a) is not None:
+        coefficients, source = read_array(a, "a"), f"All coefficients {a}."
     elif a is not None:
         coefficients, source = sequence_from_file(a, "a", pick), f"Coefficients from {a}."
     else:

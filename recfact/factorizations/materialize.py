@@ -7,8 +7,8 @@ import numpy as np
 
 from recfact.affine import products
 from recfact.arrays import Array, check_axis, check_scalars
-from recfact.checks import choice, shown
-from recfact.errors import DTypeError, OptionError, ShapeError
+from recfact.checks import choice
+from recfact.errors import DTypeError, OptionError, ShapeError, shown
 from recfact.factorizations.scalars import number_type, of_one_type, quotients, scalars_that_fit
 
 

@@ -14,8 +14,7 @@ import numpy as np
 from scipy.linalg import eigvalsh_tridiagonal
 
 from recfact.arrays import Array
-from recfact.checks import shown
-from recfact.errors import OptionError
+from recfact.errors import OptionError, shown
 from recfact.recurrence import backward, forward
 from recfact.solve import solve
 

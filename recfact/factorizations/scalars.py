@@ -15,8 +15,7 @@ import numpy as np
 from numpy.exceptions import DTypePromotionError
 
 from recfact.arrays import COMPUTED, Array, accumulator, as_numpy, check_scalars, library_of, native
-from recfact.checks import shown
-from recfact.errors import ArrayTypeError, DTypeError, RecfactError, ShapeError
+from recfact.errors import ArrayTypeError, DTypeError, RecfactError, ShapeError, shown
 
 DType = np.dtype[Any]
 

@@ -21,8 +21,8 @@ import numpy as np
 
 from recfact.affine import products
 from recfact.arrays import Array, accumulator
-from recfact.checks import positive_integer, shown
-from recfact.errors import OptionTypeError
+from recfact.checks import positive_integer
+from recfact.errors import OptionTypeError, shown
 from recfact.factorizations.diagonals import ShiftedDiagonals, lag_products
 from recfact.factorizations.growth_warning import warn_of_growth
 from recfact.factorizations.norms import bidiagonal_norm, transfer_norm, transposed_order

@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recfact.checks import positive_integer, shown
-from recfact.errors import DeviceError
+from recfact.checks import positive_integer
+from recfact.errors import DeviceError, shown
 from recfact.gpu.compiler import header_folders
 
 if TYPE_CHECKING:

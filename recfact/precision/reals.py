@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from recfact.arrays import Array, as_numpy
-from recfact.checks import shown
-from recfact.errors import DTypeError, OptionError
+from recfact.errors import DTypeError, OptionError, shown
 from recfact.printed_table import log10, scientific
 
 Number = float | Fraction

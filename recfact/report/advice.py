@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
+import numpy as np
+
 from recfact.arrays import Array
 from recfact.errors import DataFileError
 from recfact.precision import EffectiveHorizon, WindowChoice, choose_window, effective_horizon, horizon
@@ -13,7 +15,7 @@ from recfact.precision.formats.float_format import FloatFormat
 from recfact.precision.truncation.truncation_bounds import magnitude
 from recfact.report.safety import count_out_of_range, rounded
 from recfact.report.window_costs import magnitudes
-from recfact.windows import Jagged, Uniform
+from recfact.windows import window_text
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,12 +40,7 @@ class WindowAdvice:
     @property
     def typed(self) -> str | None:
         """The window as the option --window takes it, or None."""
-        match self.choice.window:
-            case Uniform(lags):
-                return f"uniform:{lags}"
-            case Jagged(block, terms):
-                return f"jagged:{block}" if terms == 1 else f"jagged:{block}:{terms}"
-        return None
+        return None if self.choice.window is None else window_text(self.choice.window)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -81,8 +78,9 @@ def window_advice(
 
     Parameters
     ----------
-    a : ndarray, shape (n,), or str
-        Coefficients, real or complex, which are rounded to the format if there is one; or a bound of them, as a number.
+    a : ndarray, shape (n,) or (), or str
+        Coefficients, real or complex, which are rounded to the format if there is one; a single one stands for
+        sequences of any length. Or a bound of them, as a number.
     fmt, tol : FloatFormat and str, one of them None
         What may be lost: the unit roundoff of a format, or a number.
     relative_to, block
@@ -107,4 +105,5 @@ def window_advice(
     if fmt is not None and (lost := count_out_of_range(kept)):
         raise DataFileError(f"{fmt.name} can't hold {lost} of the coefficients; choose a format of more range")
     choice = choose_window(magnitudes(kept), tol, format=fmt, relative_to=relative_to, block=block)
-    return WindowAdvice(fmt, choice, effective_horizon(kept, choice.tol))
+    reach = effective_horizon(kept, choice.tol) if kept.ndim else horizon(float(np.abs(kept)), choice.tol)
+    return WindowAdvice(fmt, choice, reach)

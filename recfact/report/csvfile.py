@@ -1,18 +1,18 @@
-"""Read numbers and dates from CSV files, with errors that name the file, the line and the column."""
+"""Read columns of CSV files, with errors that name the file, the line and the column."""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from pathlib import Path
-from typing import Any, TextIO
+from io import TextIOWrapper
+from typing import TextIO
 
 import numpy as np
 
 from recfact.arrays import Array
 from recfact.errors import DataFileError
+from recfact.report.sources import Source, parse_number
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class CsvTable:
 
     Parameters
     ----------
-    path : Path
+    source : Source
         Where they come from, for messages.
     columns : tuple of str
         Column names; "1", "2", ... where the file has no header.
@@ -31,7 +31,7 @@ class CsvTable:
         The line of the file that each row ends on.
     """
 
-    path: Path
+    source: Source
     columns: tuple[str, ...]
     rows: list[list[str]]
     lines: list[int]
@@ -42,7 +42,7 @@ class CsvTable:
             return self.columns.index(column)
         found = listed([repr(name) for name in self.columns])
         problem = "two columns" if column in self.columns else "no column"
-        raise DataFileError(f"{self.path} has {problem} named {column!r}; its columns are {found}")
+        raise DataFileError(f"{self.source.place} has {problem} named {column!r}; its columns are {found}")
 
     def numbers(self, column: str) -> Array:
         """Return `column` as float64, shape (rows,)."""
@@ -51,45 +51,20 @@ class CsvTable:
         for i, row in enumerate(self.rows):
             number = parse_number(row[at])
             if number is None:
-                raise DataFileError(f"{self._place(i, column)}: {row[at]!r} is not a number")
+                raise DataFileError(f"{self.place(i, column)}: {row[at]!r} is not a number")
             if not np.isfinite(number):
-                raise DataFileError(f"{self._place(i, column)}: {row[at]!r} is not a finite number")
+                raise DataFileError(f"{self.place(i, column)}: {row[at]!r} is not a finite number")
             values[i] = number
         return values
 
-    def is_numeric(self, column: str) -> bool:
-        """Tell whether the first cell of `column` is a number."""
-        return parse_number(self.rows[0][self.index(column)]) is not None
-
-    def times(self, column: str) -> np.ndarray[Any, np.dtype[np.datetime64]]:
-        """Return `column`, which holds ISO 8601 dates or times, as datetime64 in microseconds, strictly increasing."""
+    def cells(self, column: str) -> list[str]:
+        """Return `column` as text, without blanks around it."""
         at = self.index(column)
-        moments: list[datetime] = []
-        for i, row in enumerate(self.rows):
-            try:
-                moment = datetime.fromisoformat(row[at].strip())
-            except ValueError:
-                raise DataFileError(
-                    f"{self._place(i, column)}: {row[at]!r} is neither a number of seconds nor an ISO 8601 date or time"
-                ) from None
-            if moments and (moment.tzinfo is None) != (moments[0].tzinfo is None):
-                raise DataFileError(f"{self._place(i, column)}: times with and without a time zone can't be compared")
-            if moments and moment <= moments[-1]:
-                raise DataFileError(f"{self._place(i, column)}: {row[at]!r} is not later than the line before; sort it")
-            moments.append(moment)
-        start = moments[0]
-        steps = np.array([moment - start for moment in moments], dtype="timedelta64[us]")
-        return np.datetime64(start.replace(tzinfo=None), "us") + steps
+        return [row[at].strip() for row in self.rows]
 
-    def steps(self, column: str) -> Array:
-        """Return `column` as time steps in seconds, all positive but the first, which nothing reads."""
-        values = self.numbers(column)
-        for i in np.flatnonzero(values[1:] <= 0):
-            raise DataFileError(f"{self._place(int(i) + 1, column)}: a time step must be positive")
-        return values
-
-    def _place(self, row: int, column: str) -> str:
-        return f"{self.path}, line {self.lines[row]}, column {column!r}"
+    def place(self, row: int, column: str) -> str:
+        """Return how a message names a cell."""
+        return f"{self.source.place}, line {self.lines[row]}, column {column!r}"
 
 
 def listed(names: Sequence[str], most: int = 12) -> str:
@@ -105,29 +80,19 @@ def listed(names: Sequence[str], most: int = 12) -> str:
     return f"{', '.join(names[:most])} and so on, {len(names)} in all"
 
 
-def _refuse_other_separators(path: Path, text: TextIO) -> None:
+def _refuse_other_separators(place: str, text: TextIO) -> None:
     """Refuse a file whose first two lines are both separated by semicolons or tabs, and go back to its start."""
     first, second = text.readline(), text.readline()
     for name, sign in (("semicolons", ";"), ("tabs", "\t")):
         if sign in first and sign in second and "," not in first:
             raise DataFileError(
-                f"{path} is separated by {name}; save it with commas between cells and points in numbers"
+                f"{place} is separated by {name}; save it with commas between cells and points in numbers"
             )
     text.seek(0)
 
 
-def parse_number(cell: str) -> float | None:
-    """Return the number in `cell`, or None if it isn't one. Python's digit separator, as in 1_000, is not accepted."""
-    if "_" in cell:
-        return None
-    try:
-        return float(cell)
-    except ValueError:
-        return None
-
-
-def read_csv(path: Path) -> CsvTable:
-    """Return the cells of the comma-separated file at `path`.
+def read_csv(source: Source) -> CsvTable:
+    """Return the cells of a comma-separated file.
 
     The first line is a header unless all its cells are numbers. Empty lines are skipped.
 
@@ -138,28 +103,29 @@ def read_csv(path: Path) -> CsvTable:
     """
     cells: list[list[str]] = []
     lines: list[int] = []
+    place = source.place
     try:
-        with path.open(encoding="utf-8-sig", newline="") as text:
-            _refuse_other_separators(path, text)
+        with TextIOWrapper(source.open(), encoding="utf-8-sig", newline="") as text:
+            _refuse_other_separators(place, text)
             reader = csv.reader(text, strict=True)
             for row in reader:
                 if not row:
                     continue
                 if cells and len(row) != len(cells[0]):
                     raise DataFileError(
-                        f"{path}, line {reader.line_num}: {len(row)} cells where the first line has {len(cells[0])}"
+                        f"{place}, line {reader.line_num}: {len(row)} cells where the first line has {len(cells[0])}"
                     )
                 cells.append(row)
                 lines.append(reader.line_num)
     except UnicodeDecodeError as error:
-        raise DataFileError(f"{path} is not UTF-8 text: it holds the byte {error.object[error.start]:#04x}") from None
+        raise DataFileError(f"{place} is not UTF-8 text: it holds the byte {error.object[error.start]:#04x}") from None
     except csv.Error as error:
-        raise DataFileError(f"{path}, line {reader.line_num}: {error}") from None
+        raise DataFileError(f"{place}, line {reader.line_num}: {error}") from None
     if not cells:
-        raise DataFileError(f"{path} is empty; a column of numbers is required")
+        raise DataFileError(f"{place} is empty; a column of numbers is required")
     headed = any(parse_number(cell) is None for cell in cells[0])
     width = len(cells[0])
     columns = tuple(cell.strip() for cell in cells[0]) if headed else tuple(str(k + 1) for k in range(width))
     if headed and len(cells) == 1:
-        raise DataFileError(f"{path} holds only a header; rows of numbers are required below it")
-    return CsvTable(path, columns, cells[headed:], lines[headed:])
+        raise DataFileError(f"{place} holds only a header; rows of numbers are required below it")
+    return CsvTable(source, columns, cells[headed:], lines[headed:])

@@ -16,32 +16,15 @@ import numpy as np
 from recfact.arrays import Array
 from recfact.errors import DataFileError, OptionError
 from recfact.report.csvfile import CsvTable, listed, read_csv
-
-SUFFIXES = (".npy", ".npz", ".csv")
+from recfact.report.sources import SUFFIXES, Source, constant, find_source
 
 # What np.load raises for files that are cut short, corrupt, encrypted or claim sizes they don't have.
 _CORRUPT = (ValueError, EOFError, KeyError, OverflowError, MemoryError, NotImplementedError, RuntimeError)
 _CORRUPT_ZIP = (zipfile.BadZipFile, zlib.error)
 
 
-def split_part(source: str) -> tuple[Path, str | None]:
-    """Split FILE[:PART] into the path and the column (.csv) or array name (.npz) in it.
-
-    A file whose own name holds the colon wins.
-
-    Examples
-    --------
-    >>> split_part("gates.npz:decay")
-    (PosixPath('gates.npz'), 'decay')
-    """
-    head, colon, part = source.rpartition(":")
-    if not colon or Path(source).exists() or not head.lower().endswith(SUFFIXES):
-        return Path(source), None
-    return Path(head), part
-
-
 def read_array(source: str, name: str) -> Array:
-    """Return the numbers in the file `source`, FILE or FILE:PART.
+    """Return the numbers that `source` names: FILE, FILE:PART, "-" for standard input, or a number for a constant.
 
     Parameters
     ----------
@@ -53,48 +36,55 @@ def read_array(source: str, name: str) -> Array:
     Returns
     -------
     ndarray
-        Finite numbers. Integers and booleans come as float64. A column of a .csv file has shape (n,).
+        Finite numbers. Integers and booleans come as float64. A column of a .csv file has shape (n,), a number ().
 
     Raises
     ------
+    OptionError
+        If the number is NaN or infinite.
     DataFileError
         If the file is missing, can't be read, is of another kind, holds pickled objects, isn't numeric, is empty or
         holds NaN or infinity. The message names the file and the place in it.
     """
-    path, part = split_part(source)
-    _check_readable(path)
-    with _system_errors(path):
-        match path.suffix.lower():
+    number = constant(source)
+    if number is not None:
+        if not np.isfinite(number):
+            raise OptionError("must be finite", name, given=source)
+        return np.array(number)
+    found = find_source(source)
+    place = found.place
+    with _system_errors(place):
+        match found.kind:
             case ".npy":
-                if part is not None:
-                    raise DataFileError(f"{path} is one array without named parts; drop ':{part}'")
-                with path.open("rb") as stream:
-                    return _numbers(_load_npy(stream, str(path)), str(path))
+                if found.part is not None:
+                    raise DataFileError(f"{place} is one array without named parts; drop ':{found.part}'")
+                with found.open() as stream:
+                    return _numbers(_load_npy(stream, place), place)
             case ".npz":
-                return _read_npz(path, part, name)
+                return _read_npz(found, name)
             case _:
-                table = read_csv(path)
-                several = f"{path} has several columns"
+                table = read_csv(found)
+                several = f"{place} has several columns"
                 if len(table.rows) == 1 and table.columns[-1] == str(len(table.columns)):  # numbers without a header
                     several = (
-                        f"{path} has one row: if that is the sequence, write one number a line; it has several columns"
+                        f"{place} has one row: if that is the sequence, write one number a line; it has several columns"
                     )
-                return table.numbers(_choose(table.columns, part, name, several))
+                return table.numbers(_choose(table.columns, found.part, name, several))
 
 
 def read_table(source: str, name: str, other: str) -> tuple[CsvTable, str]:
     """Return the .csv file of `source` and its value column: PART, or the only one beside the column `other`."""
-    path, part = split_part(source)
-    _check_readable(path)
-    if path.suffix.lower() != ".csv":
-        raise DataFileError(f"time steps are read from a column of a .csv file, got {path}")
-    with _system_errors(path):
-        table = read_csv(path)
+    found = find_source(source)
+    place = found.place
+    if found.kind != ".csv":
+        raise DataFileError(f"times and time steps are read from a column of a .csv file, got {place}")
+    with _system_errors(place):
+        table = read_csv(found)
     table.index(other)
     values = tuple(column for column in table.columns if column != other)
     if not values:
-        raise DataFileError(f"{path} has no column beside {other!r}; one with the values is required")
-    return table, _choose(values, part, name, f"{path} has several columns beside {other!r}")
+        raise DataFileError(f"{place} has no column beside {other!r}; one with the values is required")
+    return table, _choose(values, found.part, name, f"{place} has several columns beside {other!r}")
 
 
 def check_destination(path: Path, suffixes: tuple[str, ...] = ()) -> None:
@@ -155,21 +145,12 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _system_errors(path: Path) -> Iterator[None]:
-    """Turn what the operating system says about `path` into a DataFileError."""
+def _system_errors(place: object) -> Iterator[None]:
+    """Turn what the operating system says about a file into a DataFileError."""
     try:
         yield
     except OSError as error:
-        raise DataFileError(f"{path}: {error.strerror or error}") from None
-
-
-def _check_readable(path: Path) -> None:
-    if not path.exists():
-        raise DataFileError(f"{path} does not exist")
-    if path.is_dir():
-        raise DataFileError(f"{path} is a directory; name a file")
-    if path.suffix.lower() not in SUFFIXES:
-        raise DataFileError(f"{path} must be a .npy, .npz or .csv file")
+        raise DataFileError(f"{place}: {error.strerror or error}") from None
 
 
 def _choose(parts: tuple[str, ...], part: str | None, name: str, several: str) -> str:
@@ -183,22 +164,23 @@ def _choose(parts: tuple[str, ...], part: str | None, name: str, several: str) -
     raise DataFileError(f"{several} ({listed(parts)}); choose one, as in FILE:{parts[0]}")
 
 
-def _read_npz(path: Path, part: str | None, name: str) -> Array:
+def _read_npz(source: Source, name: str) -> Array:
+    whole = source.place
     try:
-        with zipfile.ZipFile(path) as archive:
+        with source.open() as file, zipfile.ZipFile(file) as archive:
             parts = tuple(member.removesuffix(".npy") for member in archive.namelist() if member.endswith(".npy"))
             if not parts:
-                raise DataFileError(f"{path} holds no arrays")
-            chosen = _choose(parts, part, name, f"{path} holds several arrays")
+                raise DataFileError(f"{whole} holds no arrays")
+            chosen = _choose(parts, source.part, name, f"{whole} holds several arrays")
             if chosen not in parts:
-                raise DataFileError(f"{path} has no array named {chosen!r}; it has {listed(parts)}")
-            place = f"{path}, array {chosen!r}"
+                raise DataFileError(f"{whole} has no array named {chosen!r}; it has {listed(parts)}")
+            place = f"{whole}, array {chosen!r}"
             with archive.open(f"{chosen}.npy") as stream:
                 return _numbers(_load_npy(stream, place), place)
     except DataFileError:
         raise
     except (*_CORRUPT, *_CORRUPT_ZIP) as error:
-        raise DataFileError(f"{path} is not a readable .npz file: {error}") from None
+        raise DataFileError(f"{whole} is not a readable .npz file: {error}") from None
 
 
 def _load_npy(stream: Any, place: str) -> Array:

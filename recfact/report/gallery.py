@@ -77,7 +77,7 @@ def draw(name: str, report: Report) -> Figure:
             return _materialization(report)
         case "overview":
             return plots.overview_figure(tiled, block, min(FLAT, len(tiled)))
-    raise OptionError(f"a picture is one of {', '.join(PICTURES)}, got {name!r}")
+    raise OptionError(f"must be one of {', '.join(PICTURES)}", "picture", given=name)
 
 
 def _horizons(report: Report) -> Figure:

@@ -9,10 +9,10 @@ from recfact import __version__
 from recfact.errors import MissingExtraError
 from recfact.report.build import Report
 from recfact.report.gallery import FLAT, PICTURES, draw, drawn_block
-from recfact.report.problem import duration
 from recfact.report.safety import STEPS
 from recfact.report.style import check_drawing, inline_svg
 from recfact.report.tables import format_cells, verified_cells
+from recfact.report.times import duration
 from recfact.report.words import coefficient, counted, first_steps, lowered, number, number_at_most, percent
 from recfact.windows import Jagged, Uniform
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -10,6 +11,8 @@ from recfact.arrays import Array
 from recfact.data import DEFAULT_TAU, exponential_average, load_co2
 from recfact.errors import DataFileError, OptionError
 from recfact.report.files import read_array, read_table
+from recfact.report.sources import constant
+from recfact.report.times import duration, read_instants, read_steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,11 +66,12 @@ def bundled_problem(tau: float = DEFAULT_TAU) -> Problem:
     )
 
 
-def problem_from_files(a: str, u: str, pick: str | None = None) -> Problem:
-    """Return the recurrence whose coefficients and inputs are in the files `a` and `u`, each FILE or FILE:PART.
+def problem_from_files(a: str, u: str | None = None, pick: str | None = None) -> Problem:
+    """Return the recurrence whose coefficients and inputs are what `a` and `u` name, as `read_array` takes them.
 
     The arrays broadcast against each other by NumPy's rules. Where the result has more than one axis, `pick` says which
-    sequence the report is about: one index or ``:`` for each axis, separated by commas, as in ``"0,:,3"``.
+    sequence the report is about: one index or ``:`` for each axis, separated by commas, as in ``"0,:,3"``. Inputs can
+    also be "ones", which they are if left out, or an "impulse": a one, and zeros.
 
     Raises
     ------
@@ -76,21 +80,36 @@ def problem_from_files(a: str, u: str, pick: str | None = None) -> Problem:
     OptionError
         If `pick` doesn't leave exactly one axis of the shape.
     """
-    coefficients, inputs = read_array(a, "a"), read_array(u, "u")
+    coefficients = read_array(a, "a")
+    words = "ones" if u is None else u
+    made = words in MADE_INPUTS and not Path(words).exists()
+    inputs = np.ones_like(coefficients) if made else read_array(words, "u")
+    what = a if made else f"{a} and {words}"
     try:
         coefficients, inputs = np.broadcast_arrays(coefficients, inputs)
     except ValueError:
         raise DataFileError(
-            f"{a} and {u} don't fit together: shapes {coefficients.shape} and {inputs.shape} don't broadcast"
+            f"{what} don't fit together: shapes {coefficients.shape} and {inputs.shape} don't broadcast"
         ) from None
-    where = _pick(pick, coefficients.shape, f"{a} and {u}")
+    if coefficients.ndim == 0:
+        raise DataFileError(f"a sequence is wanted and {what} {'is a number' if made else 'are numbers'}; name a file")
+    where = _pick(pick, coefficients.shape, what)
+    own = np.ascontiguousarray(inputs[where])
+    if made and words == "impulse":
+        own[1:] = 0
     chosen = "" if pick is None else f" at [{pick}]"
+    given = MADE_INPUTS[words] if made else f"inputs from {words}" if constant(words) is None else f"inputs {words}"
+    source = f"Coefficients {a if constant(a) is not None else f'from {a}'}"
     return Problem(
         a=np.ascontiguousarray(coefficients[where]),
-        u=np.ascontiguousarray(inputs[where]),
-        title=f"{a} and {u}{chosen}",
-        source=f"Coefficients from {a}, inputs from {u}{chosen}.",
+        u=own,
+        title=f"{a}{chosen}, {given}" if made else f"{a} and {words}{chosen}",
+        source=f"{source}{chosen}, {given}." if made else f"{source}, {given}{chosen}.",
     )
+
+
+MADE_INPUTS = {"ones": "inputs of ones", "impulse": "an impulse as inputs"}
+"""Inputs that need no file, and what they are called."""
 
 
 def sequence_from_file(source: str, name: str, pick: str | None = None) -> Array:
@@ -99,58 +118,52 @@ def sequence_from_file(source: str, name: str, pick: str | None = None) -> Array
     return np.ascontiguousarray(values[_pick(pick, values.shape, source)])
 
 
-def problem_from_record(record: str, dt: str, tau: float) -> Problem:
+def problem_from_record(
+    record: str,
+    tau: float,
+    *,
+    dt: str | None = None,
+    time: str | None = None,
+    unit: str = "auto",
+    as_given: bool = False,
+) -> Problem:
     """Return the exponential average over `tau` seconds of a value column of a .csv file, FILE or FILE:COLUMN.
 
     Parameters
     ----------
     record : str
         The file and its value column.
-    dt : str
-        The column with the time steps in seconds, each the step from the row before to this one (the first is not
-        read), or with ISO 8601 dates or times.
     tau : float
         Time constant in seconds.
+    dt, time : str, one of them None
+        The column with the time steps in seconds, each the step from the row before to this one (the first is not
+        read), or the column with the instants.
+    unit : {"auto", "s", "ms", "year", "date"}
+        How instants are written.
+    as_given : bool
+        Whether steps may look like instants, or be far above `tau`.
     """
-    table, column = read_table(record, "u", dt)
-    value = table.numbers(column)
-    if table.is_numeric(dt):
-        time, steps = None, table.steps(dt)
-    else:
-        time = table.times(dt)
-        steps = np.concatenate([[np.inf], np.diff(time) / np.timedelta64(1, "s")])
-    steps[0] = np.inf
-    a, u = exponential_average(steps, value, tau)
+    column = time if dt is None else dt
+    if column is None:
+        raise OptionError("must be given, or dt", "time")
+    table, values = read_table(record, "u", column)
+    value = table.numbers(values)
+    times = (
+        read_instants(table, column, unit, tau, as_given) if dt is None else read_steps(table, column, tau, as_given)
+    )
+    a, u = exponential_average(times.steps, value, tau)
     return Problem(
         a=a,
         u=u,
-        title=f"{column} of {table.path.name}, averaged over {duration(tau)}",
+        title=f"{values} of {table.source.name}, averaged over {duration(tau)}",
         source=(
-            f"Column {column!r} of {table.path}, smoothed by an exponential average over the steps of column {dt!r} "
-            f"with the time constant tau = {duration(tau)}."
+            f"Column {values!r} of {table.source.place}, smoothed by an exponential average with the time constant "
+            f"tau = {duration(tau)}; column {column!r} was read as {times.understood}."
         ),
-        time=time,
+        time=times.instants,
         value=value,
         tau=tau,
     )
-
-
-def duration(seconds: float) -> str:
-    """Return `seconds` in the largest unit that keeps the number at one or above.
-
-    Examples
-    --------
-    >>> duration(30 * 86400.0), duration(90.0), duration(0.25)
-    ('30 days', '1.5 minutes', '0.25 seconds')
-    """
-    for unit, size in (("day", 86400.0), ("hour", 3600.0), ("minute", 60.0)):
-        if seconds >= size:
-            return _plural(seconds / size, unit)
-    return _plural(seconds, "second")
-
-
-def _plural(number: float, unit: str) -> str:
-    return f"{number:g} {unit}" + ("" if number == 1 else "s")
 
 
 def _pick(pick: str | None, shape: tuple[int, ...], place: str) -> tuple[int | slice, ...]:
@@ -166,10 +179,11 @@ def _pick(pick: str | None, shape: tuple[int, ...], place: str) -> tuple[int | s
     try:
         where = tuple(slice(None) if part == ":" else int(part) for part in parts)
     except ValueError:
-        raise OptionError(f"--pick takes integers and one ':', separated by commas, got {pick!r}") from None
+        raise OptionError("must be integers and one ':', separated by commas", "pick", given=pick) from None
     if len(where) != len(shape) or parts.count(":") != 1:
-        raise OptionError(f"--pick {pick!r} must have one entry for each axis of {shape}, exactly one of them ':'")
+        required = f"must have one entry for each axis of the shape {shape}, exactly one of them ':'"
+        raise OptionError(required, "pick", given=pick)
     for index, length in zip(where, shape, strict=True):
         if isinstance(index, int) and not -length <= index < length:
-            raise OptionError(f"--pick {pick!r} is outside the shape {shape}")
+            raise OptionError(f"must be inside the shape {shape}", "pick", given=pick)
     return where

@@ -272,7 +272,7 @@ WRONG = {
     "x0 complex": (lambda: {"x0": 1j}, DTypeError, "x0 must fit into float64, got complex128"),
     "x0 too long": (lambda: {"x0": ONES}, ShapeError, "x0 must broadcast"),
     "x0 on the GPU": (lambda: {"x0": on_gpu(ONES)}, ArrayTypeError, "x0 must be on the host here"),
-    "x0 from behind": (lambda: {"x0": 1.0, "reverse": True}, OptionError, "reverse=True takes no x0"),
+    "x0 from behind": (lambda: {"x0": 1.0, "reverse": True}, OptionError, "x0 doesn't go with reverse"),
     "out on the GPU": (lambda: {"out": on_gpu(ONES)}, ArrayTypeError, "out must be an array on the host"),
     "out no array": (lambda: {"out": [0.0] * 5}, ArrayTypeError, "out must be an array on the host"),
     "out of another shape": (lambda: {"out": np.ones((5, 3))}, ShapeError, r"out must have shape \(5,\)"),

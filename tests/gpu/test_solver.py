@@ -333,7 +333,7 @@ WRONG = {
     "x0 too long": (lambda: {"x0": on_gpu(ONES)}, ShapeError, "x0 must broadcast"),
     "lengths": (lambda: {"a": on_gpu(np.ones(4))}, ShapeError, r"broadcast .* \(4,\) and \(5,\)"),
     "axis": (lambda: {"axis": 1}, ShapeError, "axis must be"),
-    "x0 from behind": (lambda: {"x0": 1.0, "reverse": True}, OptionError, "reverse=True takes no x0"),
+    "x0 from behind": (lambda: {"x0": 1.0, "reverse": True}, OptionError, "x0 doesn't go with reverse"),
     "window": (lambda: {"window": 3}, TypeError, "window must be"),
     "precision": (lambda: {"precision": "half"}, OptionError, "precision must be one of 'full', 'paper', got 'half'"),
 }

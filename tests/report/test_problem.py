@@ -76,7 +76,7 @@ def test_several_sequences_ask_for_one():
 @pytest.mark.parametrize("pick", ["0", ":,:", "0,1", "2,:", "-3,:", "x,:", "0,:,0", ""])
 def test_bad_picks(pick):
     np.save("a.npy", np.ones((2, 3)))
-    with pytest.raises(OptionError, match="--pick"):
+    with pytest.raises(OptionError, match="pick must"):
         problem_from_files("a.npy", "a.npy", pick)
 
 

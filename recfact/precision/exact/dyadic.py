@@ -11,8 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from recfact.checks import shown
-from recfact.errors import DTypeError, OptionError
+from recfact.errors import DTypeError, OptionError, shown
 from recfact.precision.reals import MOST_BITS, as_rational
 from recfact.printed_table import scientific
 

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from recfact.arrays import Array
-from recfact.checks import shown
-from recfact.errors import OptionError
+from recfact.errors import OptionError, shown
 from recfact.precision.exact.dyadic import Dyadic
 from recfact.precision.reals import as_rational
 

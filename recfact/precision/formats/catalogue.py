@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from recfact.checks import boolean, integer, shown
-from recfact.errors import DTypeError, OptionError
+from recfact.checks import boolean, integer
+from recfact.errors import DTypeError, OptionError, shown
 from recfact.precision.formats.float_format import FloatFormat, check_widths
 
 _ieee = FloatFormat.from_bits
@@ -169,7 +169,7 @@ def format(name: Any) -> FloatFormat:
     True
     >>> format("fp8 e4m3")
     Traceback (most recent call last):
-    recfact.errors.OptionError: 'fp8 e4m3' could mean float8_e4m3fn (max 448, nan), float8_e4m3fnuz (max 240, nan), ...
+    recfact.errors.OptionError: format must name one format, got 'fp8 e4m3'; that could mean float8_e4m3fn ...
     """
     if isinstance(name, FloatFormat):
         return name
@@ -179,7 +179,10 @@ def format(name: Any) -> FloatFormat:
         return FORMATS[name.lower()]
     plain = _plain(name)
     if plain in _AMBIGUOUS:
-        raise OptionError(f"{name!r} could mean {_described(_AMBIGUOUS[plain])}; use one of these names")
+        meant = _described(_AMBIGUOUS[plain])
+        raise OptionError(
+            "must name one format", "format", given=name, advice=f"that could mean {meant}; use one of these names"
+        )
     if plain in _NAMES:
         return FORMATS[_NAMES[plain]]
     if match := _P3109.fullmatch(plain):
@@ -190,10 +193,7 @@ def format(name: Any) -> FloatFormat:
     except (TypeError, ValueError, SyntaxError, DTypeError):
         close = dict.fromkeys(_NAMES[alias] for alias in get_close_matches(plain, _NAMES))
         hint = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(FORMATS)}"
-        raise OptionError(
-            f"format must be the name of a floating-point format, got {shown(name)}; {hint} "
-            "(FloatFormat.from_bits makes others)"
-        ) from None
+        raise OptionError("must be the name of a floating-point format", "format", given=name, advice=hint) from None
 
 
 def _described(names: tuple[str, ...]) -> str:

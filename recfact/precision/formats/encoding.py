@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from recfact.arrays import Array, as_numpy
-from recfact.checks import shown
-from recfact.errors import DTypeError, OptionError
+from recfact.errors import DTypeError, OptionError, shown
 from recfact.precision.formats.limits import FormatLimits
 from recfact.precision.reals import Number, as_rational, as_reals
 

@@ -13,8 +13,8 @@ from fractions import Fraction
 from typing import Any
 
 from recfact.arrays import Array
-from recfact.checks import boolean, choice, integer, positive_integer, shown
-from recfact.errors import OptionError, OptionTypeError
+from recfact.checks import boolean, choice, integer, positive_integer
+from recfact.errors import OptionError, OptionTypeError, shown
 from recfact.precision.formats.encoding import decode, encode, finite_values
 from recfact.precision.formats.limits import FormatLimits
 from recfact.precision.formats.rounding import round_values

@@ -32,7 +32,7 @@ def round_values(
             f"{fmt} has no {overflow}; overflow must be 'saturate', or None, which means {fmt.overflow!r} here"
         )
     if underflow != "gradual" and not fmt.zero:
-        raise OptionError(f"{fmt} has no zero to flush to; underflow must be 'gradual', got {underflow!r}")
+        raise OptionError(f"must be 'gradual' in {fmt}, which has no zero to flush to", "underflow", given=underflow)
     options = (rounding, underflow, overflow, generator(seed) if rounding == "stochastic" else None)
 
     if type(values) is float:

@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
-from recfact.checks import choice, shown
+from recfact.checks import choice
 from recfact.errors import OptionError
 from recfact.precision.formats.catalogue import FORMATS
 from recfact.precision.formats.catalogue import format as format_of
@@ -179,7 +179,7 @@ def stored_coefficient(fmt: FloatFormat, rho: Any) -> Number:
     stored = fmt.round(number)
     if not math.isfinite(stored):
         raise OptionError(
-            f"rho = {shown(rho)} is out of the range of {fmt}, whose largest number is {in_decimal(fmt.max)}"
+            f"must be in the range of {fmt}, whose largest number is {in_decimal(fmt.max)}", "rho", given=rho
         )
     return _exact(stored)
 

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from recfact.arrays import BFLOAT16, Array, as_numpy
-from recfact.checks import shown
-from recfact.errors import DTypeError, OptionError
+from recfact.errors import DTypeError, OptionError, shown
 from recfact.precision.exact.moduli import scaled_moduli
 from recfact.precision.horizons.horizon import threshold
 from recfact.precision.reals import Number, as_rational

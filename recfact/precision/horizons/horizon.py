@@ -16,8 +16,8 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from recfact.checks import choice, shown
-from recfact.errors import DTypeError, OptionError
+from recfact.checks import choice
+from recfact.errors import DTypeError, OptionError, shown
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.formats.float_format import FloatFormat
 from recfact.precision.reals import as_rational, read_number
@@ -160,15 +160,13 @@ def exact_magnitude(value: Any, name: str) -> Number:
         try:
             value = read_number(value)
         except ValueError:
-            raise OptionError(f"{name} must be a number such as '0.99' or '63/64', got {value!r}") from None
+            raise OptionError("must be a number such as '0.99' or '63/64'", name, given=value) from None
     if isinstance(value, bool):
         raise DTypeError(f"{name} must be a number, got the boolean {value}; pass a float or a string")
     number = as_rational(value)
     if not number >= 0:
-        what = "NaN" if number != number else "a negative number"
-        raise OptionError(
-            f"{name} bounds magnitudes and must be at least 0, got {what}, {shown(given)}; pass its magnitude"
-        )
+        required = "bounds magnitudes and must be at least 0"
+        raise OptionError(required, name, given=given, advice="pass its magnitude")
     return number
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from recfact.arrays import Array, as_numpy, check_axis
-from recfact.checks import choice, shown
-from recfact.errors import DTypeError, OptionError, ShapeError
+from recfact.checks import choice
+from recfact.errors import DTypeError, OptionError, ShapeError, shown
 from recfact.factorizations.materialize import CONSTRUCTIONS
 from recfact.factorizations.scalars import number_type
 from recfact.precision.formats.catalogue import format as format_of
@@ -127,7 +127,8 @@ def formats_of(format: Any, accumulate: Any) -> tuple[FloatFormat, FloatFormat]:
                 "format that does"
             )
     if not wide.holds(storage):
-        raise OptionError(f"accumulate must hold every number of {storage.name}, and {wide.name} doesn't; widen it")
+        required = f"must be a format that holds every number of {storage}"
+        raise OptionError(required, "accumulate", given=wide.name, advice="pass a wider one")
     return storage, wide
 
 
@@ -137,8 +138,10 @@ def measured_formats(format: Any, accumulate: Any) -> tuple[FloatFormat, FloatFo
     for each in (storage, wide):
         if not each.fits_float64:
             raise OptionError(
-                f"errors are measured and bounded in formats whose numbers float64 holds, got {each.name}; compare the "
-                "Fractions of rounded_materialize with those of recfact.materialize"
+                "must be one whose numbers float64 holds, in which errors are measured and bounded",
+                "format",
+                given=each.name,
+                advice="exact fractions have no such limit, in recfact.precision.rounded_materialize",
             )
     return storage, wide
 

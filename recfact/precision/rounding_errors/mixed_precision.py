@@ -186,9 +186,8 @@ def _formats(format: Any, accumulate: Any, casts: Sequence[str]) -> tuple[FloatF
     storage, wide = format_of(format), format_of(accumulate)
     check_casts(casts)
     if not wide.holds(storage):
-        raise OptionError(
-            f"accumulate must be a format that holds the numbers of {storage}, got {wide}; pass a wider one"
-        )
+        required = f"must be a format that holds the numbers of {storage}"
+        raise OptionError(required, "accumulate", given=wide.name, advice="pass a wider one")
     return storage, wide
 
 
@@ -219,7 +218,7 @@ def _run(
     fma: bool,
 ) -> Array:
     if not isinstance(check_window(window), Full | Jagged):
-        raise OptionError(f"blocks make Full() and Jagged windows, got {window}; choose one of them")
+        raise OptionError("must be full or jagged, which is what blocks make", "window", given=window)
     fused = boolean(fma, "fma")
 
     def cast(name: str, values: Array) -> Array:

@@ -140,12 +140,18 @@ def run_algorithm(
     choice(algorithm, "algorithm", ALGORITHMS)
     if algorithm == "b2p":
         if not isinstance(window, Jagged):
-            raise OptionError(f"algorithm 'b2p' makes Jagged windows, got {window}; pass window=Jagged(16), or another")
+            raise OptionError(
+                "must be jagged for algorithm 'b2p'",
+                "window",
+                given=window,
+                instead={"window": Jagged(16)},
+                advice="or another algorithm",
+            )
         algorithm = "hierarchical"
     if algorithm != "materialized":
         return np.asarray(algorithms.run(algorithm, a, u, x0, window=window))
     if not isinstance(window, Full | Jagged):
-        raise OptionError(f"algorithm 'materialized' makes Full() and Jagged windows, got {window}; choose one of them")
+        raise OptionError("must be full or jagged for algorithm 'materialized'", "window", given=window)
     block, terms = (algorithms.BLOCK, None) if isinstance(window, Full) else (window.block, window.terms)
     return np.asarray(blocks_by_products(a, folded(a, u, x0), block, terms, cast))
 

@@ -215,9 +215,8 @@ def formats_of(format: Any, accumulate: Any) -> tuple[FloatFormat, FloatFormat]:
     storage = format_of(format)
     inner = storage if accumulate is None else format_of(accumulate)
     if (storage.zero and not inner.zero) or (storage.signed and not inner.signed):
-        raise OptionError(
-            f"accumulate must have the zero and the sign that {storage} has, got {inner}; pick a format with both"
-        )
+        required = f"must have the zero and the sign that {storage} has"
+        raise OptionError(required, "accumulate", given=inner.name, advice="pick a format with both")
     return storage, inner
 
 

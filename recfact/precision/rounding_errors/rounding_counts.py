@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from recfact.arrays import Array
-from recfact.checks import boolean, choice, positive_integer, shown
-from recfact.errors import OptionError
+from recfact.checks import boolean, choice, positive_integer
+from recfact.errors import OptionError, shown
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.rounding_errors.operands import ALGORITHMS, CASTS, run_in
 from recfact.recurrence import first_kept_rows

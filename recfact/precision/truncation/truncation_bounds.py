@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from recfact.arrays import Array
-from recfact.checks import LONGEST, choice, positive_integer, shown
+from recfact.checks import LONGEST, choice, positive_integer
 from recfact.errors import OptionError
 from recfact.factorizations.norms import check_order
 from recfact.precision.exact.outward import Upward
@@ -179,5 +179,5 @@ def magnitude(value: Any, name: str) -> Fraction:
     else:
         number = as_rational(value)
     if isinstance(number, float) or number < 0:
-        raise OptionError(f"{name} bounds magnitudes: it must be a finite number of at least 0, got {shown(value)}")
+        raise OptionError("bounds magnitudes: it must be a finite number of at least 0", name, given=value)
     return number

@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Any
 
 from recfact.arrays import as_numpy
-from recfact.checks import LONGEST, choice, positive_integer, shown
+from recfact.checks import LONGEST, choice, positive_integer
 from recfact.errors import OptionError
 from recfact.precision.exact.outward import round_up
 from recfact.precision.formats.catalogue import format as find_format
@@ -266,8 +266,6 @@ def _limit(tol: Any, format: Any) -> tuple[Fraction, str]:
         limit, name = Fraction(fmt.unit_roundoff), f"the unit roundoff of {fmt.name}"
         goal = f" ({name})"
     if 0 < limit < SMALLEST:
-        raise OptionError(
-            f"{name} must be 0 or at least 2^-1074, the smallest float64, to which bounds of errors are rounded up; "
-            f"got {shown(limit if tol is None else tol)}"
-        )
+        required = "must be 0 or at least 2^-1074, the smallest float64, to which bounds of errors are rounded up"
+        raise OptionError(required, name, given=limit if tol is None else tol)
     return limit, goal

@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from recfact.arrays import Array
-from recfact.checks import shown
-from recfact.errors import DTypeError, OptionError
+from recfact.errors import DTypeError, OptionError, shown
 from recfact.factorizations.norms import row_sums
 from recfact.factorizations.scalars import as_coefficients
 from recfact.precision.truncation.truncation_bounds import magnitude, truncation_bound

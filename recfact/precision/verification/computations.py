@@ -141,14 +141,22 @@ def engine_states(
     """
     boolean(fma, "fma")
     if fmt not in ENGINE:
-        raise OptionError(
-            f"the engine computes in {', '.join(map(str, ENGINE))}, got {fmt}; pass one of them, or another algorithm"
-        )
-    if accumulate is not None or (rounding, underflow) != ("nearest-even", "gradual"):
-        raise OptionError(
-            "the engine rounds to nearest even, with gradual underflow, and accumulates halves in binary32: leave out "
-            "accumulate, rounding and underflow, or pass another algorithm"
-        )
+        required = f"must be one that the engine computes in, {', '.join(map(str, ENGINE))}"
+        raise OptionError(required, "format", given=fmt.name, advice="pass one of them, or another algorithm")
+    of_the_engine = {
+        "accumulate": (accumulate, None),
+        "rounding": (rounding, "nearest-even"),
+        "underflow": (underflow, "gradual"),
+    }
+    for name, (given, own) in of_the_engine.items():
+        if given != own:
+            raise OptionError(
+                "can't be chosen for the engine, which rounds to nearest even, with gradual underflow, and accumulates "
+                "halves in binary32",
+                name,
+                given=given,
+                advice="leave it out, or pass another algorithm",
+            )
     if not _computes_in(fmt, a, u):
         a, u = _rounded(a, "a", fmt), _rounded(u, "u", fmt)
     return as_numpy(solve(a, u, x0=x0, axis=axis, window=window, threads=threads), "x").astype(np.float64)

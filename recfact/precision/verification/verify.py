@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from recfact.arrays import Array, as_numpy, broadcast_state
-from recfact.checks import callback, choice, shown
-from recfact.errors import OptionError
+from recfact.checks import callback, choice
+from recfact.errors import OptionError, shown
 from recfact.precision.exact.measured import Measured, UndecidedError, measure, truncation_error
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.formats.float_format import FloatFormat
@@ -232,8 +232,10 @@ def _default_format(a: Any, u: Any) -> FloatFormat:
     if len(kinds) == 1 and dtypes:
         return format_of(dtypes[0].removeprefix("torch."))
     raise OptionError(
-        "format must be given where coefficients and inputs aren't floats of one type, got "
-        f'{" and ".join(sorted(kinds))}; pass one, as format="float32"'
+        f"must be given where coefficients and inputs are not floats of one type, but {' and '.join(sorted(kinds))}",
+        "format",
+        instead={"format": "float32"},
+        advice="or another",
     )
 
 

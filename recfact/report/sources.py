@@ -1,0 +1,112 @@
+"""What a text names as a source of numbers: a file or a part of one, standard input, or a number."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from functools import cache
+from io import BytesIO
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from recfact.errors import DataFileError
+
+SUFFIXES = (".npy", ".npz", ".csv")
+
+STANDARD_INPUT = "-"
+
+# How files of a kind begin; pickles are for the reader of .npy files to refuse.
+_BEGINNINGS = {b"\x93NUMPY": ".npy", b"\x80": ".npy", b"PK": ".npz"}
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file, or standard input, that exists.
+
+    Parameters
+    ----------
+    place : str
+        What messages call it.
+    part : str, optional
+        The column (.csv) or array (.npz) of it that is meant.
+    kind : str
+        One of the `SUFFIXES`.
+    path : Path, optional
+        The file; standard input without one.
+    """
+
+    place: str
+    part: str | None
+    kind: str
+    path: Path | None
+
+    @property
+    def name(self) -> str:
+        """The file's own name, without its folders."""
+        return self.place if self.path is None else self.path.name
+
+    def open(self) -> BinaryIO:
+        """Return a stream of its bytes."""
+        return BytesIO(_contents(sys.stdin)) if self.path is None else self.path.open("rb")
+
+
+def split_part(source: str) -> tuple[Path, str | None]:
+    """Split FILE[:PART] into the path and the column (.csv) or array name (.npz) in it.
+
+    A file whose own name holds the colon wins.
+
+    Examples
+    --------
+    >>> split_part("gates.npz:decay")
+    (PosixPath('gates.npz'), 'decay')
+    """
+    head, colon, part = source.rpartition(":")
+    if not colon or Path(source).exists() or not (head == STANDARD_INPUT or head.lower().endswith(SUFFIXES)):
+        return Path(source), None
+    return Path(head), part
+
+
+def find_source(source: str) -> Source:
+    """Return what FILE[:PART] names, where FILE may be "-" for standard input.
+
+    Raises
+    ------
+    DataFileError
+        If there is no such file, or it is of another kind.
+    """
+    path, part = split_part(source)
+    if str(path) == STANDARD_INPUT:
+        beginning = _contents(sys.stdin)[:6]
+        kind = next((kind for start, kind in _BEGINNINGS.items() if beginning.startswith(start)), ".csv")
+        return Source("standard input", part, kind, None)
+    if not path.exists():
+        raise DataFileError(f"{path} does not exist")
+    if path.is_dir():
+        raise DataFileError(f"{path} is a directory; name a file")
+    if path.suffix.lower() not in SUFFIXES:
+        raise DataFileError(f"{path} must be a .npy, .npz or .csv file")
+    return Source(str(path), part, path.suffix.lower(), path)
+
+
+@cache
+def _contents(stream: Any) -> bytes:
+    """Return what standard input holds, which can be read once, for all that name it."""
+    if stream is None:
+        raise DataFileError("standard input is closed; name a file")
+    contents: bytes = stream.buffer.read()
+    return contents
+
+
+def parse_number(text: str) -> float | None:
+    """Return the number in `text`, or None if it isn't one. Python's digit separator, as in 1_000, is not accepted."""
+    if "_" in text:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def constant(source: str) -> float | None:
+    """Return the number that `source` is, or None if it is none or a file has that name."""
+    return None if Path(source).exists() else parse_number(source)
