@@ -17,6 +17,9 @@ from typing import Any
 
 Row = Mapping[str, Any]
 
+LONGEST_FRACTION = 60
+"""Characters of a fraction that is written as one."""
+
 
 @dataclass(frozen=True)
 class Power:
@@ -294,6 +297,31 @@ def short(number: float | Fraction) -> Any:
     return f"1 - {_rounded(1 - exact, 6)}" if 0.999 < exact < 1 else _rounded(exact, 10)
 
 
+def given(number: float | Fraction) -> Any:
+    """Return a number that someone gave as `short` does where that reads back as the number, else with all its digits.
+
+    Examples
+    --------
+    >>> given(Fraction("1e-3")), given(Fraction("0.123456789012")), given(Fraction(2, 3)), str(given(1 - 2.0**-24))
+    (0.001, '0.123456789012', '2/3', '1 - 2^-24')
+    """
+    written = short(number)
+    if not isinstance(written, str) or not 0 < number <= sys.float_info.max:
+        return written
+    exact, near = Fraction(number), float(number)
+    if Fraction(written.removeprefix("1 - ")) == (1 - exact if written.startswith("1 - ") else exact):
+        return written
+    if Fraction(near) == exact or Fraction(repr(near)) == exact:
+        return repr(near)
+    fraction = str(exact)
+    return fraction if len(fraction) <= LONGEST_FRACTION else written
+
+
+def as_text(written: Any) -> str:
+    """Return what `short` or `given` return as a table prints it."""
+    return f"{written:.7g}" if isinstance(written, float) else str(written)
+
+
 def _rounded(exact: Fraction, digits: int) -> str:
     """Return a positive number that isn't large in so many digits, or fewer where floats have fewer."""
     near = float(exact)
@@ -335,7 +363,7 @@ def _written(value: Any) -> Any:
 def _plain(value: Any) -> Any:
     if isinstance(value, Fraction) and abs(value) <= sys.float_info.max and float(value) == value:
         return float(value)
-    written = short(value) if isinstance(value, Fraction) else _written(value)
+    written = given(value) if isinstance(value, Fraction) else _written(value)
     return str(written) if isinstance(written, Power) else written
 
 

@@ -14,10 +14,9 @@ from typer.testing import CliRunner
 import recfact
 from recfact.cli import study
 from recfact.cli.app import app
-from recfact.cli.options import parse_window
 from recfact.errors import DeviceError
 from recfact.report.gallery import PICTURES
-from recfact.windows import Jagged, Uniform
+from recfact.windows import window_of
 
 COMMANDS = ["report", "solve", "plot", "window", "horizon", "verify", "materialize", "bench", "gpu"]
 
@@ -104,7 +103,7 @@ def test_report_on_one_archive_and_on_one_of_several_sequences(arrays):
 def test_report_on_a_record_with_dates():
     Path("r.csv").write_text("day,level\n2001-01-01,1.0\n2001-01-02,2.0\n2001-01-05,4.0\n")
     made = json.loads(
-        run("report", "--u", "r.csv:level", "--dt", "day", "--tau", 86400, "--json", "--out", "p.html").stdout
+        run("report", "--u", "r.csv:level", "--time", "day", "--tau", 86400, "--json", "--out", "p.html").stdout
     )
     assert made["recurrence"]["smallest"] == np.exp(-3.0)
     assert made["page"] == "p.html"
@@ -114,7 +113,6 @@ def test_report_on_a_record_with_dates():
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["--a", "a.npy"],
         ["--u", "u.npy"],
         ["--dt", "day"],
         ["--u", "u.npy", "--dt", "day"],
@@ -225,7 +223,7 @@ def test_solve(arrays, window, reverse):
     result = run(
         "solve", "--a", "a.npy", "--u", "u.npy", "--window", window, "--out", "x.npy", *["--reverse"] * reverse
     )
-    expected = recfact.solve(a, u, window=parse_window(window), reverse=reverse)
+    expected = recfact.solve(a, u, window=window_of(window), reverse=reverse)
     assert np.array_equal(np.load("x.npy"), expected)
     assert result.stdout.startswith("solved 40 states in float64, the largest ")
 
@@ -253,11 +251,6 @@ def test_bad_windows_are_exit_code_2(arrays, window):
     result = run("solve", "--a", "a.npy", "--u", "u.npy", "--window", window, "--out", "x.npy", code=2)
     assert "--window" in result.stderr
     assert not Path("x.npy").exists()
-
-
-def test_windows_are_read():
-    assert parse_window("Uniform:5") == Uniform(5)
-    assert parse_window("jagged:8:0") == Jagged(8, 0)
 
 
 def test_shapes_that_do_not_fit_are_exit_code_1(arrays):
@@ -305,8 +298,8 @@ def test_the_help_breaks_no_name_of_a_picture(columns):
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        (["horizon", "zz"], "FORMAT must be the name of a floating-point format, got 'zz'"),
-        (["horizon", "--format", "zz"], "--format must be the name of a floating-point format, got 'zz'"),
+        (["horizon", "zz"], "'FORMAT': must be the name of a floating-point format, got 'zz'"),
+        (["horizon", "--format", "zz"], "'--format': must be the name of a floating-point format, got 'zz'"),
         (["horizon", "--style", "foo"], "'--style': must be one of text, markdown, latex, csv, html, got 'foo'"),
         (["plot", "nope", "--out", "x.svg"], f"'PICTURE': must be one of {', '.join(PICTURES)}, got 'nope'"),
         (["report", "--block", "0"], "'--block': must be an integer of at least 1, got '0'"),

@@ -211,7 +211,7 @@ def test_verify_refuses_complex_numbers():
         (["--tau", "0"], "--tau"),
         (["--format", "half", "--format", "bf16"], "takes one value"),
         (["--format", "half", "--algorithm", "b2p"], "--window jagged:16"),
-        (["--format", "half", "--accumulate", "x"], "--accumulate must be the name of a floating-point format"),
+        (["--format", "half", "--accumulate", "x"], "'--accumulate': must be the name of a floating-point format"),
     ],
 )
 def test_verify_says_what_is_wrong(arguments, says):
@@ -245,7 +245,7 @@ def test_materialize_draws_all_families():
     ("arguments", "code", "says"),
     [
         (["--family", "nosuch"], 2, "--family must be one of 'sigmoid(N)'"),
-        (["--accumulate", "nosuch"], 2, "--accumulate must be"),
+        (["--accumulate", "nosuch"], 2, "'--accumulate': must be"),
         (["--format", "nosuch"], 2, "nosuch"),
         (["--method", "nosuch"], 2, "cumprod"),
         (["--block", "0"], 2, "--block"),

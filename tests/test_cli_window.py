@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from recfact import precision as pr
 from recfact.cli.app import app
-from recfact.cli.options import parse_window
 from recfact.data import load_co2
+from recfact.windows import window_of
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +40,7 @@ def test_window_of_the_bundled_record_in_its_own_format():
     expected = pr.choose_window(coefficients, format="binary64")
     assert str(expected) in run().stdout
     (found,) = choices()
-    assert (found["format"], parse_window(found["window"])) == ("binary64", expected.window)
+    assert (found["format"], window_of(found["window"])) == ("binary64", expected.window)
 
 
 @pytest.mark.parametrize("relative_to", ["state", "input"])
@@ -51,7 +51,7 @@ def test_windows_of_coefficients_as_formats_round_them(a, relative_to):
         kept = np.asarray(pr.format(each["format"]).round(a))
         expected = pr.choose_window(kept, format=each["format"], relative_to=relative_to)
         reach = pr.effective_horizon(kept, expected.tol)
-        assert parse_window(each["window"]) == expected.window
+        assert window_of(each["window"]) == expected.window
         assert each["candidates"] == expected.to_rows()
         assert (each["error"], each["horizon"]) == (expected.error, reach.largest)
         assert each["median_horizon"] == reach.quantile(0.5)[0]
@@ -59,7 +59,7 @@ def test_windows_of_coefficients_as_formats_round_them(a, relative_to):
 
 def test_windows_of_a_bound(a):
     (found,) = choices("--rho", "0.9", "--tol", "1/100", "--block", 16)
-    assert parse_window(found["window"]) == pr.choose_window("0.9", "1/100", block=16).window
+    assert window_of(found["window"]) == pr.choose_window("0.9", "1/100", block=16).window
     assert found["horizon"] == pr.horizon("0.9", "1/100")
     text = run("--rho", "0.9", "--tol", "0.01").stdout
     assert "(to type: --window jagged:43)" in text
@@ -74,7 +74,7 @@ def test_windows_of_a_bound(a):
 def test_one_of_several_sequences(a):
     np.save("two.npy", np.stack([a, a / 2]))
     (found,) = choices("--a", "two.npy", "--pick", "1,:", "--tol", "0.01")
-    assert parse_window(found["window"]) == pr.choose_window(a / 2, 0.01).window
+    assert window_of(found["window"]) == pr.choose_window(a / 2, 0.01).window
     assert "--pick" in run("--a", "two.npy", "--tol", "0.01", code=1).stderr
 
 

@@ -49,8 +49,8 @@ def summary_table(report: Report) -> Table:
     norms = ("1", s.norm_1, s.cond_1), ("2", s.norm_2, s.cond_2), ("∞", s.norm_inf, s.cond_inf)
     left = [
         ("steps", f"{s.n} ({s.dtype})"),
-        (f"coefficients{magnitude}", f"{coefficient(s.smallest)} … {coefficient(s.largest)}"),
-        ("zeros, negative, above 1", f"{s.zeros}, {s.negative}, {s.above_one}"),
+        (f"coefficients after the first{magnitude}", f"{coefficient(s.smallest)} … {coefficient(s.largest)}"),
+        ("of them zero, negative, above 1", f"{s.zeros}, {s.negative}, {s.above_one}"),
         ("growth, largest entry of L", number(s.growth)),
         ("horizon down to eps, median row", f"{s.horizon}, {s.median_horizon}"),
         ("nilpotency index of AZ", str(s.nilpotency_index)),
@@ -97,9 +97,7 @@ def _chosen(k: int, report: Report) -> str:
 
 def formats_table(report: Report) -> Table:
     """Return what rounding does to the coefficients, and the window proved good enough, by number format."""
-    title = (
-        "number formats: coefficients, horizons down to the unit roundoff, and windows that cost no more than rounding"
-    )
+    title = "number formats: coefficients after the first, horizons down to the unit roundoff, and windows that cost no more than rounding"
     headings = ["", "largest", "become 1", "horizon", "median row", "good window", "loses"]
     table = _table(title, headings, ["left", *["right"] * 4, "left", "right"])
     for found in report.formats:

@@ -107,8 +107,7 @@ def read_instants(table: CsvTable, column: str, unit: str, tau: float, as_given:
     """
     cells = table.cells(column)
     name = _unit(table, column, cells) if unit == "auto" else unit
-    seconds, dated = _read(cells, name) or _refuse_cells(table, column, cells, name)
-    later = np.diff(seconds)
+    later, dated = _read(cells, name) or _refuse_cells(table, column, cells, name)
     for i in np.flatnonzero(later <= 0):
         cell, where = cells[i + 1], table.place(int(i) + 1, column)
         if later[i] == 0:
@@ -122,21 +121,30 @@ def read_instants(table: CsvTable, column: str, unit: str, tau: float, as_given:
 
 
 def duration(seconds: float) -> str:
-    """Return `seconds` in the largest unit that keeps the number at one or above.
+    """Return `seconds` in the largest unit in which few digits read back as the number.
 
     Examples
     --------
-    >>> duration(30 * 86400.0), duration(90.0), duration(0.25)
-    ('30 days', '1.5 minutes', '0.25 seconds')
+    >>> duration(30 * 86400.0), duration(90.0), duration(0.25), duration(1e6 + 0.5)
+    ('30 days', '1.5 minutes', '0.25 seconds', '1000000.5 seconds')
     """
-    for unit, size in (("day", 86400.0), ("hour", 3600.0), ("minute", 60.0)):
-        if seconds >= size:
-            return _plural(seconds / size, unit)
-    return _plural(seconds, "second")
+    for unit, size in _UNITS.items():
+        if seconds >= size and float(f"{seconds / size:g}") * size == seconds:
+            return _plural(f"{seconds / size:g}", unit)
+    return _plural(np.format_float_positional(seconds, trim="-"), "second")
 
 
-def _plural(number: float, unit: str) -> str:
-    return f"{number:g} {unit}" + ("" if number == 1 else "s")
+def _roughly(seconds: float) -> str:
+    """Return `seconds` in six digits at most, in the largest unit that keeps the number at one or above."""
+    unit, size = next(((unit, size) for unit, size in _UNITS.items() if seconds >= size), ("second", 1.0))
+    return _plural(f"{seconds / size:g}", unit)
+
+
+_UNITS = {"day": 86400.0, "hour": 3600.0, "minute": 60.0}
+
+
+def _plural(number: str, unit: str) -> str:
+    return f"{number} {unit}" + ("" if number == "1" else "s")
 
 
 def _count(count: int, noun: str) -> str:
@@ -154,8 +162,8 @@ def _spread(steps: Array, how: str) -> str:
     middle = float(np.median(steps[1:]))
     same = np.isclose(steps[1:], middle, rtol=1e-6)
     if same.mean() < 0.5:
-        return f", {duration(steps[1:].min())} to {duration(steps[1:].max())} {how}"
-    return f", {duration(middle)} {how}" + ("" if same.all() else " mostly")
+        return f", {_roughly(steps[1:].min())} to {_roughly(steps[1:].max())} {how}"
+    return f", {_roughly(middle)} {how}" + ("" if same.all() else " mostly")
 
 
 def _could_be_instants(values: Array) -> bool:
@@ -170,7 +178,7 @@ def _check_median(place: str, steps: Array, tau: float) -> None:
     """Refuse steps that are mostly so long that coefficients are below the unit roundoff: nothing would be averaged."""
     if len(steps) > 1 and (middle := float(np.median(steps[1:]))) > 53 * np.log(2) * tau:
         raise DataFileError(
-            f"{place} has steps of {duration(middle)} in the median, far above the time constant of {duration(tau)}: "
+            f"{place} has steps of {_roughly(middle)} in the median, far above the time constant of {duration(tau)}: "
             "every state would be its value alone; pass a larger --tau in seconds, --time or --time-unit if these are "
             "times, or --steps-as-given to take them as they are"
         )
@@ -206,7 +214,7 @@ def _likely(name: str, cells: list[str]) -> bool:
 
 
 def _read(cells: list[str], name: str) -> tuple[Array, Instants | None] | None:
-    """Return the instants of a column in seconds, and as dates where they are; None if they aren't written so."""
+    """Return the seconds between the instants of a column, and these if they are dates; None if not written so."""
     if name == "date":
         return _dates(cells)
     numbers = _numbers(cells)
@@ -214,15 +222,16 @@ def _read(cells: list[str], name: str) -> tuple[Array, Instants | None] | None:
         return None
     match name:
         case "s":
-            return numbers, None
+            return np.diff(numbers), None
         case "ms":
-            return numbers / 1000, np.round(numbers * 1000).astype("datetime64[us]") if _likely(name, cells) else None
+            dated = np.round(numbers * 1000).astype("datetime64[us]") if _likely(name, cells) else None
+            return np.diff(numbers) / 1000, dated
     if numbers.min() < 1 or numbers.max() >= 9999:
         return None
     years = np.floor(numbers)
     starts, ends = ((years + k - 1970).astype("datetime64[Y]").astype("datetime64[us]") for k in (0, 1))
     dates = starts + np.round((numbers - years) * (ends - starts).astype(np.int64)).astype("timedelta64[us]")
-    return (dates - dates[0]) / np.timedelta64(1, "s"), dates
+    return np.diff(dates) / np.timedelta64(1, "s"), dates
 
 
 def _numbers(cells: list[str]) -> Array | None:
@@ -233,12 +242,13 @@ def _numbers(cells: list[str]) -> Array | None:
 def _dates(cells: list[str]) -> tuple[Array, Instants] | None:
     """Return dates with or without separators, all numbers among them with equally many digits."""
     moments = [_date(cell) for cell in cells]
-    digits = {len(str(int(number))) for cell in cells if (number := parse_number(cell)) is not None}
     found = [moment for moment in moments if moment is not None]
-    if len(found) < len(moments) or len(digits) > 1 or len({moment.tzinfo is None for moment in found}) > 1:
+    if len(found) < len(moments) or len({moment.tzinfo is None for moment in found}) > 1:
+        return None
+    if len({len(str(int(number))) for cell in cells if (number := parse_number(cell)) is not None}) > 1:
         return None
     steps = np.array([moment - found[0] for moment in found], dtype="timedelta64[us]")
-    return steps / np.timedelta64(1, "s"), np.datetime64(found[0].replace(tzinfo=None), "us") + steps
+    return np.diff(steps) / np.timedelta64(1, "s"), np.datetime64(found[0].replace(tzinfo=None), "us") + steps
 
 
 def _date(cell: str) -> datetime | None:

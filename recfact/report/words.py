@@ -143,6 +143,22 @@ def first_steps(count: int) -> str:
     return "the first step" if count == 1 else f"the first {counted(count, 'step')}"
 
 
+def after_first(count: int, n: int) -> str:
+    """Return how many of the coefficients something is true of, with the verb; the first of the n isn't counted.
+
+    Examples
+    --------
+    >>> after_first(2, 9), after_first(1, 9), after_first(8, 9), after_first(1, 2)  # doctest: +NORMALIZE_WHITESPACE
+    ('2 of the 8 coefficients after the first are', '1 of the 8 coefficients after the first is',
+     'All 8 coefficients after the first are', 'The only coefficient after the first is')
+    """
+    if count == n - 1:
+        return (
+            "The only coefficient after the first is" if count == 1 else f"All {count} coefficients after the first are"
+        )
+    return f"{count} of the {n - 1} coefficients after the first {'is' if count == 1 else 'are'}"
+
+
 def findings(
     summary: Summary,
     costs: list[WindowCost],
@@ -158,7 +174,7 @@ def findings(
     said = [_horizon(summary), _amplification(summary)]
     proved = [format_finding(found) for found in formats]
     if summary.zeros:
-        resets = "1 coefficient is" if summary.zeros == 1 else f"{summary.zeros} coefficients are"
+        resets = after_first(summary.zeros, summary.n)
         said.append(
             f"{resets} exactly 0, where the sequence starts anew; the longest stretch without that is "
             f"{counted(summary.nilpotency_index, 'step')}."
@@ -223,13 +239,13 @@ def _horizon(summary: Summary) -> str:
 
 def _amplification(summary: Summary) -> str:
     if summary.growth > 1:
-        growing = "1 coefficient is" if summary.above_one == 1 else f"{summary.above_one} coefficients are"
+        growing = after_first(summary.above_one, summary.n)
         return (
             f"{growing} above 1 in magnitude: a single input is amplified up to about "
             f"{number(summary.growth)} times, and inputs up to 1 give states up to about {number(summary.norm_inf)}."
         )
     return (
-        "No coefficient is above 1 in magnitude, so no single input is ever amplified; together, inputs up to 1 give "
+        "No coefficient after the first is above 1 in magnitude, so no single input is ever amplified; together, inputs up to 1 give "
         f"states up to about {number(summary.norm_inf)}."
     )
 
@@ -249,7 +265,8 @@ def format_finding(found: FormatSafety) -> str:
     """
     parts = []
     if found.ones:
-        become = "1 coefficient becomes" if found.ones == 1 else f"{found.ones} coefficients become"
+        after = "after the first"
+        become = f"1 coefficient {after} becomes" if found.ones == 1 else f"{found.ones} coefficients {after} become"
         parts.append(f"{become} exactly 1, which forgets nothing")
     if found.choice is not None:
         if found.window is None:

@@ -170,13 +170,19 @@ def test_a_window_that_keeps_the_whole_sequence_is_not_advised(a):
 @pytest.mark.parametrize(
     ("a", "sentence"),
     [
-        ([0.5, 0.0, 0.5, 0.5, 0.0], "2 coefficients are exactly 0"),
-        ([0.5, 2.0, 2.0], "2 coefficients are above 1 in magnitude: a single input is amplified up to about 4 times"),
+        ([0.5, 0.0, 0.5, 0.5, 0.0], "2 of the 4 coefficients after the first are exactly 0"),
+        (
+            [0.5, 2.0, 2.0],
+            "All 2 coefficients after the first are above 1 in magnitude: a single input is amplified up to about 4",
+        ),
         ([1.0, 1.0, 1.0], "No input is ever forgotten"),
         ([0.5, 0.5, 0.5], "Jagged(16) keeps all of so short a sequence"),
         ([0.5, *[0.0] * 40], "Jagged(16) changes no state, whatever the inputs are"),
-        ([0.5, 0.0, 0.5], "1 coefficient is exactly 0"),
-        ([0.5, 2.0, 0.5], "1 coefficient is above 1 in magnitude: a single input is amplified up to about 2 times"),
+        ([0.5, 0.0, 0.5], "1 of the 2 coefficients after the first is exactly 0"),
+        (
+            [0.5, 2.0, 0.5],
+            "1 of the 2 coefficients after the first is above 1 in magnitude: a single input is amplified up to about",
+        ),
         ([0.5], "There is one step, whose state is its input"),
         ([0.5], "in the first step of these inputs the states of Jagged(16)"),
     ],

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from recfact.errors import DataFileError, OptionError
-from recfact.report.files import read_array, read_table, replacing, split_part, write_array
+from recfact.report.files import read_array, read_table, replacing, write_array
+from recfact.report.sources import split_part
 
 
 class Explosive:

@@ -18,7 +18,7 @@ def in_folder(tmp_path, monkeypatch):
 
 def test_the_bundled_file_read_as_a_users_file_gives_the_bundled_problem():
     path = Path(recfact.__file__).parent / "data" / "co2.csv"
-    theirs, ours = problem_from_record(f"{path}:co2", "date", 86400.0 * 30), bundled_problem(86400.0 * 30)
+    theirs, ours = problem_from_record(f"{path}:co2", 86400.0 * 30, time="date"), bundled_problem(86400.0 * 30)
     assert np.array_equal(theirs.a, ours.a)
     assert np.array_equal(theirs.u, ours.u)
     assert np.array_equal(theirs.value, ours.value)
@@ -27,7 +27,7 @@ def test_the_bundled_file_read_as_a_users_file_gives_the_bundled_problem():
 
 def test_average_starts_at_the_first_value():
     Path("t.csv").write_text("dt,y\n0,3\n1,5\n")
-    problem = problem_from_record("t.csv", "dt", tau=1 / np.log(2))
+    problem = problem_from_record("t.csv", 1 / np.log(2), dt="dt")
     assert (problem.a[0], problem.u[0]) == (0.0, 3.0)
     assert problem.time is None
     assert np.allclose(problem.a[1], 0.5, rtol=4 * np.finfo(float).eps, atol=0)
@@ -35,7 +35,7 @@ def test_average_starts_at_the_first_value():
 
 def test_times_of_day_and_zones():
     Path("t.csv").write_text("at,y\n2001-01-01T00:00:00+01:00,1\n2001-01-01T00:00:00Z,2\n2001-01-01T00:00:01Z,2\n")
-    problem = problem_from_record("t.csv", "at", tau=3600.0)
+    problem = problem_from_record("t.csv", 3600.0, time="at")
     assert np.array_equal(problem.a, np.exp([-np.inf, -1.0, -1 / 3600]))
 
 
@@ -95,5 +95,5 @@ def test_a_single_number_is_not_a_sequence():
 
 def test_durations():
     assert [duration(s) for s in (1.0, 60.0, 7200.0, 86400.0, 1e7, 0.5)] == [
-        "1 second", "1 minute", "2 hours", "1 day", "115.741 days", "0.5 seconds",
+        "1 second", "1 minute", "2 hours", "1 day", "10000000 seconds", "0.5 seconds",
     ]  # fmt: skip

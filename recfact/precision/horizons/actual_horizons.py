@@ -18,7 +18,7 @@ from recfact.precision.horizons.doubled_product import doubled_product
 from recfact.precision.horizons.horizon import exact_magnitude
 from recfact.precision.horizons.iterated_product import iterated_product
 from recfact.precision.reals import Number, in_decimal
-from recfact.printed_table import short
+from recfact.printed_table import as_text, short
 
 ALGORITHMS = ("sequential", "kogge-stone", "fp32-accumulate")
 
@@ -190,8 +190,7 @@ def _exact(number: Fraction) -> Number:
 
 
 def _written(number: Number) -> str:
-    value = short(number)
-    return f"{value:.7g}" if isinstance(value, float) else str(value)
+    return as_text(short(number))
 
 
 def _lag(lag: Any) -> str:

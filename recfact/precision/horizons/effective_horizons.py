@@ -16,7 +16,7 @@ from recfact.precision.exact.moduli import scaled_moduli
 from recfact.precision.horizons.horizon import threshold
 from recfact.precision.reals import Number, as_rational
 from recfact.precision.time_axis import check_sequence
-from recfact.printed_table import short
+from recfact.printed_table import as_text, given
 
 BAR = 40
 """Characters of the longest bar of a printed histogram."""
@@ -79,7 +79,7 @@ class EffectiveHorizon:
 
     def __str__(self) -> str:
         n = len(self)
-        head = f"effective horizon of {n} positions, eps = {short(self.eps)}"
+        head = f"effective horizon of {n} positions, eps = {as_text(given(self.eps))}"
         if n == 0:
             return head
         low, first, median, third, high = self.quantile(0, 0.25, 0.5, 0.75, 1)

@@ -11,7 +11,7 @@ from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.formats.float_format import FloatFormat
 from recfact.precision.horizons.actual_horizons import actual_horizon, stored_coefficient
 from recfact.precision.horizons.horizon import KINDS, UNDERFLOWS, exact_magnitude, horizon
-from recfact.printed_table import Column, Power, PrintedTable, Row, short
+from recfact.printed_table import Column, Power, PrintedTable, Row, given, short
 
 PAPER_FORMATS = ("binary32", "binary16", "bfloat16", "float8_e5m2", "float8_e4m3fn")
 """The formats of the paper's table, in its order."""
@@ -171,7 +171,7 @@ _COLUMNS = (
     Column("p", "$p$", lambda row: row["fraction_bits"]),
     Column("e bits", "$e$ bits", lambda row: row["exponent_bits"]),
     Column("bias", "Bias", lambda row: row["bias"]),
-    Column("rho", r"$\rho$", lambda row: short(row["rho"])),
+    Column("rho", r"$\rho$", lambda row: given(row["rho"])),
     Column("eps", r"$\epsilon$", lambda row: Power(row["emin"])),
     Column("eps 2^-p", r"$\epsilon \cdot 2^{-p}$", _smallest),
     Column("k for eps", "$k$ (normal)", lambda row: row["normal"]),
@@ -198,7 +198,7 @@ def _last(name: str) -> Callable[[Row], Any]:
 
 _ACTUAL_COLUMNS = (
     Column("format", "Format", lambda row: row["format"], words=True),
-    Column("rho", r"$\rho$", lambda row: short(row["rho"])),
+    Column("rho", r"$\rho$", lambda row: given(row["rho"])),
     Column("exact normal", "exact (normal)", lambda row: row["normal"]),
     Column("exact subnormal", "exact (with subnormals)", lambda row: row["subnormal"]),
     Column("nearest", "nearest", _last("nearest")),

@@ -219,7 +219,7 @@ def test_shortest(n):
 def test_what_it_refuses():
     with pytest.raises(OptionError, match="algorithm must be one of"):
         rounded_solve([1], [1], "float16", "quicksort")
-    with pytest.raises(OptionError, match="window must be one that algorithm .* makes"):
+    with pytest.raises(OptionError, match="window must be one that algorithm"):
         rounded_solve([1], [1], "float16", "brent-kung", window=Uniform(2))
     with pytest.raises(ShapeError, match="broadcast"):
         rounded_solve([1, 2], [1, 2, 3], "float16")

@@ -141,7 +141,7 @@ def test_shortest(algorithm):
 def test_what_it_refuses():
     with pytest.raises(OptionError, match="algorithm must be one of"):
         factor_counts("quicksort", 4)
-    with pytest.raises(OptionError, match="window must be one that algorithm .* makes"):
+    with pytest.raises(OptionError, match="window must be one that algorithm"):
         factor_counts("brent-kung", 4, window=Jagged(2))
     with pytest.raises(OptionError, match="Jagged windows"):
         factor_counts("b2p", 4)

@@ -259,7 +259,7 @@ def test_more_that_it_refuses():
         verify([1.0], [1.0], window=4, format="float16")
     with pytest.raises(ShapeError, match="x0 must broadcast"):
         verify([1.0], [1.0], x0=[1.0, 2.0], format="float16")
-    with pytest.raises(OptionError, match="window must be one that algorithm .* makes"):
+    with pytest.raises(OptionError, match="window must be one that algorithm"):
         verify([1.0], [1.0], window=Uniform(3), format="float16", algorithm="brent-kung")
 
 
