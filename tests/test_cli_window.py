@@ -93,7 +93,7 @@ def test_windows_of_complex_coefficients(a):
         (["--a", "a.npy", "--rho", "0.5"], 2, "exclude each other"),
         (["--tol", "0.1", "--format", "half"], 2, "exclude each other"),
         (["--rho", "0.5"], 2, "--rho needs --format or --tol"),
-        (["--pick", "0"], 2, "--pick goes with --a"),
+        (["--pick", "0"], 2, "--pick goes with a file in --a"),
         (["--rho", "-1", "--tol", "0.1"], 2, "--rho"),
         (["--tol", "x"], 2, "--tol"),
         (["--relative-to", "x"], 2, "--relative-to must be one of"),

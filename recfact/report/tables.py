@@ -97,7 +97,10 @@ def _chosen(k: int, report: Report) -> str:
 
 def formats_table(report: Report) -> Table:
     """Return what rounding does to the coefficients, and the window proved good enough, by number format."""
-    title = "number formats: coefficients after the first, horizons down to the unit roundoff, and windows that cost no more than rounding"
+    title = (
+        "number formats: coefficients after the first, horizons down to the unit roundoff, and windows that cost no "
+        "more than rounding"
+    )
     headings = ["", "largest", "become 1", "horizon", "median row", "good window", "loses"]
     table = _table(title, headings, ["left", *["right"] * 4, "left", "right"])
     for found in report.formats:

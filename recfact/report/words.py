@@ -245,8 +245,8 @@ def _amplification(summary: Summary) -> str:
             f"{number(summary.growth)} times, and inputs up to 1 give states up to about {number(summary.norm_inf)}."
         )
     return (
-        "No coefficient after the first is above 1 in magnitude, so no single input is ever amplified; together, inputs up to 1 give "
-        f"states up to about {number(summary.norm_inf)}."
+        "No coefficient after the first is above 1 in magnitude, so no single input is ever amplified; together, "
+        f"inputs up to 1 give states up to about {number(summary.norm_inf)}."
     )
 
 

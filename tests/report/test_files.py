@@ -209,7 +209,7 @@ def test_what_the_system_says_is_passed_on(monkeypatch):
 def test_tables_with_a_step_column():
     write("t.csv", "when,co2\n0,1\n5,2\n")
     table, column = read_table("t.csv", "u", "when")
-    assert (column, table.steps("when").tolist()) == ("co2", [0.0, 5.0])
+    assert (column, table.numbers("when").tolist()) == ("co2", [0.0, 5.0])
     for content, message in [
         ("when\n1\n", "no column beside 'when'"),
         ("when,b,c\n1,2,3\n", "several columns beside 'when'"),

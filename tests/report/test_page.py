@@ -187,7 +187,7 @@ def test_pictures_that_cannot_be_saved(tmp_path, report):
         save(draw("operator", report), Path("x.gif"))
     with pytest.raises(DataFileError, match="there is no directory"):
         save(draw("operator", report), tmp_path / "no" / "x.png")
-    with pytest.raises(OptionError, match="a picture is one of operator"):
+    with pytest.raises(OptionError, match="picture must be one of operator"):
         draw("portrait", report)
 
 

@@ -1,0 +1,181 @@
+"""Wrong values of every option of every command: the message names the option as typed, and nothing of Python's."""
+
+import itertools
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from recfact.cli.app import app
+from recfact.precision.formats.rounding import ROUNDINGS, UNDERFLOWS
+from recfact.precision.verification.computations import COMPUTATIONS
+
+COMMANDS = typer.main.get_command(app).commands
+
+# What makes each command run but for the option in question.
+REST = {
+    "report": ["--json"],
+    "solve": ["--a", "a.npy", "--u", "a.npy", "--out", "x.npy"],
+    "plot": ["blocks", "--out", "p.svg"],
+    "window": ["--tol", "0.1"],
+    "horizon": [],
+    "verify": ["--a", "a.npy", "--u", "a.npy", "--format", "half"],
+    "materialize": ["--a", "a.npy", "--format", "half"],
+    "bench": [],
+    "gpu": [],
+}
+
+FORMATS = ["nosuch", "", "fp8 e4m3", "int8", "half "[::-1]]
+INTEGERS = ["x", "1.5", "", "1e3", str(10**40)]
+WRONG = {
+    "--a": ["missing.npy", "nan", "-inf", "a.txt", "."],
+    "--u": ["missing.npy", "nan", "a.txt"],
+    "--x0": ["x", "nan", "missing.npy"],
+    "--out": ["x.txt", "no/x.npy", "."],
+    "--plot": ["p.txt", "no/p.svg"],
+    "--window": ["x", "", "jagged", "jagged:0", "jagged:8:-1", "uniform:0", "full:1", "jagged:1.5"],
+    "--format": FORMATS,
+    "--accumulate": FORMATS,
+    "--algorithm": ["x", ""],
+    "--rounding": ["x", ""],
+    "--underflow": ["x", ""],
+    "--method": ["x", ""],
+    "--family": ["x", ""],
+    "--relative-to": ["x", ""],
+    "--style": ["x", "rst"],
+    "--time-unit": ["x", "minutes"],
+    "--block": [*INTEGERS, "0", "-1"],
+    "--blocks": [*INTEGERS, "0"],
+    "--seed": [*INTEGERS, "-1"],
+    "--axis": [*INTEGERS, "7", "-9"],
+    "--rho": ["x", "-1", "nan", "1/0", ""],
+    "--tol": ["x", "-1", "nan", "inf", "1/0", "1e-400", ""],
+    "--tau": ["x", "0", "-1", "nan", "inf", "30d"],
+    "--pick": ["x", "0", ":,:", "9,:", ""],
+    "--dt": ["x"],
+    "--time": ["x"],
+}
+
+# What else an option needs to be looked at.
+WITH = {
+    ("window", "--format"): ["--rho", "0.5"],
+    ("window", "--rho"): ["--tol", "0.1"],
+    ("window", "--tol"): ["--rho", "0.5"],
+    ("window", "--pick"): ["--a", "two.npy", "--tol", "0.1"],
+    **{
+        (name, "--pick"): [*REST[name][: 2 if name == "plot" else 0], "--a", "two.npy"] for name in ("report", "verify")
+    },
+    ("plot", "--pick"): [*REST["plot"], "--a", "two.npy"],
+    **{(name, option): [*REST[name], "--a", "a.npy"] for name, option in [("report", "--u"), ("plot", "--u")]},
+    **{(name, "--format"): ["--tau", "3e6", *REST[name]] for name in ("report", "plot")},
+    ("verify", "--format"): [],
+    ("materialize", "--format"): [],
+    ("materialize", "--a"): [],
+    ("materialize", "--family"): [],
+    ("verify", "--a"): ["--u", "a.npy"],
+    ("verify", "--u"): ["--a", "a.npy"],
+    ("verify", "--tau"): [],
+    ("solve", "--a"): ["--u", "a.npy", "--out", "x.npy"],
+    ("solve", "--u"): ["--a", "a.npy", "--out", "x.npy"],
+    ("solve", "--out"): ["--a", "a.npy", "--u", "a.npy"],
+    ("plot", "--out"): ["blocks"],
+    ("report", "--out"): [],
+}
+
+CASES = [
+    (name, option, value)
+    for name, command in COMMANDS.items()
+    for param in command.params
+    for option in param.opts
+    if option.startswith("--") and not param.is_flag and option != "--help"
+    for value in WRONG[option]
+]
+
+# Arguments of functions, values as Python writes them.
+PYTHONS = re.compile(
+    r"\b(Jagged|Uniform|Full)\(|\w=|<class|FloatFormat|\b(relative_to|number_format|from_bits|steps_as_given|time_unit)\b"
+)
+
+
+@pytest.fixture(autouse=True)
+def in_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("a.npy", np.full(12, 0.5))
+    np.save("two.npy", np.full((2, 12), 0.5))
+    Path("a.txt").write_text("1\n2\n")
+
+
+def refused(*arguments):
+    """Return what is said on standard error of a command that fails, in one line without its box."""
+    result = CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200", "TERMINAL_WIDTH": "200"})
+    assert result.exit_code in (1, 2), (arguments, result.output)
+    assert result.stdout == ""
+    assert not isinstance(result.exception, Exception) or isinstance(result.exception, SystemExit), result.exception
+    said = " ".join(re.sub("[│╭╮╰╯─]", " ", result.stderr).split())
+    assert not PYTHONS.search(said.replace("--", "")), said
+    return said
+
+
+@pytest.mark.parametrize(("command", "option", "value"), CASES)
+def test_the_message_names_the_option_as_typed(command, option, value):
+    said = refused(command, *WITH.get((command, option), REST[command]), f"{option}={value}")
+    named = re.search(rf"(?<![\w-]){option}(?![\w-])", said)
+    # Of files the message says which one is wrong, and where.
+    assert named or (option in ("--a", "--u", "--x0", "--out", "--plot") and value in said), said
+
+
+@pytest.mark.parametrize("command", ["plot", "horizon"])
+def test_arguments_are_named_as_the_help_has_them(command):
+    name = {"plot": "PICTURE", "horizon": "FORMAT"}[command]
+    for value in ["nosuch", ""]:
+        assert f"'{name}': must be" in refused(command, value, *REST[command][1:])
+
+
+WINDOWS = ["full", "uniform:3", "uniform:4", "jagged:4", "jagged:4:2"]
+
+
+@pytest.mark.parametrize("algorithm", COMPUTATIONS)
+def test_options_that_do_not_fit_together_are_named_as_typed(algorithm):
+    """Windows, formats and arithmetics that an algorithm can't have: what is refused is said in options."""
+    arithmetics = [
+        *(["--rounding", rounding] for rounding in ROUNDINGS),
+        *(["--underflow", underflow] for underflow in UNDERFLOWS),
+        *(["--accumulate", fmt] for fmt in ("half", "binary128", "float8_e8m0fnu")),
+        ["--fma"],
+    ]
+    choices = [*(["--window", window] for window in WINDOWS), *arithmetics]
+    formats = ["half", "tf32", "float8_e8m0fnu", "binary128"]
+    for fmt, chosen in itertools.product(formats, choices):
+        arguments = ["verify", "--a", "a.npy", "--u", "a.npy", "--algorithm", algorithm, "--format", fmt, *chosen]
+        result = CliRunner().invoke(app, arguments)
+        if result.exit_code == 2:
+            assert "--" in refused(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["report", "--u", "r.csv", "--time", "day"], "--time needs --tau, the time constant in seconds"),
+        (["report", "--u", "r.csv", "--dt", "day"], "--dt needs --tau, the time constant in seconds"),
+        (["report", "--dt", "day", "--tau", "1"], "--dt needs --u, the file with the values"),
+        (["verify", "--a", "a.npy", "--dt", "day", "--tau", "1"], "--dt goes without --a"),
+        (["verify", "--u", "r.csv", "--dt", "d", "--time", "d", "--tau", "1"], "--dt and --time exclude each other"),
+        (["verify", "--time-unit", "s"], "--time-unit goes with --time"),
+        (["verify", "--steps-as-given"], "--steps-as-given goes with --dt or --time"),
+        (
+            ["plot", "blocks", "--out", "x.svg", "--u", "r.csv"],
+            "--u needs coefficients: pass --a, or --tau with --time",
+        ),
+        (["report", "--a", "a.npy", "--tau", "1"], "--tau goes with --time or --dt, or with the bundled data"),
+        (["solve", "--a", "a.npy", "--u", "a.npy", "--out", "x.npy", "--reverse", "--x0", "1"], "--x0 doesn't go with"),
+        (["report", "--a", "0.5"], "a sequence is wanted and 0.5 is a number; name a file"),
+        (["report", "--a", "0.5", "--u", "2"], "a sequence is wanted and 0.5 and 2 are numbers; name a file"),
+        (["solve", "--a", "0.5", "--u", "2", "--out", "x.npy"], "0.5 and 2 are numbers; name a file for one of them"),
+        (["window", "--a", "0.5", "--pick", "0,:"], "--pick goes with a file in --a"),
+    ],
+)
+def test_what_is_missing_or_too_much_is_named(arguments, says):
+    assert says in refused(*arguments)
