@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from recfact.errors import OptionError
-from recfact.windows import Full, Jagged, Uniform, check_window
+from recfact.windows import Full, Jagged, Uniform, check_window, window_of, window_text
 
 WINDOWS = [Full(), Uniform(1), Uniform(2**70), Jagged(1), Jagged(16, 0), Jagged(16, terms=3)]
 
@@ -60,3 +60,18 @@ def test_sizes_have_a_least_value(name, make, least):
     for number in (least - 1, -(2**70)):
         with pytest.raises(OptionError, match=f"{name} must be at least {least}, got {number}"):
             make(number)
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+def test_windows_are_read_as_they_are_typed(window):
+    assert window_of(window_text(window)) == window
+    assert window_of(window_text(window).upper()) == window
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "all", "full:", "full:1", "uniform", "uniform:0", "uniform:x", "jagged:", "jagged:8:-1", "jagged:8:1:1"],
+)
+def test_texts_that_name_no_window(text):
+    with pytest.raises(OptionError, match=r"window must be full, uniform:LAGS, .* got "):
+        window_of(text)
