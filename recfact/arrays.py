@@ -318,7 +318,7 @@ def initial_state(x0: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Arra
 def check_state(dtype: np.dtype[Any], given: tuple[int, ...], target: np.dtype[Any], shape: tuple[int, ...]) -> None:
     """Raise an error if an initial state doesn't fit into a number type, or doesn't broadcast to a step's shape."""
     if target.kind != "O" and (dtype.kind == "O" or not np.can_cast(dtype, target, "same_kind")):
-        raise DTypeError(f"x0 must fit into {target}, got {dtype}; convert it, or make u of a wider type")
+        raise DTypeError(f"must fit into {target}, got {dtype}", "x0", advice="convert it, or make u of a wider type")
     check_step(given, shape)
 
 
@@ -326,7 +326,7 @@ def check_step(given: tuple[int, ...], shape: tuple[int, ...]) -> None:
     """Raise ShapeError if an initial state of shape `given` doesn't broadcast to the shape of one step."""
     missing = len(shape) - len(given)
     if missing < 0 or any(length not in (1, full) for length, full in zip(given, shape[missing:], strict=True)):
-        raise ShapeError(f"x0 must broadcast against one step of the result, of shape {shape}, got shape {given}")
+        raise ShapeError(f"must broadcast against one step of the result, of shape {shape}, got shape {given}", "x0")
 
 
 def broadcast_state(x0: Array, shape: tuple[int, ...]) -> Array:

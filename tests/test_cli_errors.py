@@ -105,6 +105,9 @@ def in_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     np.save("a.npy", np.full(12, 0.5))
     np.save("two.npy", np.full((2, 12), 0.5))
+    np.save("turned.npy", np.full(12, 0.5j))
+    np.save("huge.npy", np.full(12, 1e6))
+    np.save("narrow.npy", np.full(12, 0.5, np.float32))
     Path("a.txt").write_text("1\n2\n")
 
 
@@ -175,6 +178,21 @@ def test_options_that_do_not_fit_together_are_named_as_typed(algorithm):
         (["report", "--a", "0.5", "--u", "2"], "a sequence is wanted and 0.5 and 2 are numbers; name a file"),
         (["solve", "--a", "0.5", "--u", "2", "--out", "x.npy"], "0.5 and 2 are numbers; name a file for one of them"),
         (["window", "--a", "0.5", "--pick", "0,:"], "--pick goes with a file in --a"),
+        (["solve", *REST["solve"], "--x0", "turned.npy"], "--x0 must fit into float64, got complex128"),
+        (["solve", *REST["solve"], "--x0", "two.npy"], "--x0 must broadcast against one step"),
+        (["verify", "--a", "a.npy", "--u", "turned.npy", "--format", "half"], "--u must be real numbers"),
+        (
+            ["verify", "--a", "a.npy", "--u", "huge.npy", "--format", "half"],
+            "--u must hold finite numbers in the range",
+        ),
+        (
+            ["verify", "--a", "a.npy", "--u", "narrow.npy"],
+            "--format must be given where coefficients and inputs are not",
+        ),
+        (["verify", "--a", "a.npy", "--u", "narrow.npy"], "; pass --format 'float32', or another"),
+        (["materialize", "--format", "float8_e8m0fnu"], "--format must have zero and negative numbers"),
+        (["materialize", "--format", "half", "--accumulate", "float8_e8m0fnu"], "--accumulate must have zero and"),
+        (["materialize", "--format", "binary128"], "--format must be one whose numbers float64 holds"),
     ],
 )
 def test_what_is_missing_or_too_much_is_named(arguments, says):

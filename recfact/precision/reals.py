@@ -39,9 +39,8 @@ def as_reals(values: Any, name: str) -> Array:
     if isinstance(values, int) or array.dtype == np.longdouble != np.float64 or _is_wide(array):
         return array.astype(object)
     if not np.can_cast(array.dtype, np.float64):
-        raise DTypeError(
-            f"{name} must be real numbers, got an array of {array.dtype}; pass complex numbers part by part"
-        )
+        required = f"must be real numbers, got an array of {array.dtype}"
+        raise DTypeError(required, name, advice="pass complex numbers part by part")
     return np.asarray(array, dtype=np.float64, order="C")
 
 

@@ -120,12 +120,10 @@ def formats_of(format: Any, accumulate: Any) -> tuple[FloatFormat, FloatFormat]:
     """Return the format of coefficients and results, and that of the operations."""
     storage = format_of(format)
     wide = storage if accumulate is None else format_of(accumulate)
-    for each in (storage, wide):
+    for name, each in (("format", storage), ("accumulate", wide)):
         if not (each.zero and each.signed):
-            raise OptionError(
-                f"the blocks of L hold zeros and their logarithms are negative; {each.name} doesn't have both, pick a "
-                "format that does"
-            )
+            required = "must have zero and negative numbers, because blocks of L hold zeros and logarithms are negative"
+            raise OptionError(required, name, given=each.name, advice="pick a format that has both")
     if not wide.holds(storage):
         required = f"must be a format that holds every number of {storage}"
         raise OptionError(required, "accumulate", given=wide.name, advice="pass a wider one")
@@ -135,11 +133,11 @@ def formats_of(format: Any, accumulate: Any) -> tuple[FloatFormat, FloatFormat]:
 def measured_formats(format: Any, accumulate: Any) -> tuple[FloatFormat, FloatFormat]:
     """Return them where float64 holds their numbers, as errors and bounds in float64 require."""
     storage, wide = formats_of(format, accumulate)
-    for each in (storage, wide):
+    for name, each in (("format", storage), ("accumulate", wide)):
         if not each.fits_float64:
             raise OptionError(
                 "must be one whose numbers float64 holds, in which errors are measured and bounded",
-                "format",
+                name,
                 given=each.name,
                 advice="exact fractions have no such limit, in recfact.precision.rounded_materialize",
             )

@@ -9,7 +9,7 @@ import numpy as np
 
 from recfact.arrays import Array, as_numpy, broadcast_state
 from recfact.checks import callback, choice
-from recfact.errors import OptionError, shown
+from recfact.errors import OptionError
 from recfact.precision.exact.measured import Measured, UndecidedError, measure, truncation_error
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.formats.float_format import FloatFormat
@@ -244,10 +244,8 @@ def _in_format(values: Array, fmt: FloatFormat, name: str) -> Array:
     rounded = np.asarray(fmt.round(values))
     good = np.isfinite(rounded.astype(np.float64))
     if not good.all():
-        raise OptionError(
-            f"{name} must hold finite numbers in the range of {fmt}, up to {in_decimal(fmt.max)}, got "
-            f"{shown(values[~good].flat[0])}; scale or replace it"
-        )
+        required = f"must hold finite numbers in the range of {fmt}, up to {in_decimal(fmt.max)}"
+        raise OptionError(required, name, given=values[~good].flat[0], advice="scale or replace it")
     return rounded.astype(np.float64) if fmt.fits_float64 else rounded
 
 
