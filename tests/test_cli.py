@@ -299,7 +299,7 @@ def test_the_help_breaks_no_name_of_a_picture(columns):
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        (["horizon", "zz"], "'FORMAT': must be the name of a floating-point format, got 'zz'"),
+        (["horizon", "zz"], "': must be the name of a floating-point format, got 'zz'"),
         (["horizon", "--format", "zz"], "'--format': must be the name of a floating-point format, got 'zz'"),
         (["horizon", "--style", "foo"], "'--style': must be one of text, markdown, latex, csv, html, got 'foo'"),
         (["plot", "nope", "--out", "x.svg"], f"'PICTURE': must be one of {', '.join(PICTURES)}, got 'nope'"),
