@@ -102,7 +102,7 @@ WRONG = {
     "algorithm and window": (
         {"algorithm": "brent-kung", "window": rf.Uniform(4)},
         OptionError,
-        ("brent-kung", "Uniform(lags=4)", "'sequential' and 'auto' make all"),
+        ("brent-kung", "Uniform(lags=4)", "'sequential' makes all"),
     ),
     "out a list": ({"out": [0.0] * 5}, ArrayTypeError, ("out must be an array", "list")),
     "out masked": ({"out": np.ma.zeros(5)}, ArrayTypeError, ("masked", "filled")),

@@ -128,7 +128,7 @@ def test_sentences():
         in format_finding(kept)
     )
     ones = safe([0.5, 1 - 2.0**-20, 0.5, 0.1], np.ones(4), "half")
-    assert "1 coefficient becomes exactly 1, which forgets nothing" in format_finding(ones)
+    assert "1 coefficient after the first becomes exactly 1, which forgets nothing" in format_finding(ones)
     zeros = safe(np.zeros(9), np.zeros(9), "half")
     assert "Uniform(1) costs no more than rounding: it is proved to lose nothing" in format_finding(zeros)
     growing = safe(np.full(40, 2.0), np.ones(40), "half")
