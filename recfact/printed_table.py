@@ -17,8 +17,10 @@ from typing import Any
 
 Row = Mapping[str, Any]
 
-LONGEST_FRACTION = 60
+LONGEST_FRACTION = 20
 """Characters of a fraction that is written as one."""
+
+LARGEST_DENOMINATOR = 10**LONGEST_FRACTION
 
 
 @dataclass(frozen=True)
@@ -297,8 +299,25 @@ def short(number: float | Fraction) -> Any:
     return f"1 - {_rounded(1 - exact, 6)}" if 0.999 < exact < 1 else _rounded(exact, 10)
 
 
+def exact_text(number: float | Fraction) -> str | None:
+    """Return a number in digits that read back as the number, in decimal or as a fraction; None where these are many.
+
+    Examples
+    --------
+    >>> exact_text(Fraction("1e-3")), exact_text(2.0**-10), exact_text(Fraction(2, 3)), exact_text(Fraction(1, 7**30))
+    ('0.001', '0.0009765625', '2/3', None)
+    """
+    exact = Fraction(number)
+    if abs(exact) <= sys.float_info.max:
+        near = float(exact)
+        if Fraction(near) == exact or Fraction(repr(near)) == exact:
+            return repr(near).removesuffix(".0")
+    fraction = str(exact) if exact.denominator <= LARGEST_DENOMINATOR else ""
+    return fraction if 0 < len(fraction) <= LONGEST_FRACTION else None
+
+
 def given(number: float | Fraction) -> Any:
-    """Return a number that someone gave as `short` does where that reads back as the number, else with all its digits.
+    """Return a number that someone gave as `short` does where that reads back as the number, else in all its digits.
 
     Examples
     --------
@@ -306,15 +325,12 @@ def given(number: float | Fraction) -> Any:
     (0.001, '0.123456789012', '2/3', '1 - 2^-24')
     """
     written = short(number)
-    if not isinstance(written, str) or not 0 < number <= sys.float_info.max:
+    if not isinstance(written, str) or number > sys.float_info.max:
         return written
-    exact, near = Fraction(number), float(number)
+    exact = Fraction(number)
     if Fraction(written.removeprefix("1 - ")) == (1 - exact if written.startswith("1 - ") else exact):
         return written
-    if Fraction(near) == exact or Fraction(repr(near)) == exact:
-        return repr(near)
-    fraction = str(exact)
-    return fraction if len(fraction) <= LONGEST_FRACTION else written
+    return exact_text(number) or written
 
 
 def as_text(written: Any) -> str:

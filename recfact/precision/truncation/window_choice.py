@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import inf
+from math import inf, nextafter
 from operator import itemgetter
 from typing import Any
 
@@ -20,7 +20,7 @@ from recfact.precision.formats.catalogue import format as find_format
 from recfact.precision.time_axis import check_sequence
 from recfact.precision.truncation.truncation_bounds import magnitude
 from recfact.precision.truncation.window_search import BoundSearch, DataSearch
-from recfact.printed_table import Column, PrintedTable, Tabular, as_text, at_most, given
+from recfact.printed_table import Column, PrintedTable, Tabular, at_most, exact_text
 from recfact.windows import Jagged, Uniform
 
 SMALLEST = Fraction(1, 2**1074)
@@ -100,15 +100,19 @@ class WindowChoice(Tabular):
     def table(self) -> PrintedTable:
         """Return what is printed."""
         what = "the largest exact state" if self.relative_to == "state" else "the largest input"
-        goal, limit = f"{self.goal} times {what}", as_text(given(self.tol))
+        goal = f"{self.goal} times {what}"
+        given = None if self.goal else exact_text(self.tol)
         rows = tuple(
             {"window": str(each.window), "error": each.error, "operations": each.operations, "entries": each.entries}
             for each in self.candidates
         )
         if not rows:
             none = "No window" if self.length is None else "No window shorter than the sequence"
+            # Rounded down, for the sentence to stay true: a window that loses the limit may lose less than what is up.
+            limit = given or f"{-at_most(-_round_down(self.tol), 6):.6g}"
             title = f"{none} is proved to keep the truncation error within {limit}{goal}: {self.reason}"
             return PrintedTable(rows, _COLUMNS, _NAMES, title)
+        limit = given or f"{at_most(round_up(self.tol), 6):.6g}"
         title = f"{self.window} keeps the truncation error within {limit}{goal}."
         note = "(operations and entries a step, for long sequences)"
         return PrintedTable(rows, _COLUMNS, _NAMES, title, (note,))
@@ -160,6 +164,11 @@ def entries_per_step(window: Uniform | Jagged) -> float:
     if isinstance(window, Uniform):
         return window.lags
     return round_up(window.terms * window.block + Fraction(window.block + 1, 2))
+
+
+def _round_down(value: float | Fraction) -> float:
+    above = round_up(value)
+    return above if above == value else nextafter(above, 0)
 
 
 def choose_window(

@@ -282,8 +282,8 @@ def test_ends_of_the_range(algorithm):
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
-        (("half", -0.5), {}, "negative"),
-        (("half", math.nan), {}, "NaN"),
+        (("half", -0.5), {}, "at least 0, got -0.5"),
+        (("half", math.nan), {}, "at least 0, got nan"),
         (("half", math.inf), {}, "range"),
         (("half", 1e6), {}, "range"),
         (("e8m0", 0), {}, "range"),

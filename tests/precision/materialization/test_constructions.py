@@ -223,11 +223,11 @@ def test_bad_arguments_are_named():
         rounded_materialize([0.5], "exp", format="float16")
     for measure in (materialization_errors, materialization_bound, measured_by_table):
         for formats in ({"format": "binary128"}, {"format": "float16", "accumulate": "binary128"}):
-            with pytest.raises(OptionError, match="whose numbers float64 holds, got binary128"):
+            with pytest.raises(OptionError, match=r"whose numbers float64 holds, .* got 'binary128'"):
                 measure([0.5], **formats)
     with pytest.raises(OptionError, match=r"finite in binary128, .* is 1\.1897e\+4932; 1 of 2 are not"):
         rounded_materialize([0.5, 10**5000], format="binary128")
-    with pytest.raises(OptionError, match="float8_e8m0fnu doesn't have both"):
+    with pytest.raises(OptionError, match=r"format must have zero and negative numbers, .* got 'float8_e8m0fnu'"):
         rounded_materialize([0.5], format="float8_e8m0fnu")
     with pytest.raises(OptionError, match="must hold every number of binary16, and bfloat16 doesn't"):
         rounded_materialize([0.5], format="float16", accumulate="bfloat16")

@@ -156,7 +156,7 @@ def test_what_it_refuses():
             # Sums of 480 and of its negative are NaN in these.
             with pytest.raises(OptionError, match="accumulate must be a format that holds"):
                 call([1], [1], FloatFormat.from_bits(4, 3, nan="none"), accumulate=accumulate)
-        with pytest.raises(OptionError, match="blocks make Full"):
+        with pytest.raises(OptionError, match="window must be full or jagged"):
             call([1], [1], "float16", window=Uniform(2))
         with pytest.raises(OptionError, match="rounding must be"):
             call([1], [1], "float16", rounding="odd")

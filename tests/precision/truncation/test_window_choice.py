@@ -173,7 +173,7 @@ def test_short_sequences_need_no_window():
 
 def test_a_choice_prints_itself():
     assert repr(choose_window([0.5] * 100, 2.0**-11, relative_to="input", block=4)).splitlines() == [
-        "Jagged(block=4, terms=3) keeps the truncation error within 0.000488282 times the largest input.",
+        "Jagged(block=4, terms=3) keeps the truncation error within 0.00048828125 times the largest input.",
         "window                    proved error  operations  entries",
         "Jagged(block=4, terms=3)   0.000244141        5.17     14.5",
         "Uniform(lags=12)           0.000488282        6.92       12",

@@ -345,10 +345,10 @@ def test_overflow_in_a_cast_of_mixed_precision_is_found():
     ("options", "message"),
     [
         ({"algorithm": "engine", "format": "tf32"}, "format must be one that the engine computes in"),
-        ({"algorithm": "engine", "rounding": "up"}, "the engine rounds to nearest even"),
-        ({"algorithm": "engine", "accumulate": "float64"}, "the engine rounds to nearest even"),
+        ({"algorithm": "engine", "rounding": "up"}, "rounding can't be chosen for the engine"),
+        ({"algorithm": "engine", "accumulate": "float64"}, "accumulate can't be chosen for the engine"),
         ({"algorithm": "mixed-precision", "format": "float64"}, "accumulate must be a format that holds"),
-        ({"algorithm": "mixed-precision", "window": Uniform(2)}, "blocks make"),
+        ({"algorithm": "mixed-precision", "window": Uniform(2)}, "which is what blocks make"),
         ({"algorithm": "guess"}, "algorithm must be one of"),
     ],
 )
