@@ -16,6 +16,9 @@ from recfact.windows import Full, Jagged, Uniform, Window
 # Solves coefficients, inputs and an initial state or None.
 Run = Callable[[Array, Array, Array | None], Array]
 
+# The same for steps of a longer sequence, from a time on.
+RunFrom = Callable[[Array, Array, Array | None, int], Array]
+
 
 class Solver(Protocol):
     """Solves pieces one after another."""
@@ -53,7 +56,7 @@ class RecentSteps:
     Parameters
     ----------
     run : callable
-        Solves the window.
+        Solves the window. Its last argument is the time of the first step, a multiple of `period`.
     x0 : ndarray or None
         The state before the first piece.
     period, lead : int
@@ -61,7 +64,7 @@ class RecentSteps:
         the order of the arithmetic, which depends on the position in a period, is that of the whole sequence.
     """
 
-    def __init__(self, run: Run, x0: Array | None, period: int, lead: int) -> None:
+    def __init__(self, run: RunFrom, x0: Array | None, period: int, lead: int) -> None:
         self.run = run
         self.x0 = x0
         self.period, self.lead = period, lead
@@ -74,7 +77,7 @@ class RecentSteps:
         if self.recent is not None:
             known = len(self.recent[1])
             a, u = (np.concatenate(pair) for pair in zip(self.recent, (a, u), strict=True))
-        x = self.run(a, u, self.x0 if self.start == 0 else None)[known:]
+        x = self.run(a, u, self.x0 if self.start == 0 else None, self.start)[known:]
         keep = max(0, ((self.start + len(u)) // self.period - self.lead) * self.period)
         self.recent = (a[keep - self.start :].copy(), u[keep - self.start :].copy())
         self.start = keep
@@ -83,10 +86,14 @@ class RecentSteps:
 
 def plain_solver(run: Run, window: Window, x0: Array | None) -> Solver:
     """Return the solver for loops that depend on the blocks of a window alone."""
+
+    def run_from(a: Array, u: Array, x0: Array | None, _: int) -> Array:
+        return run(a, u, x0)
+
     match window:
         case Full():
             return LastState(run, x0)
         case Uniform(lags):
-            return RecentSteps(run, x0, lags, 1)
+            return RecentSteps(run_from, x0, lags, 1)
         case Jagged(block, terms):
-            return RecentSteps(run, x0, block * (terms + 1), min(terms, 1))
+            return RecentSteps(run_from, x0, block * (terms + 1), min(terms, 1))

@@ -7,7 +7,7 @@ A window is a small frozen specification without arithmetic. ``Full`` keeps ever
 from dataclasses import dataclass
 from typing import Any
 
-from recfact.checks import positive_integer
+from recfact.checks import LONGEST, positive_integer
 from recfact.errors import OptionError, OptionTypeError
 
 LARGEST = 1 << 4096  # an integer that Python still writes, and more than any sequence has steps
@@ -78,6 +78,24 @@ class Jagged:
 
 
 Window = Full | Uniform | Jagged
+
+
+def blocks_and_terms(window: Window) -> tuple[int, int]:
+    """Return a window as blocks: their length, and how many before its own a step sees.
+
+    ``Full`` is one block, longer than any sequence, and ``Uniform(lags)`` has blocks of one step.
+
+    Examples
+    --------
+    >>> blocks_and_terms(Uniform(lags=5)), blocks_and_terms(Jagged(16))
+    ((1, 4), (16, 1))
+    """
+    match window:
+        case Uniform(lags):
+            return 1, lags - 1
+        case Jagged(block, terms):
+            return min(block, LONGEST), terms
+    return LONGEST, 0
 
 
 def check_window(window: Any) -> Window:

@@ -53,14 +53,20 @@ def fused(a, x, u):
 
 
 class Number:
-    """A real or complex number of NumPy with ``*`` and ``+`` as the definition uses them, fused."""
+    """A real or complex number of NumPy with ``*`` and ``+`` as the definition uses them, fused.
 
-    def __init__(self, value, factor=None):
+    A fused product of complex numbers isn't symmetric, so a number knows whether it is a coefficient: transposes have
+    them on the right.
+    """
+
+    def __init__(self, value, factor=None, coefficient=False):
         self.value = value
         self.factor = factor
+        self.coefficient = coefficient
 
     def __mul__(self, other):
-        return Number(other.value, factor=self.value)
+        factor, state = (self, other) if self.coefficient else (other, self)
+        return Number(state.value, factor=factor.value)
 
     def __add__(self, other):
         a, x, u = self.factor, self.value, other.value
@@ -77,11 +83,12 @@ def defined(a, u, x0=None, reverse=False, window=Full()):
     """What the channels path must find, before the result is rounded to its storage."""
     dtype = np.dtype(np.float32) if u.dtype.itemsize == 2 else u.dtype
 
-    def numbers(array):
-        return np.array([Number(value) for value in array.astype(dtype).ravel()], dtype=object).reshape(array.shape)
+    def numbers(array, coefficient=False):
+        values = [Number(value, coefficient=coefficient) for value in array.astype(dtype).ravel()]
+        return np.array(values, dtype=object).reshape(array.shape)
 
     with np.errstate(all="ignore"):
-        x = windowed(numbers(a), numbers(u), window, None if x0 is None else numbers(x0)[()], reverse)
+        x = windowed(numbers(a, True), numbers(u), window, None if x0 is None else numbers(x0)[()], reverse)
     return np.array([number.value for number in x.ravel()], dtype=dtype).reshape(x.shape)
 
 

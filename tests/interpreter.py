@@ -11,15 +11,15 @@ of the engine's own order of arithmetic, on every window, in either direction, a
 An algebra says what the numbers in memory stand for and how to multiply and add them: `Symbols` or `Floats`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from ctypes import c_double, c_float, c_int64
+from ctypes import c_double, c_float, c_int64, c_uint64
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, partial
 from math import frexp, inf, isfinite
 from threading import Lock
-from types import FunctionType, SimpleNamespace
+from types import FunctionType, MappingProxyType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -61,8 +61,21 @@ class State:
         return 0
 
 
+class Wrong:
+    """What comes of factors and sums that aren't terms of the recurrence; lanes may form it that are left out later."""
+
+    type = None
+    terms: Mapping[int, int] = MappingProxyType({-2: 0})
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(self.why)
+
+
 class Symbols:
-    """Products and states as symbols; nothing but terms of the recurrence can be formed of them.
+    """Products and states as symbols; what is no term of the recurrence becomes `Wrong`, which no state may be.
 
     Memory holds their numbers in `known`. The first two are nothing and one.
     """
@@ -97,23 +110,32 @@ class Symbols:
         """Return an initial state."""
         return self.store(State(-1, {-1: 0}))
 
-    def multiply(self, x: Product, y: Product) -> Product:
+    def multiply(self, x: Any, y: Any) -> Any:
+        if isinstance(x, Wrong) or isinstance(y, Wrong):
+            return x if isinstance(x, Wrong) else y
         if x is self.one or y is self.one:
             return y if x is self.one else x
         if y.stop == x.start:
             x, y = y, x
-        assert x.stop == y.start, f"{x} and {y} don't follow each other"
+        if x.stop != y.start:
+            return Wrong(f"{x} and {y} don't follow each other")
         return Product(x.start, y.stop, x.rounded + y.rounded + 1)
 
-    def fma(self, x: Product, y: State, z: State) -> State:
+    def fma(self, x: Any, y: Any, z: Any) -> Any:
         if not y.terms:
             return z
+        for value in (x, y, z):
+            if isinstance(value, Wrong):
+                return value
         if x is self.one and not z.terms:
             return y
         start, stop, rounded = (y.stop, y.stop, 0) if x is self.one else (x.start, x.stop, x.rounded)
-        assert start == y.stop, f"{x} can't follow {y}"
-        assert not z.terms or z.stop == stop, f"{z} is no state of step {stop}"
-        assert not y.terms.keys() & z.terms.keys(), "an input enters twice"
+        if start != y.stop:
+            return Wrong(f"{x} can't follow {y}")
+        if z.terms and z.stop != stop:
+            return Wrong(f"{z} is no state of step {stop}")
+        if y.terms.keys() & z.terms.keys():
+            return Wrong(f"an input enters {z} twice")
         terms = {j: count + rounded + 1 for j, count in y.terms.items()}
         return State(stop, terms | {j: count + 1 for j, count in z.terms.items()})
 
@@ -202,6 +224,44 @@ class Machine(Registers):
     def shuffle(self, x: Any, y: Any, indices: Any) -> Any:
         return [(x + y)[index] for index in indices]
 
+    def test(self, word: int, positions: Any) -> list[bool]:
+        return [bool(word >> position & 1) for position in positions]
+
+    def repeat(self, count: int, body: Any, values: Any) -> Any:
+        for turn in range(count):
+            values = body(turn, values)
+        return values
+
+    def index(self, value: int) -> int:
+        return value
+
+    def nonzero(self, word: int) -> bool:
+        return word != 0
+
+    def add(self, x: int, y: int) -> int:
+        return x + y
+
+    def or_(self, x: Any, y: Any) -> Any:
+        return [p or q for p, q in zip(x, y, strict=True)] if isinstance(x, list) else x | y
+
+    def and_(self, x: int, y: int) -> int:
+        return x & y
+
+    def shl(self, word: int, distance: int) -> int:
+        return word << distance & (1 << 64) - 1
+
+    def lshr(self, word: int, distance: int) -> int:
+        return (word & (1 << 64) - 1) >> distance
+
+    def load_integer(self, address: int, number: int) -> int:
+        return c_uint64.from_address(address + 8 * number).value
+
+    def load_number(self, address: int, number: int) -> Any:
+        return read(self.algebra, Lanes(self.lanes.state.storage, 1), address + number * self.lanes.state.itemsize)
+
+    def store_number(self, x: Any, address: int, number: int) -> None:
+        write(self.algebra, Lanes(self.lanes.state.storage, 1), address + number * self.lanes.state.itemsize, x)
+
     def all_finite(self, checks: Any) -> bool:
         return all(check == self.algebra.zero for check in checks)
 
@@ -227,7 +287,9 @@ class Machine(Registers):
     def decaying_product(self, factor: Any, total: Any) -> Any:
         return self.fmul(factor, total)  # which never becomes so small here that it sticks
 
-    def select(self, condition: bool, x: Any, y: Any) -> Any:
+    def select(self, condition: Any, x: Any, y: Any) -> Any:
+        if isinstance(condition, list):
+            return [p if flag else q for flag, p, q in zip(condition, x, y, strict=True)]
         return x if condition else y
 
     @contextmanager
@@ -257,6 +319,11 @@ def write(algebra: Any, lanes: Lanes, address: int, value: Any) -> None:
     cells[:] = [algebra.store(scalar) for scalar in (value if lanes.count > 1 else [value])]
 
 
+def put_integer(address: int, index: int, value: int) -> None:
+    """Put a 64-bit integer into memory."""
+    c_uint64.from_address(address + 8 * index).value = value & (1 << 64) - 1
+
+
 def operations(algebra: Any) -> dict[str, Any]:
     """Return what the operations of kernels do, by name, but for those of tiles."""
     return {
@@ -266,6 +333,7 @@ def operations(algebra: Any) -> dict[str, Any]:
         "width": lambda lanes: lanes.count,
         "integer": lambda address, index: c_int64.from_address(address + 8 * index).value,
         "load": lambda lanes, address, offset: read(algebra, lanes, address + offset),
+        "put_integer": put_integer,
         "store": lambda lanes, address, offset, value: write(algebra, lanes, address + offset, value),
         "drain": lambda lanes: None,
         "fma": lambda lanes, x, y, z: algebra.fma(x, y, z),

@@ -27,7 +27,7 @@ from recfact.cpu.layout import Axis, address, addresses, merge_axes
 from recfact.cpu.numbers import Lanes
 from recfact.cpu.streaming import LINE, streams_channels
 from recfact.cpu.threads import run_all
-from recfact.windows import Full, Jagged, Uniform, Window
+from recfact.windows import Window, blocks_and_terms
 
 # Lanes of the widest vector.
 WIDEST = 16
@@ -54,19 +54,6 @@ class Problems:
     groups: Axis
     others: tuple[Axis, ...]
     starts: tuple[int, ...]
-
-
-def blocks_and_terms(window: Window, n: int) -> tuple[int, int]:
-    """Return the window as whole blocks: their length, and how many before its own a row sees."""
-    match window:
-        case Uniform(lags):
-            block, terms = 1, lags - 1
-        case Jagged(block, terms):
-            pass
-        case Full():
-            return n, 0
-    block = min(block, n)
-    return (n, 0) if terms >= -(-n // block) - 1 else (block, terms)
 
 
 def split(axis: Axis, most: int, starts: tuple[int, ...]) -> Iterator[tuple[Axis, Axis, tuple[int, ...]]]:
@@ -191,7 +178,10 @@ def tasks(
     axes, offsets = merge_axes(x.shape[1:], *[array.strides[1:] for array in arrays], entry_strides)
     starts = [start + offset for start, offset in zip([*starts, entry], offsets, strict=True)]
 
-    block, terms = blocks_and_terms(window, n)
+    block, terms = blocks_and_terms(window)
+    block = min(block, n)
+    if terms >= -(-n // block) - 1:  # it keeps everything
+        block, terms = n, 0
     first = block if not reverse else n - (-(-n // block) - 1) * block
     slides = terms >= limits.MOST_STATES
     overwrites = slides and starts[0] == starts[1]

@@ -70,6 +70,25 @@ def moves_halves(r: Registers) -> bool:
     return r.lanes.storage == "float16" and permutes_halves(r.context)
 
 
+def order_of_chunks(r: Registers, chunks: Sequence[Any]) -> list[Any]:
+    """Return chunks of accumulators as vectors of numbers in the order of memory."""
+    return exchange(r, [r.shuffle(chunk, chunk, _moved_lanes(r, False)) for chunk in chunks])
+
+
+def chunks_in_order(r: Registers, rows: Sequence[Any]) -> list[Any]:
+    """Return chunks of accumulators that lie in the order of memory; the inverse of `order_of_chunks`."""
+    return [r.shuffle(chunk, chunk, _moved_lanes(r, True)) for chunk in exchange(r, rows)]
+
+
+def _moved_lanes(r: Registers, back: bool) -> list[int]:
+    """Return the lanes that bring chunks of a storage to where those of its accumulators are, or back."""
+    lanes = [0] * r.count
+    for chunk in range(r.count):
+        own, common = (chunk_lane(storage, r.count, chunk) for storage in (r.lanes.storage, r.lanes.state.storage))
+        lanes[own if back else common] = common if back else own
+    return lanes
+
+
 def exchange(r: Registers, rows: Sequence[Any]) -> list[Any]:
     """Exchange row numbers with lane numbers in four rows: lane 4 h + r of result k is lane 4 h + k of row r.
 

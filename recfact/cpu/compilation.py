@@ -150,3 +150,9 @@ def helper(function: Callable[..., Any]) -> Callable[..., Any]:
     """Make `function` callable from kernels alone, as a decorator; its code becomes part of theirs."""
     compiled: Callable[..., Any] = numba.njit(no_cpython_wrapper=True, forceinline=True, **OPTIONS)(function)
     return compiled
+
+
+def seldom(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `function` callable from kernels that need it seldom, as a decorator: a call, apart from their loops."""
+    compiled: Callable[..., Any] = numba.njit(no_cpython_wrapper=True, **OPTIONS)(function)
+    return compiled

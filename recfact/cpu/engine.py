@@ -1,13 +1,13 @@
 """The CPU engine: one entry, two paths.
 
 Sequences whose steps follow each other in memory take the rows path; everything else takes the channels path, which is
-right for any layout and fast where channels lie next to each other. Windows of a few lags make channels of the steps.
+right for any layout and fast where channels lie next to each other.
 """
 
 from __future__ import annotations
 
 from recfact.arrays import Array
-from recfact.cpu import channels, few_lags, limits, rows
+from recfact.cpu import channels, limits, rows
 from recfact.windows import Jagged, Uniform, Window
 
 
@@ -37,8 +37,6 @@ def solve_into(
     tile = rows.tile_of(a, u, x, reverse, window)
     if tile is not None:
         rows.solve_into(tile, a, u, x, x0, window=window, threads=threads)
-    elif isinstance(window, Uniform) and few_lags.fits(a, u, x, window.lags):
-        few_lags.solve_into(a, u, x, x0, reverse=reverse, lags=window.lags, threads=threads)
     else:
         channels.solve_into(a, u, x, x0, reverse=reverse, window=window, threads=threads)
 

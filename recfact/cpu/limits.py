@@ -25,8 +25,11 @@ SEGMENT = 1 << 16
 # Steps below which many rows are better solved side by side.
 SHORT = 64
 
-# Steps of a block below which plain loops are as fast as tiles.
-FEW = 8
+# Times that a piece of a window is as long, at least, as what another thread has to solve before it.
+WORTH_HALO = 4
+
+# Tiles that the uniform window takes at a time: what it reads twice and writes in between is to stay in a cache.
+BAND_TILES = 64
 
 # States up to which a window is followed by plain loops.
 MOST_STATES = 8

@@ -9,13 +9,15 @@ import numpy as np
 
 from recfact.arrays import Array, accumulator
 from recfact.cpu import limits
-from recfact.cpu.block_kernels import jagged_blocks, uniform_blocks
+from recfact.cpu.band_rows import band_rows
+from recfact.cpu.block_rows import block_rows
+from recfact.cpu.cuts import cuts_in_memory
 from recfact.cpu.layout import address
 from recfact.cpu.scan_kernels import scan_rows
 from recfact.cpu.tiles import Tile
 from recfact.cpu.vectors import VECTOR
-from recfact.cpu.window_kernels import jagged_rows, uniform_rows
-from recfact.windows import Full, Jagged, Uniform, Window
+from recfact.cpu.window_kernels import uniform_rows
+from recfact.windows import Full, Uniform, Window, blocks_and_terms
 
 SCRATCH = 1 << 14  # bytes; the kernels use six tiles of 8-byte numbers
 
@@ -33,30 +35,36 @@ def initial_states(x: Array, x0: Array | None) -> Array:
     return states
 
 
-def window_block(window: Window, steps: int) -> int:
-    """Return the block length of a window of the engine: `steps` if it has none, and never more."""
-    match window:
-        case Jagged(block, _) | Uniform(block):
-            return min(block, steps)
-    return steps
-
-
 @dataclass(slots=True)
 class Job:
-    """A tile and the arrays it works on, time on axis 0."""
+    """A tile and the arrays it works on, time on axis 0; their first step is at the time `start`."""
 
     tile: Tile
     window: Window
     a: Array
     u: Array
     x: Array
+    start: int = 0
+
+    @property
+    def end(self) -> int:
+        """The time after the last step."""
+        return self.start + len(self.x)
 
     def table(self, position: int) -> Array:
         """Return the addresses of x, u and a at a step of the first row."""
         return np.array([[address(array) + position * array.strides[0]] for array in (self.x, self.u, self.a)])
 
     def run(
-        self, table: Array, steps: int, states: Array, *, initial: bool, alone: bool, start: int = 0, skip: int = 0
+        self,
+        table: Array,
+        steps: int,
+        states: Array,
+        *,
+        initial: bool,
+        alone: bool,
+        start: int = 0,
+        skip: int = 0,
     ) -> int:
         """Solve rows of `steps` steps and return how many tiles were repeated step by step.
 
@@ -78,24 +86,42 @@ class Job:
         scratch = np.empty(SCRATCH + VECTOR, np.uint8)
         room = -(-address(scratch) // VECTOR) * VECTOR
         rows = (address(table), table.shape[1], steps, self.x.strides[0], self.u.strides[0], self.a.strides[0])
-        x0 = np.ascontiguousarray(states[:, 0])
-        entering = (address(x0) if initial else 0, alone)
-        block = window_block(self.window, steps)
         match self.window:
             case Full():
                 return int(scan_rows[self.tile](*rows, address(states), start, alone, limits.SEGMENT, room))
-            case Jagged(self.tile.block, 1):
-                jagged_rows[self.tile](*rows, *entering, skip, room)
             case Uniform(self.tile.block):
-                uniform_rows[self.tile](*rows, *entering, skip, room)
-            case Jagged(_, terms):
-                terms = min(terms, -(-steps // block))
-                entries = np.empty(terms + 1, states.dtype)
-                jagged_blocks[self.tile](*rows, *entering, block, terms, room, address(entries))
-            case Uniform():
-                sums = np.empty(2 * -(-block // self.tile.steps) * self.tile.steps, states.dtype)
-                uniform_blocks[self.tile](*rows, *entering, block, room, address(sums))
+                x0 = np.ascontiguousarray(states[:, 0])
+                uniform_rows[self.tile](*rows, address(x0) if initial else 0, alone, skip, room)
+            case Uniform(lags):
+                self.run_band(rows, min(lags, self.end), states, initial, alone, start, skip)
+            case _:
+                self.run_blocks(rows, states, alone, start, skip)
         return 0
+
+    def run_blocks(self, rows: tuple[int, ...], states: Array, alone: bool, start: int, skip: int) -> None:
+        """Solve blocks with carrier terms; the arguments are those of `run`."""
+        block, terms = blocks_and_terms(self.window)
+        # No more than there are blocks, but one: a piece of a sequence is solved as the whole is.
+        terms = min(terms, max(1, (self.end - 1) // block))
+        cuts = cuts_in_memory(block, self.end)
+        entering = np.repeat(states[:, :1], terms + 1, axis=1)
+        scratch = np.empty(SCRATCH + VECTOR + (terms + 1) * states.itemsize, np.uint8)
+        room = -(-address(scratch) // VECTOR) * VECTOR
+        block_rows[self.tile](*rows, address(cuts), terms, address(entering), alone, 0, start, skip, room)
+
+    def run_band(
+        self, rows: tuple[int, ...], lags: int, states: Array, initial: bool, alone: bool, start: int, skip: int
+    ) -> None:
+        """Solve the uniform window of any number of lags; the arguments are those of `run`."""
+        scratch = np.empty(SCRATCH + VECTOR, np.uint8)
+        room = -(-address(scratch) // VECTOR) * VECTOR
+        cuts = cuts_in_memory(lags, self.end, backwards=self.tile.reverse)
+        x0 = np.ascontiguousarray(states[:, 0])
+        sums = np.empty(2 * lags + (limits.BAND_TILES + 4) * self.tile.steps, states.dtype)
+        entering = address(x0) if initial else 0
+        band_rows[self.tile](
+            *rows, address(cuts), entering, alone, 0, start, skip, limits.BAND_TILES, address(sums), room
+        )
 
 
 class Workspace:

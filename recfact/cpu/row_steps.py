@@ -128,3 +128,9 @@ def take_steps(tile: Any, row: Row, first: int, count: int, state: float, fresh:
         if write:
             store(one, row.x, i * row.x_step, state)
     return state
+
+
+@helper
+def spare(tile: Any, scratch: int) -> Any:
+    """Return where a tile may write states that nobody wants; behind it follow a tile's length of accumulators."""
+    return scratch + 3 * tile_steps(tile) * size(single(tile))

@@ -22,7 +22,7 @@ from recfact.cpu.streaming import streams_rows
 from recfact.cpu.threads import run_all
 from recfact.cpu.tiles import Tile
 from recfact.cpu.time_split import split
-from recfact.windows import Full, Jagged, Uniform, Window
+from recfact.windows import Full, Uniform, Window
 
 STORAGES = {np.dtype(kind): np.dtype(kind).name for kind in (np.float32, np.float64, np.float16, ml_dtypes.bfloat16)}
 
@@ -32,24 +32,17 @@ WINDOW_SUB_TILES = {"float64": 2, "float32": 4, "float16": 4, "bfloat16": 4}
 
 @cache
 def tile_for(dtype: np.dtype[Any], reverse: bool, window: Window, streams: bool = False) -> Tile | None:
-    """Return the tile that solves a window, or None if there is none.
-
-    If it `streams` it writes past the caches, unless it has to write last tiles of blocks to scratch memory.
-    """
+    """Return the tile that solves a window, or None if there is none; if it `streams`, it writes past the caches."""
     if dtype not in STORAGES:
         return None
     storage = STORAGES[dtype]
-    whole = Tile(storage, reverse)
+    tile = Tile(storage, reverse, sub_tiles=1, streams=streams)
     match window:
         case Full():
             return Tile(storage, reverse, streams=streams)
-        case Uniform(block) | Jagged(block, 1) if CHUNK <= block <= whole.sub_tile and block & (block - 1) == 0:
-            return Tile(storage, reverse, block, WINDOW_SUB_TILES[storage], streams)
-        case Uniform(block) | Jagged(block, _) if block < limits.FEW:
-            return None
-        case Uniform(block) | Jagged(block, _) if block % whole.steps:
-            return Tile(storage, reverse, sub_tiles=1)
-    return whole
+        case Uniform(lags) if CHUNK <= lags <= tile.sub_tile and lags & (lags - 1) == 0:
+            return Tile(storage, reverse, lags, WINDOW_SUB_TILES[storage], streams)
+    return tile
 
 
 def tile_of(a: Array, u: Array, x: Array, reverse: bool, window: Window) -> Tile | None:
@@ -98,7 +91,7 @@ def solve_into(
         return
     if isinstance(window, Uniform) and window.lags != tile.block and address(x) == address(u):
         u = u.copy()
-    job = Job(tile, window, a, u, x)
+    job = Job(tile, window, a, u, x, start)
     if single and states is None and threads > 1 and address(x) != address(u) and split(job, x0, threads):
         return
     alone = x0 is None and start == 0
@@ -106,7 +99,7 @@ def solve_into(
     if states is None:
         states = initial_states(x, x0)
         if single:
-            job.run(job.table(0), len(x), states, initial=x0 is not None, alone=alone)
+            job.run(job.table(0), len(x), states, initial=x0 is not None, alone=alone, start=start)
             return
     for table, order in tables(job):
         mine = states[order]

@@ -14,7 +14,8 @@ from recfact.cpu import channels, limits, rows
 from recfact.cpu.engine import plainest, thread_count
 from recfact.cpu.row_job import initial_states
 from recfact.cpu.tiles import Tile
-from recfact.windows import Full, Jagged, Uniform, Window
+from recfact.cpu.time_split import window_reach
+from recfact.windows import Full, Window
 
 
 def in_time(array: Array) -> Array:
@@ -29,12 +30,14 @@ def run_channels(window: Window, threads: int | None, a: Array, u: Array, x0: Ar
     return x
 
 
-def run_rows(tile: Tile, window: Window, threads: int | None, a: Array, u: Array, x0: Array | None) -> Array:
+def run_rows(
+    tile: Tile, window: Window, threads: int | None, a: Array, u: Array, x0: Array | None, start: int
+) -> Array:
     """Solve a piece on the rows path."""
     a, u = in_time(a), in_time(u)
     x = np.empty_like(u)
     if x.size:
-        rows.solve_into(tile, a, u, x, x0, window=window, threads=thread_count(threads, x.size))
+        rows.solve_into(tile, a, u, x, x0, window=window, threads=thread_count(threads, x.size), start=start)
     return x
 
 
@@ -108,7 +111,4 @@ def solver(
     if isinstance(window, Full):
         return Tiles(tile, threads, x0)
     run = partial(run_rows, tile, window, threads)
-    match window:
-        case Jagged(tile.block, 1) | Uniform(tile.block):
-            return RecentSteps(run, x0, tile.steps, 1)
-    return plain_solver(run, window, x0)
+    return RecentSteps(run, x0, tile.steps, -(-window_reach(tile, window) // tile.steps))

@@ -1,4 +1,4 @@
-"""What kernels do with a tile: solve it for one of the windows, or find its totals.
+"""What kernels do with a tile of the whole recurrence: solve it, or find its totals.
 
 The operations take the addresses of the tile's first coefficient, input and state in memory, and what enters it. Those
 that write say whether all states are finite, and write nothing if one isn't.
@@ -13,8 +13,8 @@ from numba import types
 
 from recfact.cpu.chunks import CHUNK
 from recfact.cpu.numbers import Lanes, operation
-from recfact.cpu.tiles import combine, finish, read, suffix_sums, write
-from recfact.cpu.vectors import VECTOR, Registers
+from recfact.cpu.tiles import combine, finish, read, write
+from recfact.cpu.vectors import Registers
 
 
 @operation
@@ -64,93 +64,6 @@ def scan_totals(typingctx: Any, tile: Any, a: Any, u: Any, local: Any, factor: A
 
     address = types.int64
     return types.Tuple((number, number, types.boolean))(tile, address, address, number, number), codegen
-
-
-@operation
-def jagged_tile(typingctx: Any, tile: Any, a: Any, u: Any, x: Any, before: Any) -> Any:
-    """Solve a tile of the jagged window with one carrier term; return the next `before` and whether all is finite.
-
-    ``before`` is the state that the block before the tile reached from zero.
-    """
-    number = Lanes(tile.storage, 1).value
-
-    def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
-        r = Registers(context, b, tile)
-        _, a, u, x, before = args
-        previous, checks, results = r.splat(before), r.zero, {}
-        chunk_before, carrier = tile.earlier(1), tile.block_before()
-        for part, sub in read(r, tile, a, u).items():
-            combine(r, tile, sub)
-            entering = r.fma(
-                r.shuffle(sub.total, r.one, chunk_before),
-                r.shuffle(sub.reached, previous, carrier),
-                r.shuffle(sub.reached, r.zero, chunk_before),
-            )
-            results[part], checks = finish(r, sub, [entering] * CHUNK, checks)
-            previous = sub.reached
-        reached = r.lane(previous, tile.lane(tile.count - 1))
-        finite = write(r, tile, x, results, r.fma(r.splat(reached), r.zero, checks))
-        return context.make_tuple(b, signature.return_type, (reached, finite))
-
-    address = types.int64
-    return types.Tuple((number, types.boolean))(tile, address, address, address, number), codegen
-
-
-@operation
-def sums_tile(typingctx: Any, tile: Any, a: Any, u: Any, sums: Any, added: Any, product: Any) -> Any:
-    """Find the suffix sums of a tile in a longer block, whose later tiles have the totals `added` and `product`.
-
-    ``sums`` points at CHUNK vectors of accumulators for each sub-tile. Returns the totals from this tile on.
-    """
-    number = Lanes(tile.storage, 1).value
-
-    def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
-        r = Registers(context, b, tile)
-        _, a, u, sums, added, product = args
-        last = tile.lane(tile.count - 1)
-        for part, sub in reversed(read(r, tile, a, u).items()):
-            combine(r, tile, sub)
-            later, factor = r.splat(added), r.splat(product)
-            for k, value in enumerate(suffix_sums(r, tile, sub)):
-                r.store_accumulators(r.fma(factor, value, later), r.at(sums, (part * CHUNK + k) * VECTOR))
-            added = r.fma(product, r.lane(sub.reached, last), added)
-            product = b.fmul(product, r.lane(sub.total, last))
-        return context.make_tuple(b, signature.return_type, (added, product))
-
-    address = types.int64
-    return types.Tuple((number, number))(tile, address, address, address, number, number), codegen
-
-
-@operation
-def window_tile(typingctx: Any, tile: Any, a: Any, u: Any, x: Any, sums: Any, local: Any, factor: Any) -> Any:
-    """Solve a tile in a longer block of the uniform window; return the new totals and whether all is finite.
-
-    ``sums`` points at the suffix sums of the block before; `local` and `factor` are the state that the block reached
-    from zero and the product of its coefficients.
-    """
-    number = Lanes(tile.storage, 1).value
-
-    def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
-        r = Registers(context, b, tile)
-        _, a, u, x, sums, local, factor = args
-        last, before = tile.lane(tile.count - 1), tile.earlier(1)
-        checks, results = r.zero, {}
-        for part, sub in read(r, tile, a, u).items():
-            combine(r, tile, sub)
-            places = [r.at(sums, (part * CHUNK + k) * VECTOR) for k in range(CHUNK)]
-            entering_block = [r.load_accumulators(place) for place in places]
-            total, reached = r.shuffle(sub.total, r.one, before), r.shuffle(sub.reached, r.zero, before)
-            product, state = b.fmul(total, r.splat(factor)), r.fma(total, r.splat(local), reached)
-            entering = [r.fma(product, value, state) for value in entering_block]
-            results[part], checks = finish(r, sub, entering, checks)
-            total = r.lane(sub.total, last)
-            local, factor = r.fma(total, local, r.lane(sub.reached, last)), r.decaying_product(factor, total)
-        finite = write(r, tile, x, results, checks)
-        return context.make_tuple(b, signature.return_type, (local, factor, finite))
-
-    address = types.int64
-    result = types.Tuple((number, number, types.boolean))
-    return result(tile, address, address, address, address, number, number), codegen
 
 
 @operation

@@ -90,14 +90,6 @@ class Tile(Lanes):
                 lanes[self.lane(chunk)] = self.lane(source)
         return lanes
 
-    def block_before(self) -> list[int]:
-        """Return the lanes that give each chunk what the last one of the block before holds.
-
-        The second vector is the sub-tile before.
-        """
-        chunks = self.block // CHUNK
-        return self._lanes_of([chunk // chunks * chunks - 1 for chunk in range(self.count)])
-
     def before(self, distance: int) -> list[int]:
         """Return the lanes that give each chunk what the one `distance` chunks before it holds, in any block.
 
@@ -154,26 +146,6 @@ def combine(r: Registers, tile: Tile, sub: SubTile) -> None:
         total = r.b.fmul(total, r.shuffle(total, r.one, lanes))
         distance *= 2
     sub.reached, sub.total = reached, total
-
-
-def suffix_sums(r: Registers, tile: Tile, sub: SubTile) -> list[Any]:
-    """Return, for each step, what the later inputs of its block add to the state at the block's end."""
-    reached, total = sub.states[tile.order[-1]], sub.products[tile.order[-1]]
-    distance = 1
-    while distance * CHUNK < tile.block:
-        lanes = tile.earlier(-distance)
-        later = r.shuffle(total, r.one, lanes)
-        reached = r.fma(later, reached, r.shuffle(reached, r.zero, lanes))
-        total = r.b.fmul(later, total)
-        distance *= 2
-    lanes = tile.earlier(-1)
-    added, product = r.shuffle(reached, r.zero, lanes), r.shuffle(total, r.one, lanes)
-    sums = [added] * CHUNK
-    for k, after in zip(tile.order[-2::-1], tile.order[:0:-1], strict=True):
-        added = r.fma(product, sub.inputs[after], added)
-        product = r.b.fmul(product, sub.coefficients[after])
-        sums[k] = added
-    return sums
 
 
 def finish(r: Registers, sub: SubTile, entering: Sequence[Any], checks: Any) -> tuple[list[Any], Any]:

@@ -20,7 +20,8 @@ from recfact.cpu.layout import address
 from recfact.cpu.row_job import SCRATCH, Job, initial_states
 from recfact.cpu.scan_kernels import chain_segments, segment_totals
 from recfact.cpu.threads import run_all
-from recfact.windows import Full, Jagged, Uniform
+from recfact.cpu.tiles import Tile
+from recfact.windows import Full, Uniform, Window, blocks_and_terms
 
 # Memory traffic of a piece: the inverse of reading two arrays and writing one, with or without reading them before.
 ONE_PASS, TWO_PASSES = 3, 2
@@ -28,38 +29,51 @@ ONE_PASS, TWO_PASSES = 3, 2
 
 def split(job: Job, x0: Array | None, threads: int) -> bool:
     """Solve a single row on several threads; return False where one thread has to do it."""
-    match job.window:
-        case Full():
-            return SegmentedRow(job, x0).solve(threads)
-        case Jagged(block, 1) | Uniform(block) if block == job.tile.block:
-            split_window(job, x0, threads)
-            return True
-    return False
+    if isinstance(job.window, Full):
+        return SegmentedRow(job, x0).solve(threads)
+    return split_window(job, x0, threads)
 
 
-def split_window(job: Job, x0: Array | None, threads: int) -> None:
-    """Solve a window on several threads, each from one tile before its piece."""
+def split_window(job: Job, x0: Array | None, threads: int) -> bool:
+    """Solve a window on several threads, each from where its piece's entry is known; return False if that is far."""
     n, whole = len(job.x), job.tile.steps
     tiles = -(-n // whole)
+    if threads * window_reach(job.tile, job.window) * limits.WORTH_HALO > n:
+        return False
     cuts = [tiles * i // threads for i in range(threads + 1)]
 
     def solve(first: int, last: int) -> int:
-        """Solve the tiles first .. last-1, in the order of time."""
+        """Solve the tiles first .. last-1, in the order of memory."""
         begins, ends = first, last
         if job.tile.reverse:
-            ends = min(last + 1, tiles)
+            ends = min(-(-min(last * whole + window_reach(job.tile, job.window), n) // whole), tiles)
         else:
-            begins = max(first - 1, 0)
-        skip = (last - first) != (ends - begins)
+            begins = max(first * whole - window_reach(job.tile, job.window), 0) // whole
+        skip = (ends - begins) - (last - first)
         low, high = begins * whole, min(ends * whole, n)
-        at_edge = high == n if job.tile.reverse else low == 0
-        initial = x0 is not None and first == 0
+        at_edge = high == n if job.tile.reverse else job.start + low == 0
+        initial = x0 is not None and begins == 0
         states = initial_states(job.x, x0 if initial else None)
         return job.run(
-            job.table(low), high - low, states, initial=initial, alone=at_edge and not initial, skip=int(skip)
+            job.table(low),
+            high - low,
+            states,
+            initial=initial,
+            alone=at_edge and not initial,
+            start=job.start + low,
+            skip=skip,
         )
 
     run_all([partial(solve, first, last) for first, last in pairwise(cuts)])
+    return True
+
+
+def window_reach(tile: Tile, window: Window) -> int:
+    """Return how many steps before a step, at most, those are from which on it can be solved."""
+    if isinstance(window, Uniform):
+        return tile.steps if window.lags == tile.block else 2 * window.lags
+    block, terms = blocks_and_terms(window)
+    return (terms + 1) * block
 
 
 class SegmentedRow:

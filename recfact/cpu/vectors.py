@@ -7,7 +7,7 @@ are the same everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -86,6 +86,56 @@ class Registers:
         """Pick lanes from x (0 .. count-1) and y (count ..)."""
         return self.b.shuffle_vector(x, y, ir.Constant(ir.VectorType(I32, len(indices)), list(indices)))
 
+    def test(self, word: Any, positions: Sequence[int]) -> Any:
+        """Return, lane by lane, whether a bit of a 64-bit integer is set: the one at the lane's position."""
+        bits = 64 if self.lanes.real == ir.DoubleType() else 32
+        kind = ir.IntType(bits)
+        vector = ir.VectorType(kind, self.count)
+        halves = [word if bits == 64 else self.b.trunc(word, kind)]
+        if max(positions) >= bits:
+            halves.append(self.b.trunc(self.b.lshr(word, ir.Constant(word.type, bits)), kind))
+        words = [self.splat(half) for half in halves]
+        if len(words) > 1:
+            half_of = [lane + position // bits * self.count for lane, position in enumerate(positions)]
+            words = [self.shuffle(words[0], words[1], half_of)]
+        chosen = ir.Constant(vector, [ir.Constant(kind, 1 << position % bits) for position in positions])
+        return self.b.icmp_unsigned("!=", self.b.and_(words[0], chosen), splat(vector, 0))
+
+    def select(self, flags: Any, x: Any, y: Any) -> Any:
+        """Return x in the lanes that are flagged, and y in the others."""
+        return self.b.select(flags, x, y)
+
+    def repeat(
+        self, count: Any, body: Callable[[Any, Sequence[Any]], Sequence[Any]], values: Sequence[Any]
+    ) -> list[Any]:
+        """Return `values` after `count` turns, whose `body` makes the next ones of the turn's number and them.
+
+        A bit as count is a condition: one turn or none.
+        """
+        if count.type == ir.IntType(1):
+            count = self.b.zext(count, ir.IntType(64))
+        before, turn, after = self.b.block, self.b.append_basic_block("turn"), self.b.append_basic_block("after")
+        self.b.cbranch(self.b.icmp_signed(">", count, ir.Constant(count.type, 0)), turn, after)
+        self.b.position_at_end(turn)
+        index = self.b.phi(count.type)
+        inside = [self.b.phi(value.type) for value in values]
+        results = list(body(index, inside))
+        following = self.b.add(index, ir.Constant(count.type, 1))
+        end = self.b.block
+        self.b.cbranch(self.b.icmp_signed("<", following, count), turn, after)
+        index.add_incoming(ir.Constant(count.type, 0), before)
+        index.add_incoming(following, end)
+        self.b.position_at_end(after)
+        found = []
+        for phi, value, result in zip(inside, values, results, strict=True):
+            phi.add_incoming(value, before)
+            phi.add_incoming(result, end)
+            last = self.b.phi(value.type)
+            last.add_incoming(value, before)
+            last.add_incoming(result, end)
+            found.append(last)
+        return found
+
     def interleave(self, x: Any, y: Any, width: int, span: int) -> tuple[Any, Any]:
         """Alternate runs of `width` lanes of x and y, from the low and from the high half of every `span` lanes."""
         halves = []
@@ -135,6 +185,30 @@ class Registers:
     def store_bits(self, x: Any, address: Any) -> None:
         """Store what `load_pairs` or `load_halves` loads."""
         numbers.put_bits(self.b, self.lanes, address, ir.Constant(address.type, 0), x)
+
+    def index(self, value: int) -> Any:
+        """Return a constant integer."""
+        return ir.Constant(ir.IntType(64), value)
+
+    def nonzero(self, word: Any) -> Any:
+        """Return 1 if an integer isn't 0, or else 0, as a bit."""
+        return self.b.icmp_unsigned("!=", word, ir.Constant(word.type, 0))
+
+    def load_integer(self, address: Any, number: int) -> Any:
+        """Load one of the 64-bit integers at an address."""
+        return self.b.load(numbers.pointer(self.b, ir.IntType(64), address, self.index(8 * number)))
+
+    def load_number(self, address: Any, number: Any) -> Any:
+        """Load one of the accumulators at an address."""
+        return self.b.load(self._number_at(address, number))
+
+    def store_number(self, x: Any, address: Any, number: Any) -> None:
+        """Store one of the accumulators at an address."""
+        self.b.store(x, self._number_at(address, number))
+
+    def _number_at(self, address: Any, number: Any) -> Any:
+        offset = self.b.mul(number, self.index(self.lanes.state.itemsize))
+        return numbers.pointer(self.b, self.lanes.real, address, offset)
 
     def load_accumulators(self, address: Any) -> Any:
         """Load a vector from scratch memory."""

@@ -1,12 +1,8 @@
-"""Windows whose blocks fit into a sub-tile, tile by tile.
+"""Uniform windows whose lags are a power of two that fits into a sub-tile, tile by tile.
 
-A jagged window with one carrier term passes from tile to tile the state that the last block reached from zero, a
-uniform window what its last sub-tile has for the steps behind it. Both depend on that tile alone, so any tile can be
+A tile passes on what its last sub-tile has for the steps behind it. That depends on the tile alone, so any tile can be
 solved once the tile before it was: `skip` tiles at the start of a row are solved for what they pass on, and not
-written.
-
-A tile whose states aren't all finite is repeated by the definition, step by step; and so is the first of a jagged
-window with an initial state, which the second block meets as well.
+written. A tile whose states aren't all finite is repeated by the definition, step by step.
 """
 
 from __future__ import annotations
@@ -20,100 +16,14 @@ from recfact.cpu.row_steps import (
     Row,
     put,
     row_at,
-    take_steps,
+    spare,
     tile_coefficients,
     tile_inputs,
     tile_position,
     tile_target,
 )
-from recfact.cpu.tile_solvers import block_steps, jagged_tile, number, runs_in_reverse, tile_steps
+from recfact.cpu.tile_solvers import block_steps, number, runs_in_reverse, tile_steps
 from recfact.cpu.uniform_tiles import carried_bytes, start_carried, uniform_tile
-
-
-@helper
-def spare(tile: Any, scratch: int) -> Any:
-    """Return where a tile may write states that nobody wants; behind it follow a tile's length of accumulators."""
-    return scratch + 3 * tile_steps(tile) * size(single(tile))
-
-
-@helper
-def reached_by_last_block(tile: Any, row: Row, position: int) -> Any:
-    """Return what the last block of a tile, in the order of its steps, reaches from zero in plain steps."""
-    first = position
-    if not runs_in_reverse(tile):
-        first += tile_steps(tile) - block_steps(tile)
-    count = min(block_steps(tile), row.steps - first)
-    if runs_in_reverse(tile):
-        first += count - 1
-    return take_steps(tile, row, first, count, number(tile, 0.0), True, False)
-
-
-@helper
-def jagged_steps(tile: Any, row: Row, position: int, before: float, alone: bool, initial: bool) -> None:
-    """Repeat a tile of the jagged window by its definition.
-
-    Each block starts from what the block before reached from zero; the first one of the tile from `before`, or from
-    nothing if the tile is `alone`. If that is the `initial` state, the second block starts from all the first reached.
-    """
-    length = min(row.steps - position, tile_steps(tile))
-    blocks = (length + block_steps(tile) - 1) // block_steps(tile)
-    for index in range(blocks):
-        place = blocks - 1 - index if runs_in_reverse(tile) else index
-        first = position + place * block_steps(tile)
-        count = min(block_steps(tile), position + length - first)
-        if runs_in_reverse(tile):
-            first += count - 1
-        # From zero first, because the states may overwrite the inputs.
-        reached = take_steps(tile, row, first, count, before, True, False)
-        ended = take_steps(tile, row, first, count, before, alone and index == 0, True)
-        before = ended if initial and index == 0 else reached
-
-
-@kernel
-def jagged_rows(
-    tile: Any,
-    rows: int,
-    count: int,
-    steps: int,
-    x_step: int,
-    u_step: int,
-    a_step: int,
-    x0: int,
-    alone: int,
-    skip: int,
-    scratch: int,
-) -> int:
-    """Solve the jagged window with one carrier term in each row.
-
-    `x0` points at the initial states, or is 0; `alone` says that no step comes before the row; `skip` tiles aren't
-    written.
-    """
-    kept = accumulator(single(tile))
-    for index in range(count):
-        row = row_at(tile, rows, count, index, steps, a_step, u_step, x_step, alone != 0)
-        before = number(tile, 0.0)
-        if x0 != 0:
-            before = load(kept, x0, index * size(kept))
-        for turn in range((steps + tile_steps(tile) - 1) // tile_steps(tile)):
-            position = tile_position(tile, turn, steps)
-            coefficients = tile_coefficients(tile, row, position, scratch)
-            inputs = tile_inputs(tile, row, position, scratch)
-            initial = turn == 0 and x0 != 0
-            written = turn >= skip
-            target = spare(tile, scratch)
-            if written and not initial:
-                target = tile_target(tile, row, position, scratch)
-            reached, finite = jagged_tile(tile, coefficients, inputs, target, before)
-            if reached - reached != 0:
-                reached = reached_by_last_block(tile, row, position)
-            if written:
-                if initial or not finite:
-                    jagged_steps(tile, row, position, before, alone != 0 and turn == 0 and not initial, initial)
-                else:
-                    put(tile, row, position, target)
-            before = reached
-    drain(tile)
-    return 0
 
 
 @helper

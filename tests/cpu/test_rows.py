@@ -129,8 +129,3 @@ def test_states_that_are_kept_go_on_at_any_tile(dtype, count, rng):
 def test_tiles_exist_for_reals_whose_blocks_are_worth_one(dtype, window):
     assert rows.tile_for(np.dtype(dtype), False, window).storage == np.dtype(dtype).name
     assert rows.tile_for(np.dtype(np.complex64), False, window) is None
-
-
-@pytest.mark.parametrize("window", [Uniform(1), Uniform(3), Jagged(1), Jagged(7, 2), Jagged(2)], ids=str)
-def test_blocks_of_a_few_steps_are_left_to_plain_loops(window):
-    assert rows.tile_for(np.dtype(np.float32), False, window) is None

@@ -188,12 +188,10 @@ def test_cell(row, column, small):
         assert all(same(alone, *problem) for problem in problems(column)) == ("not alone" not in cell)
 
 
-@pytest.mark.parametrize("dtype", ["complex64", "float32"])
-def test_what_is_always_solved_as_channels_are(dtype, rng, small):
-    windows = OTHERS if dtype == "complex64" else [Jagged(3), Jagged(7, 2), Uniform(5), Uniform(7)]
-    for window, shape in product(windows, [(4, 150), (4, 40)]):
-        a = (1 - rng.uniform(0, 0.02, shape)).astype(dtype)
-        u = rng.standard_normal(shape).astype(dtype)
+def test_complex_numbers_are_always_solved_as_channels_are(rng, small):
+    for window, shape in product(OTHERS, [(4, 150), (4, 40)]):
+        a = (1 - rng.uniform(0, 0.02, shape)).astype(np.complex64)
+        u = rng.standard_normal(shape).astype(np.complex64)
         rows = rf.solve(a, u, window=window)
         columns = rf.solve(a.T.copy(), u.T.copy(), axis=0, window=window).T
         one = np.stack([rf.solve(a[i], u[i], window=window) for i in range(4)])

@@ -9,13 +9,15 @@ from llvmlite import ir
 
 import recfact as rf
 from recfact.cpu import channels, limits, rows
+from recfact.cpu.band_rows import band_rows
+from recfact.cpu.block_rows import block_rows
 from recfact.cpu.channel_kernels import follow
 from recfact.cpu.numbers import Lanes, drain, put_bits
 from recfact.cpu.scan_kernels import scan_rows
-from recfact.cpu.window_kernels import jagged_rows, uniform_rows
+from recfact.cpu.window_kernels import uniform_rows
 from recfact.windows import Full, Jagged, Uniform
 
-WINDOWS = [Full(), Jagged(16), Uniform(32)]
+WINDOWS = [Full(), Jagged(16), Uniform(32), Uniform(9)]
 
 
 @pytest.fixture
@@ -119,8 +121,8 @@ def test_rows_are_streamed_where_memory_is_what_they_wait_for(small):
     x = place(u.shape, u.dtype)[0]
     assert rows.tile_of(a, u, x, False, Full()).streams
     assert not rows.tile_of(a, u, u, False, Full()).streams, "in place"
-    assert not rows.tile_of(a, u, x, False, Uniform(100)).streams, "blocks end in scratch memory"
-    assert not rows.tile_of(a, u, x, False, Jagged(256, 2)).streams, "blocks end in scratch memory"
+    assert rows.tile_of(a, u, x, False, Uniform(100)).streams
+    assert rows.tile_of(a, u, x, False, Jagged(256, 2)).streams
     for kind in rows.STORAGES:
         others = a.astype(kind), u.astype(kind), place(u.shape, kind)[0]
         assert rows.tile_of(*others, False, Full()).streams == (kind == np.float32)
@@ -167,7 +169,7 @@ def test_numbers_that_are_not_finite(small, monkeypatch):
 
 def test_kernels_wait_for_what_they_streamed():
     """On x86 nothing shows it, because the locks that hand a result over wait as well."""
-    for kernel in (follow, scan_rows, jagged_rows, uniform_rows):
+    for kernel in (follow, scan_rows, block_rows, band_rows, uniform_rows):
         assert kernel.function.__globals__["drain"] is drain
         assert "drain" in kernel.function.__code__.co_names
     codes = []

@@ -18,7 +18,7 @@ from recfact.errors import OptionError, shown
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.rounding_errors.operands import ALGORITHMS, CASTS, run_in
 from recfact.recurrence import first_kept_rows
-from recfact.windows import Full, Jagged, Uniform, Window, check_window
+from recfact.windows import Full, Jagged, Uniform, Window, blocks_and_terms, check_window
 
 ABSENT = -1
 """What stands for a term that isn't in a state."""
@@ -29,16 +29,13 @@ _ENGINE = {"binary32": 7, "bfloat16": 7, "binary16": 7, "binary64": 6}
 """The most that the engine rounds a term more often than it is multiplied, by the format; tests/cpu/test_tiles.py runs
 the engine's own code on symbols to prove it."""
 
-_ENGINE_WINDOWS = 7
+_ENGINE_JAGGED, _ENGINE_UNIFORM = 7, 8
 
-_SUB_TILE = 32  # steps in the shorter of the engine's sub-tiles, each of which is one more addend in a long window
+_SUB_TILE = 32  # steps in the shorter of the engine's sub-tiles, each of which is one more addend in a long band
 
 FOLLOWED = 8
 """Blocks of a window that the engine follows by plain loops where it solves sequences side by side. In windows of more,
 each lag may be one more addend."""
-
-SHORT_BLOCK = 8
-"""Steps of a block below which it solves a single sequence in the same way."""
 
 
 def factor_counts(
@@ -186,14 +183,12 @@ def engine_counts(n: int, window: Window, name: str, several: bool = False) -> A
         raise OptionError(f"the engine computes in {', '.join(_ENGINE)}, got {name}; pass one of them as format")
     if isinstance(window, Jagged) and window.block == 1:
         window = Uniform(window.terms + 1)
-    extra = _ENGINE[name] if isinstance(window, Full) else _ENGINE_WINDOWS
+    extra = _ENGINE[name] if isinstance(window, Full) else _ENGINE_JAGGED
     if isinstance(window, Uniform):
-        extra += -(-min(window.lags, n) // _SUB_TILE)
-        block, blocks = 1, window.lags
-    elif isinstance(window, Jagged):
-        block, blocks = window.block, window.terms + 1
-    if not isinstance(window, Full) and blocks > FOLLOWED and (several or 1 < block < SHORT_BLOCK):
-        extra = _ENGINE_WINDOWS + min(block * blocks, n)
+        extra = _ENGINE_UNIFORM + -(-min(window.lags, n) // _SUB_TILE)
+    block, terms = blocks_and_terms(window)
+    if terms >= FOLLOWED and several:
+        extra = _ENGINE_JAGGED + min(block * (terms + 1), n)
     steps = np.arange(n)
     lags = steps[:, None] - steps
     return np.where((lags >= 0) & (steps >= first_kept_rows(n, window)[:, None]), lags + extra, ABSENT)

@@ -1,0 +1,373 @@
+"""The uniform window of any number of lags in each row: suffix sums backwards over some tiles, then states forwards.
+
+The sums of a tile are right as far as the end of a block is known. So a turn takes some tiles, up to one in which a
+block ends. It walks back over them, and over the last one of the turn before, whose end was not known then. Then it
+solves them. What it reads twice is in the cache by then.
+
+A tile whose states aren't all finite is repeated by the definition, a plain loop over the window of each step.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from recfact.cpu.band_tiles import band_tile, suffix_tile
+from recfact.cpu.compilation import helper, kernel, seldom
+from recfact.cpu.cuts import (
+    Cuts,
+    block_starts,
+    first_cut,
+    moved,
+    read_cuts,
+    segment_before,
+    segment_start,
+    starts_among,
+)
+from recfact.cpu.numbers import accumulator, drain, fma, load, single, size, store
+from recfact.cpu.row_steps import (
+    Row,
+    put,
+    row_at,
+    spare,
+    tile_coefficients,
+    tile_inputs,
+    tile_position,
+    tile_target,
+)
+from recfact.cpu.tile_solvers import number, runs_in_reverse, tile_steps
+
+NAN = float("nan")
+
+
+@helper
+def is_nan(value: Any) -> Any:
+    """Return whether a number is NaN."""
+    return value != value
+
+
+@helper
+def brings_nan(tile: Any, row: Row, i: int, start: int) -> Any:
+    """Return whether a step makes every state NaN that it is part of, unless it is the first step of their window."""
+    one = single(tile)
+    return is_nan(load(one, row.u, i * row.u_step)) or (i != start and is_nan(load(one, row.a, i * row.a_step)))
+
+
+@helper
+def state_in_window(tile: Any, row: Row, i: int, reach: int, x0: Any, starts: bool) -> Any:
+    """Return the state at position i due to the last `reach` steps; `x0` enters the first of them if it `starts`."""
+    one = single(tile)
+    kept = accumulator(one)
+    forward = -1 if runs_in_reverse(tile) else 1
+    oldest = i - (reach - 1) * forward
+    state = load(one, row.u, oldest * row.u_step)
+    if starts:
+        state = fma(kept, load(one, row.a, oldest * row.a_step), x0, state)
+    for lag in range(reach - 2, -1, -1):
+        j = i - lag * forward
+        state = fma(kept, load(one, row.a, j * row.a_step), state, load(one, row.u, j * row.u_step))
+    return state
+
+
+@helper
+def window_steps(tile: Any, row: Row, first: int, count: int, lags: int, start: int, x0: Any, initial: bool) -> None:
+    """Repeat `count` steps from position `first` on by the definition, of a sequence that starts at `start`.
+
+    `x0` enters its first step if `initial`. A NaN stays for as long as it is in the window, so only the other steps
+    take a loop over their window.
+    """
+    one = single(tile)
+    forward = -1 if runs_in_reverse(tile) else 1
+    since = 1
+    while (
+        since < lags
+        and since <= (first - start) * forward
+        and not brings_nan(tile, row, first - since * forward, start)
+    ):
+        since += 1
+    since -= 1
+    for turn in range(count):
+        i = first + turn * forward
+        since = 0 if brings_nan(tile, row, i, start) else since + 1
+        reach = min(lags, (i - start) * forward + 1)
+        state = number(accumulator(one), NAN)
+        if since >= reach - 1:
+            state = state_in_window(tile, row, i, reach, x0, initial and reach - 1 == (i - start) * forward)
+        store(one, row.x, i * row.x_step, state)
+
+
+@seldom
+def follow_band(
+    tile: Any, row: Row, position: int, cuts: Cuts, origin: int, near: int, x0: Any, initial: bool, entries: int
+) -> None:
+    """Repeat a tile by the definition."""
+    kept = accumulator(single(tile))
+    length = min(row.steps - position, tile_steps(tile))
+    done = 0
+    while done < length:
+        i = position + (length - 1 - done if runs_in_reverse(tile) else done)
+        index = segment_before(cuts, origin + i + 1, near)
+        low, high = segment_start(cuts, index) - origin, segment_start(cuts, index + 1) - origin
+        start = high - 1 if runs_in_reverse(tile) else max(low, 0)
+        left = i - low + 1 if runs_in_reverse(tile) else high - i
+        count = min(left, length - done)
+        state, enters = x0, initial and index == 0
+        if index > 0 and entries != 0:
+            state, enters = load(kept, entries, index * size(kept)), True
+        window_steps(tile, row, i, count, cuts.block, start, state, enters)
+        done += count
+
+
+@helper
+def starts_in_tile(tile: Any, cuts: Cuts, position: int, near: int, offset: int) -> Any:
+    """Return the bits of the starts among a tile's steps from a position on, and the next `near`.
+
+    `near` and `offset` are what `starts_among` and `block_starts` take.
+    """
+    if cuts.segments == 1:
+        return block_starts(cuts, offset, tile_steps(tile)), near
+    starts, _, index = starts_among(cuts, position, tile_steps(tile), near)
+    return starts, index
+
+
+@seldom
+def sum_tiles(
+    tile: Any, a: int, u: int, sums: int, count: int, cuts: Cuts, position: int, near: int, factor: Any, added: Any
+) -> Any:
+    """Find the suffix sums of `count` tiles that lie next to each other in memory, walking against the steps.
+
+    `a`, `u` and `sums` are the addresses of the first tile, and `position` is where its ends are looked for. Returned
+    is the map of the steps from the last tile on.
+    """
+    step = tile_steps(tile) if runs_in_reverse(tile) else -tile_steps(tile)
+    hop = step % cuts.block
+    offset = first_cut(cuts, 0, position)
+    for _ in range(count):
+        ends, near = starts_in_tile(tile, cuts, position, near, offset)
+        factor, added = suffix_tile(tile, a, u, sums, ends, factor, added)
+        offset = moved(cuts, offset, hop)
+        position += step
+        a += step * size(single(tile))
+        u += step * size(single(tile))
+        sums += step * size(accumulator(single(tile)))
+    return factor, added
+
+
+@seldom
+def band_tiles(
+    tile: Any,
+    a: int,
+    u: int,
+    x: int,
+    sums: int,
+    count: int,
+    cuts: Cuts,
+    position: int,
+    near: int,
+    state: Any,
+    product: Any,
+) -> Any:
+    """Solve `count` tiles that lie next to each other in memory; stop behind one that isn't finite.
+
+    `a`, `u`, `x` and `sums` are the addresses of the first tile, and `position` is where its starts are looked for.
+    Returned are how many tiles were solved, `state` and `product` behind them, and whether the last one is finite.
+    """
+    step = -tile_steps(tile) if runs_in_reverse(tile) else tile_steps(tile)
+    hop = step % cuts.block
+    offset = first_cut(cuts, 0, position)
+    done, finite = 0, True
+    while done < count and finite:
+        starts, near = starts_in_tile(tile, cuts, position, near, offset)
+        state, product, finite = band_tile(tile, a, u, x, sums, starts, state, product)
+        offset = moved(cuts, offset, hop)
+        position += step
+        a += step * size(single(tile))
+        u += step * size(single(tile))
+        x += step * size(single(tile))
+        sums += step * size(accumulator(single(tile)))
+        done += 1
+    return done, state, product, finite
+
+
+@helper
+def is_whole(tile: Any, row: Row, turn: int, tiles: int) -> Any:
+    """Return whether a tile is whole, with all its coefficients."""
+    if runs_in_reverse(tile):
+        return (tiles - turn) * tile_steps(tile) <= row.known
+    return (turn + 1) * tile_steps(tile) <= row.steps
+
+
+@helper
+def fill(tile: Any, sums: int, first: int, last: int, value: Any) -> None:
+    """Set the suffix sums of the positions first .. last-1."""
+    kept = accumulator(single(tile))
+    for i in range(first, last):
+        store(kept, sums, i * size(kept), value)
+
+
+@seldom
+def enter_segments(tile: Any, cuts: Cuts, origin: int, low: int, high: int, near: int, entries: int, sums: int) -> None:
+    """Set the suffix sums from position `low` to `high` that the first block of a segment reads.
+
+    They belong to the segment before. In their place stands what enters the segment: its initial state, or nothing.
+    """
+    kept = accumulator(single(tile))
+    lags = cuts.block
+    index = segment_before(cuts, origin + low - (lags if runs_in_reverse(tile) else 0), near)
+    while index < cuts.segments:
+        start, end = segment_start(cuts, index) - origin, segment_start(cuts, index + 1) - origin
+        if start > high + lags:
+            break
+        if runs_in_reverse(tile):
+            fill(tile, sums, max(end, start + lags, low), min(end + lags, high), number(kept, 0.0))
+        elif index > 0:
+            state = load(kept, entries, index * size(kept)) if entries != 0 else number(kept, 0.0)
+            fill(tile, sums, max(start - lags, low), min(start, end - lags, high), state)
+        index += 1
+
+
+@helper
+def move(tile: Any, sums: int, source: int, target: int, count: int) -> None:
+    """Move `count` suffix sums, and up to a vector more, from one position to another."""
+    kept = accumulator(tile)
+    one = size(accumulator(single(tile)))
+    vectors = (count * one + size(kept) - 1) // size(kept)
+    for turn in range(vectors):
+        at = (vectors - 1 - turn if target > source else turn) * size(kept)
+        store(kept, sums, target * one + at, load(kept, sums, source * one + at))
+
+
+@kernel
+def band_rows(
+    tile: Any,
+    rows: int,
+    count: int,
+    steps: int,
+    x_step: int,
+    u_step: int,
+    a_step: int,
+    cuts: int,
+    x0: int,
+    alone: int,
+    entries: int,
+    origin: int,
+    skip: int,
+    turn_tiles: int,
+    sums: int,
+    scratch: int,
+) -> int:
+    """Solve the uniform window in each row, whose inputs the states don't overwrite.
+
+    Parameters
+    ----------
+    rows, count, steps, x_step, u_step, a_step, cuts, alone, entries, origin, skip
+        As of `block_rows`; blocks have as many steps as there are lags.
+    x0 : address of accumulators, shape (count,)
+        The initial states, or 0.
+    turn_tiles : int
+        How many tiles to take at a time, at least.
+    sums : address of accumulators
+        Room for the suffix sums of ``turn_tiles + 3`` tiles and of two blocks.
+    scratch : address
+        Room for four tiles.
+    """
+    kept = accumulator(single(tile))
+    word = size(kept)
+    where = read_cuts(cuts)
+    lags = where.block
+    length = tile_steps(tile)
+    tiles = (steps + length - 1) // length
+    dense = x_step == size(single(tile)) and u_step == x_step and a_step == x_step
+    # Where a start stands in memory of which a step is the first, or the one before.
+    behind, before, hop = 0, 1, length % lags
+    if runs_in_reverse(tile):
+        behind, before, hop = 1, 0, -length % lags
+    for index in range(count):
+        row = row_at(tile, rows, count, index, steps, a_step, u_step, x_step, alone != 0)
+        own_entries = entries + index * where.segments * word if entries != 0 else 0
+        initial = load(kept, x0, index * word) if x0 != 0 else number(kept, 0.0)
+        state, product = number(kept, 0.0), number(kept, 1.0)
+        begun, next_tile, near = 0, 0, 0
+        high = tile_position(tile, 0, steps) + length
+        low = high - length
+        base = sums + lags * word - low * word  # where the sum of position 0 would be
+        fill(tile, base, low - lags, low, initial)
+        while next_tile < tiles:
+            last = min(next_tile + turn_tiles, tiles) - 1
+            position = origin + tile_position(tile, last, steps)
+            offset = first_cut(where, 0, position + before)
+            ends, near = starts_in_tile(tile, where, position + before, near, offset)
+            while ends == 0 and last + 1 < tiles:
+                last += 1
+                position = origin + tile_position(tile, last, steps)
+                offset = moved(where, offset, hop)
+                ends, near = starts_in_tile(tile, where, position + before, near, offset)
+            first_at, last_at = tile_position(tile, begun, steps), tile_position(tile, last, steps)
+            if runs_in_reverse(tile):
+                # The sums behind the tiles move up to where they are in the order of memory.
+                target = sums - last_at * word
+                if next_tile == 0:
+                    fill(tile, target, first_at + length, first_at + length + lags, initial)
+                else:
+                    move(tile, target, first_at + length + (base - target) // word, first_at + length, lags)
+                base = target
+            else:
+                target = sums + lags * word - first_at * word
+                if next_tile != 0:
+                    move(tile, target, first_at - lags + (base - target) // word, first_at - lags, lags)
+                base = target
+            low, high = min(first_at, last_at), max(first_at, last_at) + length
+            factor, added = number(kept, 1.0), number(kept, 0.0)
+            turn = last
+            while turn >= begun:
+                position = tile_position(tile, turn, steps)
+                together = 1
+                if dense and is_whole(tile, row, turn, tiles):
+                    while turn - together >= begun and is_whole(tile, row, turn - together, tiles):
+                        together += 1
+                factor, added = sum_tiles(
+                    tile,
+                    tile_coefficients(tile, row, position, scratch),
+                    tile_inputs(tile, row, position, scratch),
+                    base + position * word,
+                    together,
+                    where,
+                    origin + position + before,
+                    near,
+                    factor,
+                    added,
+                )
+                turn -= together
+            if where.segments > 1:
+                enter_segments(tile, where, origin, low, high, near, own_entries, base)
+            turn = next_tile
+            while turn <= last:
+                position = tile_position(tile, turn, steps)
+                written = turn >= skip
+                together = 1
+                if dense and written and is_whole(tile, row, turn, tiles):
+                    while turn + together <= last and is_whole(tile, row, turn + together, tiles):
+                        together += 1
+                target = tile_target(tile, row, position, scratch) if written else spare(tile, scratch)
+                done, state, product, finite = band_tiles(
+                    tile,
+                    tile_coefficients(tile, row, position, scratch),
+                    tile_inputs(tile, row, position, scratch),
+                    target,
+                    base + (position + (lags if runs_in_reverse(tile) else -lags)) * word,
+                    together,
+                    where,
+                    origin + position + behind,
+                    near,
+                    state,
+                    product,
+                )
+                if written and finite:
+                    put(tile, row, position, target)
+                elif written:
+                    position = tile_position(tile, turn + done - 1, steps)
+                    enters = alone == 0 and x0 != 0
+                    follow_band(tile, row, position, where, origin, near, initial, enters, own_entries)
+                turn += done
+            begun, next_tile = last, last + 1
+    drain(tile)
+    return 0

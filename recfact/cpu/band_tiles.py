@@ -1,0 +1,141 @@
+"""Tiles of the uniform window of any number of lags: blocks of as many steps, and the suffix sums of the block before.
+
+A step k of block t sees its own block so far, which a scan from the block's start has, and of the block before the
+inputs of later steps j > k, whose sum at the block's end is S: x = w + g S (van Herk 1992, Gil and Werman 1993, for the
+affine maps of the recurrence instead of maxima). The suffix sums are a scan as well, from the end of a block to its
+start, over maps (factor, sum) of which the later one is applied last. So nothing is subtracted.
+
+These tiles are one sub-tile. Suffix sums lie in scratch memory in the order of the steps, because they are read as many
+steps later as there are lags.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from numba import types
+
+from recfact.cpu.block_tiles import BlockScan
+from recfact.cpu.chunks import CHUNK, chunks_in_order, load_chunks, order_of_chunks, packed
+from recfact.cpu.numbers import Lanes, operation
+from recfact.cpu.starts import Starts
+from recfact.cpu.tiles import Tile, write
+from recfact.cpu.vectors import VECTOR, Registers
+
+
+class SuffixScan:
+    """The maps of a sub-tile, from each step to the end of its block.
+
+    Parameters
+    ----------
+    r
+        The registers.
+    tile : Tile
+        The tile that runs against the steps.
+    a, u : sequence of vectors
+        Coefficients and inputs, by place in a chunk.
+    ends : Starts
+        The last steps of blocks, where a walk against the steps starts anew.
+
+    Attributes
+    ----------
+    factor, added : vector
+        The map of all steps from the first of each chunk on, to the end of the block or of the sub-tile.
+    """
+
+    def __init__(self, r: Registers, tile: Tile, a: Sequence[Any], u: Sequence[Any], ends: Starts) -> None:
+        self.r, self.tile, self.ends = r, tile, ends
+        self.a, self.u = a, u
+        factor, added = a[tile.order[0]], u[tile.order[0]]
+        for k in tile.order[1:]:
+            added = r.select(ends.at[k], u[k], r.fma(factor, u[k], added))
+            factor = r.select(ends.at[k], a[k], r.b.fmul(factor, a[k]))
+        for stage, within in enumerate(ends.within):
+            lanes = tile.earlier(1 << stage)
+            later = r.shuffle(factor, r.one, lanes)
+            added = r.select(within, added, r.fma(later, added, r.shuffle(added, r.zero, lanes)))
+            factor = r.select(within, factor, r.b.fmul(later, factor))
+        self.factor, self.added = factor, added
+
+    def sums(self, factor: Any, added: Any) -> list[Any]:
+        """Return what the later inputs of its block add to the block's end, for each step, by place in a chunk.
+
+        `factor` and `added` are the map of the steps behind the sub-tile, in all lanes.
+        """
+        r, tile, ends = self.r, self.tile, self.ends
+        lanes = tile.earlier(1)
+        own_factor, own_added = r.shuffle(self.factor, r.one, lanes), r.shuffle(self.added, r.zero, lanes)
+        added = r.select(ends.before, own_added, r.fma(factor, own_added, added))
+        factor = r.select(ends.before, own_factor, r.b.fmul(factor, own_factor))
+        sums = {}
+        for k in tile.order:
+            sums[k] = r.select(ends.at[k], r.zero, added)
+            factor = r.select(ends.at[k], r.one, factor)
+            added = r.fma(factor, self.u[k], sums[k])
+            factor = r.b.fmul(factor, self.a[k])
+        return [sums[k] for k in range(CHUNK)]
+
+
+@operation
+def suffix_tile(typingctx: Any, tile: Any, a: Any, u: Any, sums: Any, ends: Any, factor: Any, added: Any) -> Any:
+    """Find the suffix sums of a tile; return the map from its first step on.
+
+    ``ends`` has a bit at the last step of each block; `factor` and `added` are the map of the steps behind the tile.
+    """
+    number = Lanes(tile.storage, 1).value
+
+    def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
+        r = Registers(context, b, tile)
+        _, a, u, sums, word, factor, added = args
+        against = Tile(tile.storage, not tile.reverse, sub_tiles=1)
+        coefficients, inputs = (load_chunks(r, base, against.reverse) for base in (a, u))
+        scan = SuffixScan(r, against, coefficients, inputs, Starts(r, against, word))
+        for row, vector in enumerate(order_of_chunks(r, scan.sums(r.splat(factor), r.splat(added)))):
+            r.store_accumulators(vector, r.at(sums, row * VECTOR))
+        last = against.lane(against.count - 1)
+        own_factor, own_added = r.lane(scan.factor, last), r.lane(scan.added, last)
+        ended = r.nonzero(word)
+        added = b.select(ended, own_added, r.fma(factor, own_added, added))
+        factor = b.select(ended, own_factor, b.fmul(factor, own_factor))
+        return context.make_tuple(b, signature.return_type, (factor, added))
+
+    address = types.int64
+    return types.Tuple((number, number))(tile, *[address] * 4, number, number), codegen
+
+
+@operation
+def band_tile(
+    typingctx: Any, tile: Any, a: Any, u: Any, x: Any, sums: Any, starts: Any, state: Any, product: Any
+) -> Any:
+    """Solve a tile of the uniform window.
+
+    ``sums`` points at the suffix sums of the steps as many before the tile as there are lags, and ``starts`` has a bit
+    at the first step of each block. `state` and `product` are what the block has reached so far from zero, and the
+    product of its coefficients; returned are those after the tile, and whether all states are finite.
+    """
+    number = Lanes(tile.storage, 1).value
+
+    def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
+        r = Registers(context, b, tile)
+        _, a, u, x, sums, word, state, product = args
+        coefficients, inputs = (load_chunks(r, base, tile.reverse) for base in (a, u))
+        starts = Starts(r, tile, word)
+        scan = BlockScan(r, tile, coefficients, inputs, starts)
+        own, factor = scan.alone(r.splat(state)), r.splat(product)
+        products = [
+            r.select(begun, since, r.b.fmul(since, factor))
+            for begun, since in zip(starts.begun, scan.products, strict=True)
+        ]
+        entering = chunks_in_order(r, [r.load_accumulators(r.at(sums, row * VECTOR)) for row in range(CHUNK)])
+        states, checks = [r.fma(*values) for values in zip(products, entering, own, strict=True)], r.zero
+        for result in states:
+            checks = r.fma(result, r.zero, checks)
+        finite = write(r, tile, x, {0: packed(r, states)}, checks)
+        place, last = tile.order[-1], tile.lane(tile.count - 1)
+        values = r.lane(own[place], last), r.lane(products[place], last), finite
+        return context.make_tuple(b, signature.return_type, values)
+
+    address = types.int64
+    result = types.Tuple((number, number, types.boolean))
+    return result(tile, *[address] * 5, number, number), codegen
