@@ -14,7 +14,7 @@ from recfact.checks import boolean, choice, positive_integer
 from recfact.containers import CONTAINERS, unwrapped
 from recfact.errors import OptionError, shown
 from recfact.results import prepare
-from recfact.windows import Full, Window, check_window
+from recfact.windows import Full, Window, WindowLike, check_window
 
 NUMPY = frozenset({"numpy"})
 
@@ -26,7 +26,7 @@ def solve(
     x0: Any = None,
     axis: int | str = -1,
     reverse: bool = False,
-    window: Window = Full(),
+    window: WindowLike = Full(),
     algorithm: str = "auto",
     out: Any = None,
     threads: int | None = None,
@@ -53,8 +53,8 @@ def solve(
         Apply the transpose: x_i = a_{i+1} x_{i+1} + u_i, from the last step to the first. A window is transposed too.
         Scalars that don't commute stand in the order u_j a_j ... a_{i+1}, as in the row u L.
         There is no `x0` then: add what comes from beyond the end, a_{n+1} x_{n+1}, to the last input.
-    window : Full, Uniform or Jagged, default Full()
-        What is kept of the transfer operator.
+    window : Full, Uniform, Jagged or str, default Full()
+        What is kept of the transfer operator; a text such as "jagged:64" is read by `recfact.windows.window_of`.
     algorithm : {"auto", "sequential", "kogge-stone", "brent-kung", "hierarchical"}, default "auto"
         "auto" is the fast engine. The others run the algorithm of that name in the arithmetic of the inputs, for study.
     out : array, optional

@@ -25,7 +25,7 @@ from recfact.carry import Solver, plain_solver
 from recfact.checks import positive_integer
 from recfact.containers import CONTAINERS, unwrapped
 from recfact.errors import ArrayTypeError, ShapeError, shown
-from recfact.windows import Full, Window, check_window
+from recfact.windows import Full, Window, WindowLike, check_window
 
 
 def solve_chunks(
@@ -33,7 +33,7 @@ def solve_chunks(
     *,
     x0: Any = None,
     axis: int | str = -1,
-    window: Window = Full(),
+    window: WindowLike = Full(),
     threads: int | None = None,
 ) -> Iterator[Any]:
     """Solve a recurrence whose coefficients and inputs come in pieces, in constant memory.
@@ -47,7 +47,7 @@ def solve_chunks(
         State before the first piece, as for `solve`.
     axis : int or str, default -1
         The axis of time, as for `solve`.
-    window : Full, Uniform or Jagged, default Full()
+    window : Full, Uniform, Jagged or str, default Full()
         What is kept. Blocks of a jagged window count from the start of the first piece.
     threads : int, optional
         As for `solve`.

@@ -79,6 +79,9 @@ class Jagged:
 
 Window = Full | Uniform | Jagged
 
+WindowLike = Window | str
+"""A window, or its text form (`window_of`)."""
+
 
 def blocks_and_terms(window: Window) -> tuple[int, int]:
     """Return a window as blocks: their length, and how many before its own a step sees.
@@ -99,14 +102,24 @@ def blocks_and_terms(window: Window) -> tuple[int, int]:
 
 
 def check_window(window: Any) -> Window:
-    """Return `window` if it is one; raise OptionTypeError with the choices otherwise."""
+    """Return a window, which may be given by its text form.
+
+    Raises
+    ------
+    OptionTypeError
+        If it is something else.
+    OptionError
+        If it is a text that names none.
+    """
     if isinstance(window, Window):
         return window
+    if isinstance(window, str):
+        return window_of(window)
     raise OptionTypeError(
         "must be Full(), Uniform(lags) or Jagged(block, terms)",
         "window",
         given=window,
-        advice="make one with recfact.Uniform(...) or recfact.Jagged(...)",
+        advice='make one with recfact.Uniform(...) or recfact.Jagged(...), or pass a text such as "jagged:64"',
     )
 
 

@@ -39,7 +39,7 @@ def test_sizes_become_plain_integers(number):
     assert (Uniform(number).lags, Jagged(number, number)) == (5, Jagged(5, 5))
 
 
-@pytest.mark.parametrize("wrong", [None, 4, "Full()", Full, Uniform, (16, 1)])
+@pytest.mark.parametrize("wrong", [None, 4, b"full", Full, Uniform, (16, 1)])
 def test_what_is_no_window_is_told_the_choices(wrong):
     with pytest.raises(TypeError, match=r"Full\(\), Uniform\(lags\) or Jagged\(block, terms\), got"):
         check_window(wrong)

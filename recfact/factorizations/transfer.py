@@ -32,7 +32,7 @@ from recfact.factorizations.transposable import TransposableOperator, Transpose
 from recfact.factorizations.truncated import BandedOperator, JaggedOperator, TruncatedOperator
 from recfact.recurrence import backward, forward
 from recfact.solve import solve
-from recfact.windows import Full, Jagged, Uniform, Window, check_window
+from recfact.windows import Full, Jagged, Uniform, WindowLike, check_window
 
 
 class TransferOperator(TransposableOperator):
@@ -206,7 +206,7 @@ class TransferOperator(TransposableOperator):
         """Return the condition number ||L|| ||I - AZ|| in the norm `ord` of `norm`."""
         return self.norm(ord) * self.inv().norm(ord)
 
-    def truncate(self, window: Window) -> Operator:
+    def truncate(self, window: WindowLike) -> Operator:
         """Return what `window` keeps of L: an operator that knows its error, or this one where all is kept.
 
         Parameters
@@ -288,7 +288,7 @@ class Bidiagonal(ShiftedDiagonals):
         return bidiagonal_norm(self.a, ord)
 
 
-def truncate(a: Any, window: Window) -> TruncatedOperator | TransferOperator:
+def truncate(a: Any, window: WindowLike) -> TruncatedOperator | TransferOperator:
     """Return what a window keeps of the transfer operator.
 
     Parameters

@@ -48,7 +48,7 @@ def plan(
     a, u, x, x0 : Operand
         Coefficients (of the inputs' number type, or float32 for inputs in half precision), inputs, result (of the
         inputs' number type, or float32 likewise), initial states (of the number type computed in).
-    window : Full, Uniform or Jagged
+    window : Full, Uniform, Jagged or str
         What is kept of the transfer operator.
     reverse : bool
         Apply the transpose.

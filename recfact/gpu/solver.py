@@ -30,7 +30,7 @@ from recfact.gpu.device_arrays import DeviceArray, DType, as_device_array, empty
 from recfact.gpu.run import Solve, run
 from recfact.gpu.segments import solve_segments
 from recfact.results import check_out, check_overlap, check_place, check_written, empty_product, note_written
-from recfact.windows import Full, Window, check_window
+from recfact.windows import Full, WindowLike, check_window
 
 PRECISIONS = ("full", "paper")
 FLOAT32 = np.dtype(np.float32)
@@ -43,7 +43,7 @@ def solve(
     x0: Any = None,
     axis: int = -1,
     reverse: bool = False,
-    window: Window = Full(),
+    window: WindowLike = Full(),
     out: Any = None,
     precision: str = "full",
 ) -> Any:

@@ -25,7 +25,7 @@ def enclose_channels(a: Array, u: Array, window: Window) -> tuple[Array, Array]:
     ----------
     a, u : ndarray of float64, shape (n, ...)
         Coefficients and inputs, finite.
-    window : Full, Uniform or Jagged
+    window : Full, Uniform, Jagged or str
         What is kept.
 
     Returns

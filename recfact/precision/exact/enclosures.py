@@ -14,7 +14,7 @@ from typing import Any
 
 from recfact.checks import positive_integer
 from recfact.precision.exact.dyadic_sequence import PIECE, Coefficient, Sequence
-from recfact.windows import Full, Jagged, Uniform, Window, check_window
+from recfact.windows import Full, Jagged, Uniform, Window, WindowLike, check_window
 
 BITS = 128
 """Bits kept below the last bit of the finest input."""
@@ -51,7 +51,7 @@ class Enclosures:
 
 
 def enclose(
-    a: Any, u: Any, window: Window = Full(), x0: Any = None, *, bits: int = BITS, finest: int = 0
+    a: Any, u: Any, window: WindowLike = Full(), x0: Any = None, *, bits: int = BITS, finest: int = 0
 ) -> Iterator[Enclosures]:
     """Yield enclosures of the exact, or exactly truncated, states of one sequence, piece by piece.
 
@@ -60,7 +60,7 @@ def enclose(
     a, u : array_like, shape (n,)
         Coefficients and inputs: floats of any format, integers, or an object array of whatever is dyadic.
         ``a[0]`` is not read without `x0`.
-    window : Full, Uniform or Jagged
+    window : Full, Uniform, Jagged or str
         What is kept.
     x0 : scalar, optional
         State before the first step, part of the first input as in `recfact.solve`.
@@ -98,12 +98,11 @@ def enclose(
     (4, [16, 24, 28], [0, 0, 0])
     """
     positive_integer(bits, "bits")
-    yield from enclosed(Sequence.of(a, u, x0), window, bits, finest)
+    yield from enclosed(Sequence.of(a, u, x0), check_window(window), bits, finest)
 
 
 def enclosed(sequence: Sequence, window: Window, bits: int, finest: int = 0) -> Iterator[Enclosures]:
     """Yield what `enclose` does, for arguments that have been checked."""
-    check_window(window)
     scale = max(finest, bits - sequence.lowest)
     # Weights, and coefficients of whole blocks, have as many bits behind the point as the inputs have in all.
     weight_scale = max(scale + sequence.highest, bits) + 64

@@ -15,7 +15,7 @@ from recfact.precision.exact.outward import outward
 from recfact.precision.time_axis import check_sequence
 from recfact.printed_table import at_most
 from recfact.recurrence import first_kept_rows
-from recfact.windows import Full, Window
+from recfact.windows import Full, Window, WindowLike, check_window
 
 MAX_BITS = 1 << 17
 """Most bits behind the last bit of the inputs; what they leave undecided stays so."""
@@ -94,7 +94,7 @@ Progress = Callable[[int], object]
 
 
 def measure(
-    a: Any, u: Any, computed: Any, window: Window = Full(), x0: Any = None, progress: Progress | None = None
+    a: Any, u: Any, computed: Any, window: WindowLike = Full(), x0: Any = None, progress: Progress | None = None
 ) -> Measured:
     """Measure the errors of computed states, ``|computed - x|``, against the exact, or exactly truncated, states.
 
@@ -104,7 +104,7 @@ def measure(
         Coefficients and inputs, dyadic numbers.
     computed : array_like, shape (n,)
         States as an algorithm in some format returns them.
-    window : Full, Uniform or Jagged
+    window : Full, Uniform, Jagged or str
         The states to compare with: those of the window, which leaves the errors of rounding, or the exact ones.
     x0 : scalar, optional
         State before the first step.
@@ -132,6 +132,7 @@ def measure(
     >>> measure([0.5, 0.1], [1.0, 1.0], computed=[1.0, 1.25]).upper
     array([0.  , 0.15])
     """
+    window = check_window(window)
     given, sequence = as_numpy(computed, "computed"), Sequence.of(a, u, x0)
     check_sequence(given, "computed")
     if given.shape != sequence.u.shape:
@@ -157,7 +158,7 @@ def measure(
     return _settled(lower, upper, open_, errors)
 
 
-def truncation_error(a: Any, u: Any, window: Window, x0: Any = None, progress: Progress | None = None) -> Measured:
+def truncation_error(a: Any, u: Any, window: WindowLike, x0: Any = None, progress: Progress | None = None) -> Measured:
     """Measure what a window leaves out, ``|x - x~|``, for given inputs.
 
     Parameters
@@ -187,6 +188,7 @@ def truncation_error(a: Any, u: Any, window: Window, x0: Any = None, progress: P
     >>> truncation_error([0.5] * 6, [1.0] * 6, Uniform(4)).upper.tolist()
     [0.0, 0.0, 0.0, 0.0, 0.0625, 0.09375]
     """
+    window = check_window(window)
     sequence = Sequence.of(a, u, x0)
 
     def errors(bits: int) -> Iterator[Enclosures]:

@@ -17,10 +17,10 @@ from recfact.precision.exact.dyadic import Dyadic, shift_left
 from recfact.precision.exact.dyadic_sequence import integers
 from recfact.precision.time_axis import time_first
 from recfact.recurrence import first_kept, windowed
-from recfact.windows import Full, Window, check_window
+from recfact.windows import Full, Window, WindowLike, check_window
 
 
-def solve(a: Any, u: Any, window: Window = Full(), x0: Any = None, *, axis: int = -1) -> Array:
+def solve(a: Any, u: Any, window: WindowLike = Full(), x0: Any = None, *, axis: int = -1) -> Array:
     """Return the exact states of the recurrence, or of its truncation.
 
     Parameters
@@ -29,7 +29,7 @@ def solve(a: Any, u: Any, window: Window = Full(), x0: Any = None, *, axis: int 
         Coefficients and inputs, which broadcast. Floats of any format and integers become
         dyadic rationals, and so do the numbers of an object array, if all are dyadic (an mpf is). If any other scalar
         is among them (Fractions, mpmath intervals, symbols), the literal definition runs in the scalars' arithmetic.
-    window : Full, Uniform or Jagged
+    window : Full, Uniform, Jagged or str
         What is kept.
     x0 : scalar or array_like, optional
         State before the first step, which broadcasts against the result without `axis`; part of the first input.
@@ -75,7 +75,7 @@ def solve(a: Any, u: Any, window: Window = Full(), x0: Any = None, *, axis: int 
     >>> float(x.a) <= 2.7235681711139414 <= float(x.b)
     True
     """
-    check_window(window)
+    window = check_window(window)
     coefficients, inputs = time_first(as_numpy(a, "a"), as_numpy(u, "u"), axis)
     if len(inputs) == 0:
         return np.moveaxis(np.empty(inputs.shape, dtype=object), 0, axis)

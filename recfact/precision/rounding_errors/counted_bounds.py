@@ -31,7 +31,7 @@ from recfact.precision.rounding_errors.error_bounds import SLACK, TINY, BoundAri
 from recfact.precision.rounding_errors.rounded_algorithms import operands_of
 from recfact.precision.rounding_errors.rounding_counts import ABSENT, engine_counts
 from recfact.precision.time_axis import time_first
-from recfact.windows import Full, Window, check_window
+from recfact.windows import Full, Window, WindowLike, check_window
 
 
 def counted_bound(a: Any, u: Any, counts: Any, format: Any, *, axis: int = -1) -> Array:
@@ -83,7 +83,7 @@ def counted_bound(a: Any, u: Any, counts: Any, format: Any, *, axis: int = -1) -
     return np.moveaxis(counted_pairs(weights, inputs, counts, format).imag, 0, axis)
 
 
-def engine_bound(a: Any, u: Any, format: Any, *, window: Window = Full(), x0: Any = None, axis: int = -1) -> Array:
+def engine_bound(a: Any, u: Any, format: Any, *, window: WindowLike = Full(), x0: Any = None, axis: int = -1) -> Array:
     """Bound the rounding errors of every state that `recfact.solve` computes on the CPU, in any layout.
 
     Parameters
@@ -92,7 +92,7 @@ def engine_bound(a: Any, u: Any, format: Any, *, window: Window = Full(), x0: An
         Coefficients and inputs, numbers of the format, which broadcast.
     format : str, dtype or FloatFormat
         binary32, binary64, binary16 or bfloat16.
-    window : Full, Uniform or Jagged
+    window : Full, Uniform, Jagged or str
         What is kept.
     x0 : scalar or array_like, optional
         State before the first step, which broadcasts against the result without `axis`.
@@ -124,12 +124,12 @@ def engine_bound(a: Any, u: Any, format: Any, *, window: Window = Full(), x0: An
     """
     weights, inputs, state = operands_of(a, u, x0, np.float64, axis)
     several = inputs.size != len(inputs)
-    return np.moveaxis(engine_bounds(weights, inputs, state, format_of(format), window, several), 0, axis)
+    return np.moveaxis(engine_bounds(weights, inputs, state, format_of(format), check_window(window), several), 0, axis)
 
 
 def engine_bounds(a: Array, u: Array, x0: Array | None, storage: FloatFormat, window: Window, several: bool) -> Array:
     """Return the bounds of `engine_bound` along axis 0; `several` sequences are solved together, or one at a time."""
-    counts = engine_counts(len(u), check_window(window), storage.name, several)
+    counts = engine_counts(len(u), window, storage.name, several)
     before = int(x0 is not None and len(u) > 0)
     if x0 is not None and before:  # a step more, before the first
         a, u = np.concatenate([a[:1], a]), np.concatenate([x0[None], u])

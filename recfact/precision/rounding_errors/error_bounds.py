@@ -21,7 +21,7 @@ from recfact.precision.formats.float_format import FloatFormat
 from recfact.precision.rounding_errors.arithmetic import Arithmetic
 from recfact.precision.rounding_errors.operands import ALGORITHMS, run_in
 from recfact.precision.rounding_errors.rounded_algorithms import formats_of, operands_of
-from recfact.windows import Full, Window, check_window
+from recfact.windows import Full, WindowLike, check_window
 
 MOST_CHANNELS = 16
 """Fewer sequences than these are bounded faster one by one, in a loop over Python's floats, than all together."""
@@ -39,7 +39,7 @@ def forward_bound(
     format: Any,
     algorithm: str = "sequential",
     *,
-    window: Window = Full(),
+    window: WindowLike = Full(),
     accumulate: Any = None,
     fma: bool = False,
     x0: Any = None,
@@ -77,7 +77,7 @@ def forward_bound(
     array([ True,  True,  True])
     """
     storage, inner = formats_of(format, accumulate)
-    check_window(window)
+    window = check_window(window)
     choice(algorithm, "algorithm", ALGORITHMS)
     boolean(fma, "fma")
     Arithmetic(inner, rounding, underflow=underflow)  # checks the options

@@ -18,7 +18,7 @@ from recfact.precision.rounding_errors.error_bounds import BoundArithmetic
 from recfact.precision.rounding_errors.operands import CASTS, run_in
 from recfact.precision.rounding_errors.rounded_algorithms import Marking, operands_of
 from recfact.precision.rounding_errors.rounding_counts import check_casts
-from recfact.windows import Full, Jagged, Window, check_window
+from recfact.windows import Full, Jagged, Window, WindowLike, check_window
 
 
 def mixed_precision_solve(
@@ -27,7 +27,7 @@ def mixed_precision_solve(
     format: Any,
     *,
     accumulate: Any = "float32",
-    window: Window = Jagged(16),
+    window: WindowLike = Jagged(16),
     casts: Sequence[str] = CASTS,
     fma: bool = False,
     x0: Any = None,
@@ -85,7 +85,9 @@ def mixed_precision_solve(
     """
     formats = _formats(format, accumulate, casts)
     make = partial(Arithmetic, rounding=rounding, underflow=underflow, seed=generator(seed))
-    return np.moveaxis(_solve(make, formats, a, u, x0, axis, window=window, casts=casts, fma=fma), 0, axis)
+    return np.moveaxis(
+        _solve(make, formats, a, u, x0, axis, window=check_window(window), casts=casts, fma=fma), 0, axis
+    )
 
 
 def mixed_precision_overflows(
@@ -94,7 +96,7 @@ def mixed_precision_overflows(
     format: Any,
     *,
     accumulate: Any = "float32",
-    window: Window = Jagged(16),
+    window: WindowLike = Jagged(16),
     casts: Sequence[str] = CASTS,
     fma: bool = False,
     x0: Any = None,
@@ -120,7 +122,7 @@ def mixed_precision_overflows(
     """
     formats = _formats(format, accumulate, casts)
     make = partial(Marking, rounding=rounding, underflow=underflow, seed=generator(seed))
-    x = _solve(make, formats, a, u, x0, 0, window=window, casts=casts, fma=fma).astype(np.float64)
+    x = _solve(make, formats, a, u, x0, 0, window=check_window(window), casts=casts, fma=fma).astype(np.float64)
     return np.asarray(np.isnan(x))
 
 
@@ -130,7 +132,7 @@ def mixed_precision_bound(
     format: Any,
     *,
     accumulate: Any = "float32",
-    window: Window = Jagged(16),
+    window: WindowLike = Jagged(16),
     casts: Sequence[str] = CASTS,
     fma: bool = False,
     x0: Any = None,
@@ -178,7 +180,9 @@ def mixed_precision_bound(
     inner, outer = (BoundArithmetic(fmt, rounding, underflow) for fmt in (wide, storage))
     sizes = [None if values is None else np.abs(values).astype(complex) for values in (coefficients, inputs, state)]
     with np.errstate(all="ignore"):
-        bound = outer.rounded(_run(inner, outer.rounded, *sizes, window=window, casts=casts, fma=fma)).imag
+        bound = outer.rounded(
+            _run(inner, outer.rounded, *sizes, window=check_window(window), casts=casts, fma=fma)
+        ).imag
     return np.moveaxis(np.where(np.isnan(bound), np.inf, bound), 0, axis)
 
 
@@ -217,7 +221,7 @@ def _run(
     casts: Sequence[str],
     fma: bool,
 ) -> Array:
-    if not isinstance(check_window(window), Full | Jagged):
+    if not isinstance(window, Full | Jagged):
         raise OptionError("must be full or jagged, which is what blocks make", "window", given=window)
     fused = boolean(fma, "fma")
 

@@ -127,7 +127,7 @@ def run_algorithm(
         Coefficients and inputs, of one shape and dtype.
     x0 : ndarray, shape (...), optional
         Initial state, folded into the first input.
-    window : Full, Uniform or Jagged
+    window : Full, Uniform, Jagged or str
         What is kept.
     cast : callable, optional
         What "materialized" does to the blocks ("L"), their cumulative products ("g") and the carriers ("v").

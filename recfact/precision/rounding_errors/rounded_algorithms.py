@@ -21,7 +21,7 @@ from recfact.precision.reals import as_rationals, as_reals
 from recfact.precision.rounding_errors.arithmetic import Arithmetic
 from recfact.precision.rounding_errors.operands import ALGORITHMS, run_algorithm, run_in
 from recfact.precision.time_axis import time_first
-from recfact.windows import Full, Window, check_window
+from recfact.windows import Full, Window, WindowLike, check_window
 
 NATIVE = {FORMATS["binary32"]: np.float32, FORMATS["binary64"]: np.float64}
 """Formats whose operations, rounded to nearest, are those of a type of NumPy."""
@@ -36,7 +36,7 @@ def rounded_solve(
     format: Any,
     algorithm: str = "sequential",
     *,
-    window: Window = Full(),
+    window: WindowLike = Full(),
     accumulate: Any = None,
     fma: bool = False,
     x0: Any = None,
@@ -56,7 +56,7 @@ def rounded_solve(
     algorithm : {"sequential", "kogge-stone", "brent-kung", "hierarchical", "b2p", "materialized"}
         The algorithm of `recfact.algorithms`, in its own order. "b2p" is "hierarchical" for a jagged window, and
         "materialized" forms the blocks of L and multiplies them by the inputs.
-    window : Full, Uniform or Jagged
+    window : Full, Uniform, Jagged or str
         What is kept.
     accumulate : str, dtype or FloatFormat, optional
         The format of all operations, whose states are rounded to `format` once at the end; `format` itself by default.
@@ -99,7 +99,7 @@ def rounded_solve(
     """
     storage, inner = formats_of(format, accumulate)
     choice(algorithm, "algorithm", ALGORITHMS)
-    check_window(window)
+    window = check_window(window)
     boolean(fma, "fma")
     choice(rounding, "rounding", ROUNDINGS)
     choice(underflow, "underflow", UNDERFLOWS)
@@ -123,7 +123,7 @@ def overflows(
     format: Any,
     algorithm: str = "sequential",
     *,
-    window: Window = Full(),
+    window: WindowLike = Full(),
     accumulate: Any = None,
     fma: bool = False,
     x0: Any = None,
@@ -153,7 +153,7 @@ def overflows(
     """
     storage, inner = formats_of(format, accumulate)
     make = partial(Marking, rounding=rounding, underflow=underflow, seed=seed)
-    x = _solve(make, storage, inner, a, u, x0, 0, algorithm, window, fma)
+    x = _solve(make, storage, inner, a, u, x0, 0, algorithm, check_window(window), fma)
     return np.asarray(x.astype(np.float64) != x.astype(np.float64))
 
 

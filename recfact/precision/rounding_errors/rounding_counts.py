@@ -18,7 +18,7 @@ from recfact.errors import OptionError, shown
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.rounding_errors.operands import ALGORITHMS, CASTS, run_in
 from recfact.recurrence import first_kept_rows
-from recfact.windows import Full, Jagged, Uniform, Window, blocks_and_terms, check_window
+from recfact.windows import Full, Jagged, Uniform, Window, WindowLike, blocks_and_terms, check_window
 
 ABSENT = -1
 """What stands for a term that isn't in a state."""
@@ -39,7 +39,7 @@ each lag may be one more addend."""
 
 
 def factor_counts(
-    algorithm: str, n: int, *, window: Window = Full(), fma: bool = False, format: Any = "float32"
+    algorithm: str, n: int, *, window: WindowLike = Full(), fma: bool = False, format: Any = "float32"
 ) -> Array:
     """Return how many roundings the term of input j has been through when it is in state i.
 
@@ -49,7 +49,7 @@ def factor_counts(
         An algorithm of `rounded_solve`, or "engine", what `recfact.solve` runs.
     n : int
         Number of steps.
-    window : Full, Uniform or Jagged
+    window : Full, Uniform, Jagged or str
         What is kept.
     fma : bool, default False
         Whether products and the sums they go into are rounded together. The engine does so in any case.
@@ -86,7 +86,7 @@ def factor_counts(
     array([3, 3, 2, 2])
     """
     n = _steps(n)
-    check_window(window)
+    window = check_window(window)
     choice(algorithm, "algorithm", (*ALGORITHMS, "engine"))
     boolean(fma, "fma")
     if algorithm == "engine":
@@ -94,7 +94,7 @@ def factor_counts(
     return _run(algorithm, n, window, fma, per_operation=1, per_cast=0, casts=())
 
 
-def cast_counts(n: int, *, window: Window, casts: Sequence[str] = CASTS) -> Array:
+def cast_counts(n: int, *, window: WindowLike, casts: Sequence[str] = CASTS) -> Array:
     """Return how often "materialized" rounds a term to the format of the inputs if it accumulates in a wider one.
 
     Parameters

@@ -18,7 +18,7 @@ from recfact.precision.rounding_errors.arithmetic import Arithmetic
 from recfact.precision.rounding_errors.error_bounds import SLACK, TINY, BoundArithmetic
 from recfact.precision.rounding_errors.operands import ALGORITHMS, run_in
 from recfact.precision.rounding_errors.rounded_algorithms import operands_of
-from recfact.windows import Full, Window, check_window
+from recfact.windows import Full, WindowLike, check_window
 
 
 def running_bound(
@@ -27,7 +27,7 @@ def running_bound(
     format: Any,
     algorithm: str = "sequential",
     *,
-    window: Window = Full(),
+    window: WindowLike = Full(),
     fma: bool = False,
     x0: Any = None,
     axis: int = -1,
@@ -69,7 +69,7 @@ def running_bound(
     """
     arithmetic = Arithmetic(format, rounding, underflow=underflow, seed=seed)
     choice(algorithm, "algorithm", ALGORITHMS)
-    check_window(window)
+    window = check_window(window)
     if arithmetic.dtype != np.float64:
         raise DTypeError(f"running bounds need a format whose numbers float64 holds, got {arithmetic.format}")
     coefficients, inputs, state = (

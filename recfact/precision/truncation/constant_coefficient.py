@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from recfact.precision.exact.outward import BITS, Upward, enclose_value
-from recfact.windows import Jagged, Uniform, Window, check_window
+from recfact.windows import Jagged, Uniform, WindowLike, check_window
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Cut:
     lost: int | None
 
     @staticmethod
-    def of(window: Window, n: int | None) -> Cut | None:
+    def of(window: WindowLike, n: int | None) -> Cut | None:
         """Return what a window cuts off n steps; None if it keeps everything."""
         match check_window(window):
             case Uniform(lags):

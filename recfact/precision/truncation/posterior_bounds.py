@@ -12,10 +12,10 @@ from recfact.errors import ShapeError
 from recfact.precision.exact.outward import Upward
 from recfact.precision.time_axis import check_sequence
 from recfact.precision.truncation.window_errors import sequence_of, upward_operator
-from recfact.windows import Window
+from recfact.windows import WindowLike
 
 
-def posterior_truncation_bound(a: Any, kept: Any, window: Window, *, rounding: Any = 0.0) -> Array:
+def posterior_truncation_bound(a: Any, kept: Any, window: WindowLike, *, rounding: Any = 0.0) -> Array:
     """Return a bound of each step's truncation error from the truncated states.
 
     A lost state is bounded by the truncated state in its place and that one's own error, which is bounded in the same

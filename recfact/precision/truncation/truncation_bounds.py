@@ -21,14 +21,14 @@ from recfact.precision.exact.outward import Upward
 from recfact.precision.reals import Number, as_rational, read_number
 from recfact.precision.truncation.constant_coefficient import Cut, error_norm, largest_error, relative_norm
 from recfact.printed_table import short
-from recfact.windows import Window
+from recfact.windows import WindowLike
 
 CLOSEST = 1 << 11
 """The binary places of a rho next to 1; of more, a 2-norm takes more than seconds."""
 
 
 def truncation_bound(
-    window: Window,
+    window: WindowLike,
     rho: Any,
     ord: Any = np.inf,
     *,
@@ -106,7 +106,7 @@ def truncation_bound(
     return float(Upward.of(norm) * first) if norm < inf else inf
 
 
-def pointwise_truncation_bound(window: Window, rho: Any, n: int, *, nu: Any = 1, x0: Any = 0) -> Array:
+def pointwise_truncation_bound(window: WindowLike, rho: Any, n: int, *, nu: Any = 1, x0: Any = 0) -> Array:
     """Return the largest truncation error of each step for coefficients up to `rho` and inputs up to `nu` in magnitude.
 
     Parameters

@@ -18,12 +18,12 @@ from recfact.factorizations.truncation_error import RelativeErrorOperator
 from recfact.precision.exact.outward import Upward
 from recfact.precision.time_axis import check_sequence
 from recfact.recurrence import forward
-from recfact.windows import Window, check_window
+from recfact.windows import Window, WindowLike, check_window
 
 as_upward = np.frompyfunc(Upward.of, 1, 1)
 
 
-def truncation_norm(a: Any, window: Window, ord: Any = np.inf, *, relative_to: str = "input") -> float:
+def truncation_norm(a: Any, window: WindowLike, ord: Any = np.inf, *, relative_to: str = "input") -> float:
     """Return the largest truncation error that any inputs bring, for given coefficients, rounded up.
 
     Parameters
@@ -82,7 +82,7 @@ def sequence_of(a: Any) -> Array:
     return as_coefficients(a)
 
 
-def upward_operator(a: Any, window: Window) -> TruncatedOperator | None:
+def upward_operator(a: Any, window: WindowLike) -> TruncatedOperator | None:
     """Return the truncated operator of the coefficients' magnitudes, rounded up; None if nothing can be lost."""
     operator = truncate(as_coefficients(a), check_window(window))
     if not isinstance(operator, TruncatedOperator):
@@ -135,7 +135,7 @@ def is_above(sigma: Upward, outputs: Array, factors: Array, squares: Array) -> b
     return True
 
 
-def truncation_witness(a: Any, window: Window, ord: Any = np.inf, *, relative_to: str = "state") -> Array:
+def truncation_witness(a: Any, window: WindowLike, ord: Any = np.inf, *, relative_to: str = "state") -> Array:
     """Return inputs for which the truncation error is as large as it can be for given coefficients.
 
     Parameters
@@ -173,7 +173,7 @@ def truncation_witness(a: Any, window: Window, ord: Any = np.inf, *, relative_to
     array([ 0. ,  0. ,  0. ,  1. , -0.5,  0. ,  0. ,  0. ,  0. ,  0. ,  0. ,  0. ])
     """
     order = check_order(ord)
-    check_window(window)
+    window = check_window(window)
     if order == "fro":
         raise OptionError("the Frobenius norm isn't reached by single inputs; ask for the order 1, 2 or numpy.inf")
     choice(relative_to, "relative_to", ("input", "state"))

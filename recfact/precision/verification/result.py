@@ -105,7 +105,7 @@ class Verification(Tabular):
         The number format of the states.
     algorithm : str
         What computed them.
-    window : Full, Uniform or Jagged
+    window : Full, Uniform, Jagged or str
         What is kept.
     options : dict
         The options of the arithmetic that aren't at their defaults.

@@ -21,7 +21,7 @@ class Variant:
     ----------
     algorithm : str
         What computes the states.
-    window : Full, Uniform or Jagged
+    window : Full, Uniform, Jagged or str
         What is kept.
     accumulate : FloatFormat or None
         The format of the operations, if it isn't that of the states.

@@ -26,7 +26,7 @@ from recfact.precision.verification.computations import (
     rounding_bound,
 )
 from recfact.precision.verification.result import CheckedError, Verification, with_time_at
-from recfact.windows import Full, Window, check_window
+from recfact.windows import Full, Window, WindowLike, check_window
 
 DEFAULTS = {"accumulate": None, "fma": False, "rounding": "nearest-even", "underflow": "gradual"}
 """Options of the arithmetic as they are if nothing else is asked for."""
@@ -36,7 +36,7 @@ def verify(
     a: Any,
     u: Any,
     *,
-    window: Window = Full(),
+    window: WindowLike = Full(),
     format: Any = None,
     algorithm: str = "sequential",
     x0: Any = None,
@@ -56,7 +56,7 @@ def verify(
     a, u : array_like
         Coefficients and inputs, which broadcast. What isn't a number of the format is rounded to it first, to nearest;
         the result says how much that changed, and all errors are those of the rounded ones.
-    window : Full, Uniform or Jagged
+    window : Full, Uniform, Jagged or str
         What is kept.
     format : str, dtype or FloatFormat, optional
         The number format of coefficients, inputs and states; that of the arrays if not given.
@@ -112,7 +112,7 @@ def verify(
     >>> v.holds, v.truncation.at, v.truncation.holds
     (True, (8,), True)
     """
-    check_window(window)
+    window = check_window(window)
     choice(algorithm, "algorithm", COMPUTATIONS)
     if threads is not None and algorithm != "engine":
         raise OptionError(f"threads are those of the algorithm 'engine', got {algorithm!r}; leave one of them out")
