@@ -21,6 +21,7 @@ Array = np.ndarray[Any, Any]
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 HALVES = (np.dtype(np.float16), BFLOAT16)
 SCALARS = (int, float, complex)
+MISSING = ("NAType", "NaTType", "MaskedConstant")  # pandas' and NumPy's, which multiply and add
 COMPUTED = frozenset(np.dtype(kind) for kind in (np.float32, np.float64, np.complex64, np.complex128)) | {*HALVES}
 
 
@@ -104,6 +105,8 @@ def check_scalars(array: Array, name: str) -> Array:
         for value in array.flat:
             if isinstance(value, str | bytes | list | tuple) or not hasattr(value, "__mul__"):
                 raise DTypeError(f"{name} must be numbers, which multiply and add, got {shown(value)} among them")
+            if type(value).__name__ in MISSING:
+                raise DTypeError(f"{name} must hold all its numbers, got {shown(value)} among them; fill it")
     return array
 
 
@@ -136,6 +139,8 @@ def check_tensor(tensor: Any, name: str) -> None:
             "recfact outside of torch.compile and torch.export"
         )
     if not _has_memory(tensor):
+        if _freed(tensor):  # torch can't even write it
+            raise ArrayTypeError(f"{name} must hold its numbers, got a tensor whose storage was resized to 0 bytes")
         raise ArrayTypeError(
             f"{name} is a {repr(tensor).partition('(')[0]}, which torch.func (vmap, grad, jvp) puts for a tensor and "
             "which holds no numbers; call recfact outside of that: for vmap's axis, it takes arrays of several axes"
@@ -155,6 +160,13 @@ def _has_memory(tensor: Any) -> bool:
     try:
         return tensor.data_ptr() != 0 or not tensor.numel()
     except RuntimeError:  # what most wrappers raise; others answer 0
+        return False
+
+
+def _freed(tensor: Any) -> bool:
+    try:
+        return bool(tensor.untyped_storage().nbytes() == 0)
+    except NotImplementedError:  # wrappers have none
         return False
 
 
@@ -204,7 +216,7 @@ def result_dtype(a: Any, u: Any) -> np.dtype[Any]:
     types: list[Any] = [value if isinstance(value, int | float | complex) else value.dtype for value in (a, u)]
     dtype: np.dtype[Any] | None
     try:
-        dtype = np.result_type(*types)
+        dtype = None if any(_foreign(kind) for kind in types) else np.result_type(*types)
     except TypeError:  # NumPy promotes bfloat16 with few others
         kinds = {np.dtype(np.float64) if kind.kind in "biu" else kind for kind in map(np.result_type, types)}
         dtype = np.dtype(np.float32) if kinds == set(HALVES) else np.dtype(np.float64) if kinds <= COMPUTED else None
@@ -217,6 +229,11 @@ def result_dtype(a: Any, u: Any) -> np.dtype[Any]:
         f"a and u must be numbers that recfact computes in, got {names}; convert them to float32, float64, complex64, "
         "complex128, float16 or bfloat16, or to object for exact scalars"
     )
+
+
+def _foreign(kind: Any) -> bool:
+    """Say whether a number type is one that another package adds to NumPy, such as int4, whose promotion is odd."""
+    return isinstance(kind, np.dtype) and kind.isbuiltin == 2 and kind != BFLOAT16
 
 
 def native(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -245,6 +262,10 @@ def broadcast_shape(a: Array, u: Array) -> tuple[int, ...]:
         raise ShapeError(
             f"a and u must broadcast against each other by NumPy's rules, got shapes {a.shape} and {u.shape}; "
             "coefficients shared over channels need an axis of size 1"
+        ) from None
+    except RuntimeError:
+        raise ShapeError(
+            f"a and u must be of one shape, or have at most 32 axes, got {a.ndim} and {u.ndim} axes; reshape them"
         ) from None
     if not shape:
         raise ShapeError("a and u must have at least one axis for the recurrence, got two scalars; pass sequences")

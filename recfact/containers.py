@@ -149,12 +149,13 @@ def _no_missing(missing: Any, name: str, call: str) -> None:
 def _read_pandas(value: Any, name: str) -> Any:
     dtypes = list(value.dtypes) if hasattr(value, "columns") else [value.dtype]
     ours = [isinstance(dtype, np.dtype) for dtype in dtypes]
-    if all(ours):
-        return value.to_numpy()
-    missing = value.loc[:, [not own for own in ours]] if hasattr(value, "columns") else value
-    _no_missing(np.asarray(missing.isna()).any(), name, "fillna")
-    kinds = [getattr(dtype, "numpy_dtype", dtype if own else None) for dtype, own in zip(dtypes, ours, strict=True)]
-    return value.to_numpy(dtype=None if None in kinds else np.result_type(*kinds))
+    if not all(ours):
+        missing = value.loc[:, [not own for own in ours]] if hasattr(value, "columns") else value
+        _no_missing(np.asarray(missing.isna()).any(), name, "fillna")
+    kinds = [getattr(dtype, "numpy_dtype", dtype) for dtype in dtypes]
+    numbers = kinds and all(isinstance(kind, np.dtype) and kind.kind in "biufc" for kind in kinds)
+    # What pandas itself finds for booleans beside other numbers is objects.
+    return value.to_numpy(dtype=np.result_type(*kinds) if numbers else None)
 
 
 def _fit_pandas(value: Any, leader: Any, left_out: int | None, name: str) -> Any:
@@ -185,9 +186,8 @@ def _axis_pandas(axis: Any, leader: Any) -> int:
 
 
 def _wrap_pandas(leader: Any, result: Any) -> Any:
-    if leader.ndim == 1:
-        return leader._constructor(result, index=leader.index, name=leader.name, copy=False)
-    return leader._constructor(result, index=leader.index, columns=leader.columns, copy=False)
+    labels = {"name": leader.name} if leader.ndim == 1 else {"columns": leader.columns}
+    return leader._constructor(result, index=leader.index, copy=False, **labels).__finalize__(leader)
 
 
 def _fit_xarray(value: Any, leader: Any, left_out: int | None, name: str) -> Any:
@@ -215,17 +215,27 @@ def _axis_xarray(axis: Any, leader: Any) -> Any:
             f"axis must say which dimension of the DataArray is time, one of {', '.join(map(repr, leader.dims))}, or "
             f"its number from 0, got {shown(axis)}"
         )
-    return axis
+    return 0 if leader.ndim == 1 and axis == -1 else axis
+
+
+def _wrap_xarray(leader: Any, result: Any) -> Any:
+    wrapped = leader.copy(data=result)
+    wrapped.encoding = {}  # how the file had those numbers, perhaps as small integers
+    return wrapped
 
 
 def _read_polars(value: Any, name: str) -> Any:
     _no_missing(value.null_count(), name, "fill_null")
     if value.dtype.is_nested():
         raise DTypeError(f"{name} must hold numbers, got a Series of {value.dtype}; pass .to_list()")
+    if str(value.dtype) in ("Int128", "UInt128"):
+        raise DTypeError(f"{name} must be of a number type that NumPy has, got {value.dtype}; .cast it")
     return value.to_numpy()
 
 
 def _read_jax(value: Any, name: str) -> Any:
+    if value.is_deleted():
+        raise ArrayTypeError(f"{name} must hold its numbers, got an array that JAX has deleted (or that was donated)")
     if len(value.devices()) > 1 or next(iter(value.devices())).platform != "cpu":
         raise ArrayTypeError(
             f"{name} must lie on one CPU device of JAX, got {value.sharding}; move it with jax.device_put"
@@ -241,9 +251,7 @@ CONTAINERS = {
     "jax": Container(_read_jax, _wrap_jax, kinds="fcV"),
     "pandas": Container(_read_pandas, _wrap_pandas, _fit_pandas, _axis_pandas),
     "polars": Container(_read_polars, lambda leader, result: type(leader)(leader.name, result), kinds="fO"),
-    "xarray": Container(
-        lambda value, _: value.data, lambda leader, result: leader.copy(data=result), _fit_xarray, _axis_xarray
-    ),
+    "xarray": Container(lambda value, _: value.data, _wrap_xarray, _fit_xarray, _axis_xarray),
 }
 
 LIBRARIES = {

@@ -19,8 +19,8 @@ def shown(value: Any, most: int = 60) -> str:
     """Return what stands for a value in a message: its repr, cut where it is long."""
     try:
         text = repr(value.item() if isinstance(value, np.generic) else value)
-    except ValueError:  # Python doesn't write integers of more than 4300 digits
-        return f"a value of type {type(value).__name__} that is too long to write"
+    except Exception:  # integers of more than 4300 digits, arrays that are deleted, what isn't made yet
+        return f"a value of type {type(value).__name__} that can't be written"
     return text if len(text) <= most + 3 else f"{text[:most]}..."
 
 
@@ -58,7 +58,7 @@ class RecfactError(Exception):
         advice: str = "",
         instead: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(required)
+        # BaseException's __new__ keeps the arguments, and torch.compile, which may follow this, can't follow super().
         self.required, self.argument, self.given, self.advice = required, argument, given, advice
         self.instead = dict(instead or {})
 

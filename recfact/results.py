@@ -95,7 +95,7 @@ def empty_tensor(given: tuple[Any, Any], shape: tuple[int, ...], dtype: np.dtype
             for value in given
         )
         kind = to_torch(np.empty(0, dtype)).dtype
-        return torch.empty_strided(shape, torch.mul(*outlines).stride(), dtype=kind)
+        return torch.empty_strided(shape, torch.mul(*outlines).stride(), dtype=kind, device="cpu")
     return to_torch(empty_product(operand(given[0], "a"), operand(given[1], "u"), shape, dtype))
 
 

@@ -12,7 +12,7 @@ from recfact import algorithms
 from recfact.arrays import COMPUTED, Array, library_of
 from recfact.checks import boolean, choice, positive_integer
 from recfact.containers import CONTAINERS, unwrapped
-from recfact.errors import OptionError, shown
+from recfact.errors import DTypeError, OptionError, RecfactError, shown
 from recfact.results import prepare
 from recfact.windows import Full, Window, WindowLike, check_window
 
@@ -149,9 +149,13 @@ def solve_numpy(
     if algorithm == "auto" and x.dtype in COMPUTED:
         _engine()(a, u, x, x0, reverse=reverse, window=window, threads=threads)
         return
-    x[...] = algorithms.run(
-        "sequential" if algorithm == "auto" else algorithm, a, u, x0, window=window, reverse=reverse
-    )
+    name = "sequential" if algorithm == "auto" else algorithm
+    try:
+        x[...] = algorithms.run(name, a, u, x0, window=window, reverse=reverse)
+    except TypeError as error:  # dates, Decimals beside floats
+        if x.dtype.kind != "O" or isinstance(error, RecfactError):
+            raise
+        raise DTypeError(f"a, u and x0 must be numbers that multiply and add, got some that don't: {error}") from error
 
 
 def _solve_on_gpu(device: Any, algorithm: str, threads: int | None) -> Callable[..., Any]:

@@ -1,7 +1,9 @@
 """Arrays of other libraries: each comes back as it came, or is refused with what to call."""
 
 import array
+import itertools
 import pickle
+from decimal import Decimal
 from fractions import Fraction
 
 import ml_dtypes
@@ -14,6 +16,7 @@ from labelled import (
     A,
     U,
     dask_array,
+    data_array,
     frame,
     jax,
     labels,
@@ -55,7 +58,7 @@ def test_options_pass_through(make):
     backwards = rf.solve(make(A), make(U), reverse=True, axis=0)
     assert np.asarray(backwards).tolist() == rf.solve(A, U, reverse=True).tolist()
     assert np.asarray(rf.solve(make(A), make(U), x0=2)).tolist() == rf.solve(A, U, x0=2).tolist()
-    with pytest.raises(OptionError, match="takes no x0"):
+    with pytest.raises(OptionError, match="x0 doesn't go with reverse"):
         rf.solve(make(A), make(U), x0=2, reverse=True)
 
 
@@ -123,6 +126,68 @@ def test_numbers_of_pandas_own_types_are_read_if_none_is_missing():
     sparse = series(pandas().arrays.SparseArray([1.0, 0, 1, 1]))
     assert rf.solve(A, sparse).to_list() == rf.solve(A, [1.0, 0, 1, 1]).tolist()
     assert type(rf.solve(0.5, pandas().Index(U))) is np.ndarray
+
+
+COLUMNS = ["bool", "int8", "int64", "float32", "float64", "complex64", "boolean", "Int64", "Float32", "Float64"]
+
+
+@pytest.mark.parametrize(("first", "second"), list(itertools.product(COLUMNS, repeat=2)))
+def test_columns_of_two_number_types_are_read_as_numpy_promotes_them(first, second):
+    values = [1, 0, 1, 1]
+    table = pandas().concat([pandas().Series(values, dtype=kind) for kind in (first, second)], axis=1, keys=["x", "x"])
+    promoted = np.result_type(*(getattr(kind, "numpy_dtype", kind) for kind in table.dtypes))
+    found = rf.solve(0.5, table, axis=0)
+    expected = rf.solve(0.5, np.array(values, promoted)).astype(complex).tolist()
+    for place in range(2):
+        assert found.iloc[:, place].dtype == rf.solve(0.5, np.array(values, promoted)).dtype
+        assert found.iloc[:, place].astype(complex).to_list() == expected
+
+
+def test_missing_numbers_among_objects_are_refused():
+    for missing in (pandas().NA, pandas().NaT, np.ma.masked):
+        values = np.array([1.0, 2.0, 3.0, 4.0], object)
+        values[2] = missing
+        for held in (values, series(values)):
+            for given in ((0.5, held), (held, 0.5)):
+                with pytest.raises(DTypeError, match="must hold all its numbers"):
+                    rf.solve(*given)
+
+
+def test_objects_that_do_not_add_to_others_are_refused():
+    for stranger in (Decimal(1), np.timedelta64(3, "s"), pandas().Timedelta(3)):
+        values = np.array([1.0, 2.0, stranger, 1.0], object)
+        for held, algorithm in itertools.product((values, series(values)), ("auto", "kogge-stone", "hierarchical")):
+            with pytest.raises(DTypeError, match="must be numbers that multiply and add"):
+                rf.solve(0.5, held, algorithm=algorithm)
+
+
+def test_what_pandas_and_xarray_know_of_an_array_comes_back_as_from_their_products():
+    held = series()
+    held.attrs["unit"] = "K"
+    held.flags.allows_duplicate_labels = False
+    found = rf.solve(0.5, held)
+    assert found.attrs == (0.5 * held).attrs
+    assert not found.flags.allows_duplicate_labels
+    stored = data_array(attrs={"unit": "K"})
+    stored.encoding = {"dtype": "int16", "scale_factor": 0.1}  # a file of the result would hold other numbers
+    found = rf.solve(0.5, stored, axis="time")
+    assert found.attrs == stored.attrs
+    assert found.encoding == (0.5 * stored).encoding == {}
+
+
+def test_numbers_that_are_gone_or_of_strange_types_are_refused():
+    gone = jax().numpy.ones(4)
+    gone.delete()
+    with pytest.raises(ArrayTypeError, match="u must hold its numbers, got an array that JAX has deleted"):
+        rf.solve(0.5, gone)
+    for wide in (polars().Int128, polars().UInt128):
+        with pytest.raises(DTypeError, match=r"u must be of a number type that NumPy has, got U?Int128"):
+            rf.solve(0.5, polars().Series([1, 2], dtype=wide))
+    for small in (ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2):
+        for given in (np.ones(4, small), jax().numpy.ones(4, small)):
+            for pair in ((0.5, given), (given, np.float32(0.5)), (given, given)):
+                with pytest.raises(DTypeError, match=r"must be numbers that recfact computes in, got .*(int4|float8)"):
+                    rf.solve(*pair)
 
 
 def test_texts_dates_and_categories_are_no_numbers():

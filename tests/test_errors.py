@@ -5,6 +5,7 @@ import pickle
 
 import pytest
 
+import recfact as rf
 from recfact import errors
 from recfact.errors import OptionError, OptionTypeError, RecfactError
 
@@ -34,3 +35,14 @@ def test_the_parts_of_a_message():
         error.sentence(lambda name: f"--{name}", lambda value: f"<{value}>", " ")
         == "--k must be odd, got <2>; pass --k <3>"
     )
+
+
+def test_a_value_that_can_not_be_written_does_not_hide_the_message():
+    class Mute:
+        def __repr__(self):
+            raise RuntimeError("not yet")
+
+    with pytest.raises(
+        OptionTypeError, match="axis must be an integer, got a value of type Mute that can't be written"
+    ):
+        rf.solve(0.5, [1.0], axis=Mute())

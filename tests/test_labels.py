@@ -124,6 +124,9 @@ def test_initial_states_have_the_labels_of_one_step():
     assert rf.solve(0.5, data_array(), axis=0, x0=xarray().DataArray(2.0)).equals(
         rf.solve(0.5, data_array(), axis=0, x0=2.0)
     )
+    for u in (U, series(), data_array(U, dims=("time",))):  # one axis, which may be left out
+        for x0 in (2.0, xarray().DataArray(2.0)):
+            assert np.asarray(rf.solve(0.5, u, x0=x0)).tolist() == rf.solve(0.5, U, x0=2.0).tolist()
     refused = [
         (frame(), pandas().Series(states, index=["x", "y", "w"])),
         (frame(), series(A)),

@@ -96,6 +96,21 @@ def test_tensors_that_can_not_be_taken(u, message):
         rf.solve(torch.full((4,), 0.5), u)
 
 
+def test_a_tensor_without_its_memory_is_refused():
+    u = torch.ones(4)
+    u.untyped_storage().resize_(0)
+    with pytest.raises(ArrayTypeError, match="u must hold its numbers, got a tensor whose storage was resized to 0"):
+        rf.solve(0.5, u)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64, torch.int32])
+def test_results_lie_where_their_operands_do_whatever_the_default_device(dtype):
+    u = torch.ones(3).to(dtype)
+    with torch.device("meta"):
+        found = [rf.solve(0.5, u), rf.solve(np.float32([0.5]), u), *rf.solve_chunks([(0.5, u)])]
+    assert all(x.device == u.device and x.tolist() == [1, 1.5, 1.75] for x in found)
+
+
 def test_out_must_be_of_the_same_library(rng):
     (a, ta), (u, tu) = pair(4, "float64", rng), pair(4, "float64", rng)
     for given, out in (((ta, tu), np.empty(4)), ((a, u), torch.empty(4, dtype=torch.float64))):

@@ -206,7 +206,7 @@ def test_shares_are_numbers():
 
 
 def test_a_number_too_long_to_write_is_no_reason_to_fail():
-    with pytest.raises(OptionError, match="too long to write"):
+    with pytest.raises(OptionError, match="can't be written"):
         pr.p3109(8, 10**5000)
-    with pytest.raises(DTypeError, match="too long to write"):
+    with pytest.raises(DTypeError, match="can't be written"):
         pr.format(10**5000)
