@@ -312,7 +312,8 @@ def exact_text(number: float | Fraction) -> str | None:
         near = float(exact)
         if Fraction(near) == exact or Fraction(repr(near)) == exact:
             return repr(near).removesuffix(".0")
-    fraction = str(exact) if exact.denominator <= LARGEST_DENOMINATOR else ""
+    few = exact.denominator <= LARGEST_DENOMINATOR and abs(exact) < 10**LONGEST_FRACTION
+    fraction = str(exact) if few else ""
     return fraction if 0 < len(fraction) <= LONGEST_FRACTION else None
 
 
