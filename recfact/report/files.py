@@ -95,14 +95,17 @@ def check_destination(path: Path, suffixes: tuple[str, ...] = ()) -> None:
     OptionError
         If `suffixes` are given and `path` ends in none of them.
     DataFileError
-        If `path` is a directory, or in none.
+        If `path` is a directory, a device or a pipe, or in no directory.
     """
     if suffixes and path.suffix.lower() not in suffixes:
         raise OptionError(f"{path} must end in {', '.join(suffixes[:-1])} or {suffixes[-1]}")
     if path.is_dir():
         raise DataFileError(f"{path} is a directory; name a file to write")
-    if not path.parent.is_dir():
-        raise DataFileError(f"{path} can't be written: there is no directory {path.parent}")
+    if path.exists() and not path.is_file():
+        raise DataFileError(f"{path} is a device or a pipe; name a file to write")
+    folder = Path(os.path.realpath(path)).parent if path.is_symlink() else path.parent
+    if not folder.is_dir():
+        raise DataFileError(f"{path} can't be written: there is no directory {folder}")
 
 
 def write_array(path: Path, x: Array) -> None:
@@ -134,11 +137,12 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     """Give a stream whose contents take the place of `path` at the end, and leave `path` alone if anything fails."""
     check_destination(path)
     with _system_errors(path):
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        place = Path(os.path.realpath(path))  # so that a link stays one
+        temporary = place.with_name(f".{place.name}.{os.getpid()}")
         try:
             with temporary.open("xb") as stream:
                 yield stream
-            temporary.replace(path)
+            temporary.replace(place)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise

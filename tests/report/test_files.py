@@ -237,6 +237,29 @@ def test_writing_replaces_whole_files_only():
     assert [path.name for path in Path().iterdir()] == ["x.npy"]
 
 
+@pytest.mark.parametrize("before", [b"before", None])
+def test_a_link_stays_one(before):
+    Path("there").mkdir()
+    if before:
+        write("there/real.npy", before)
+    Path("x.npy").symlink_to("there/real.npy")
+    write_array(Path("x.npy"), np.ones(3))
+    assert Path("x.npy").is_symlink()
+    assert np.load("there/real.npy").tolist() == [1, 1, 1]
+    assert [path.name for path in Path("there").iterdir()] == ["real.npy"]
+
+
+def test_devices_and_pipes_are_not_replaced():
+    os.mkfifo("pipe.npy")
+    Path("null.npy").symlink_to(os.devnull)
+    Path("lost.npy").symlink_to("nowhere/x.npy")
+    for name, message in (("pipe", "is a device or a pipe"), ("null", "is a device or a pipe"), ("lost", "nowhere")):
+        with pytest.raises(DataFileError, match=rf"{name}\.npy .*{message}"):
+            write_array(Path(f"{name}.npy"), np.ones(3))
+    assert stat.S_ISFIFO(Path("pipe.npy").stat().st_mode)
+    assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
+
+
 def test_written_files_have_the_usual_permissions():
     Path("plain").touch()
     write_array(Path("x.npy"), np.ones(1))
