@@ -56,6 +56,7 @@ class Times:
     instants: Instants | None = None
 
 
+@np.errstate(over="ignore")  # a step beyond float64 is infinite, which forgets all that was before
 def read_steps(table: CsvTable, column: str, tau: float, as_given: bool) -> Times:
     """Return a column of steps in seconds, whose first cell isn't read.
 
@@ -90,6 +91,7 @@ def read_steps(table: CsvTable, column: str, tau: float, as_given: bool) -> Time
     return Times(steps, f"{_count(len(steps), 'step')}{_spread(steps, 'long')}")
 
 
+@np.errstate(over="ignore")
 def read_instants(table: CsvTable, column: str, unit: str, tau: float, as_given: bool) -> Times:
     """Return the steps between the instants of a column, each later than the one before.
 

@@ -214,6 +214,15 @@ def test_what_was_understood_is_said():
     assert read_instants(table_of(["7"]), "at", "auto", FOREVER, False).understood == "1 instant in seconds"
 
 
+def test_steps_beyond_float64_are_infinite_without_a_warning():
+    cells = ["-1.7e308", "1e308", "1.7e308", "1e308"]
+    with pytest.raises(DataFileError, match="is earlier than the line before"):
+        read_instants(table_of(cells), "at", "s", 1e300, True)
+    assert read_instants(table_of(cells[:3]), "at", "s", 1e300, True).steps[1] == np.inf
+    found = read_steps(table_of(["1e308", "1.7e308", "1.7e308", "1e308", "1e308"]), "at", 1e300, True)
+    assert found.steps.tolist() == [np.inf, 1.7e308, 1.7e308, 1e308, 1e308]
+
+
 def test_times_of_two_zones():
     cells = ["2001-01-01T00:00:00+01:00", "2001-01-01T00:00:00Z"]
     found = read_instants(table_of(cells), "at", "auto", FOREVER, False)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from recfact.arrays import Array, as_numpy, broadcast_state
+from recfact.arrays import Array, as_numpy, broadcast_state, native
 from recfact.checks import callback, choice
 from recfact.errors import OptionError
 from recfact.precision.exact.measured import Measured, UndecidedError, measure, truncation_error
@@ -227,10 +227,10 @@ def sum_of_bounds(truncation: Array, rounding: Array) -> Array:
 
 
 def _default_format(a: Any, u: Any) -> FloatFormat:
-    kinds = {str(getattr(values, "dtype", as_numpy(values, name).dtype)) for values, name in ((a, "a"), (u, "u"))}
+    kinds = {str(native(as_numpy(values, name).dtype)) for values, name in ((a, "a"), (u, "u"))}
     dtypes = [kind for kind in kinds if "float" in kind]
     if len(kinds) == 1 and dtypes:
-        return format_of(dtypes[0].removeprefix("torch."))
+        return format_of(dtypes[0])
     raise OptionError(
         f"must be given where coefficients and inputs are not floats of one type, but {' and '.join(sorted(kinds))}",
         "format",

@@ -191,6 +191,16 @@ def test_the_format_is_that_of_the_arrays(dtype):
     assert verify(a, a).format == format_of(dtype)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("algorithm", ["sequential", "engine"])
+def test_the_format_left_out_is_that_of_the_numbers_in_any_byte_order(dtype, algorithm, rng):
+    a, u = rng.uniform(0.5, 0.9, (2, 20)).astype(dtype)
+    found = verify(a, u, algorithm=algorithm)
+    for order in "<>":
+        swapped = (array.astype(array.dtype.newbyteorder(order)) for array in (a, u))
+        assert repr(verify(*swapped, algorithm=algorithm)) == repr(found)
+
+
 def test_a_format_is_required_of_mixed_arrays():
     for a, u in (([1, 2], [1, 2]), (np.float32([1]), np.float64([1]))):
         with pytest.raises(OptionError, match="format must be given where"):
