@@ -26,6 +26,7 @@ from recfact.cpu.cuts import (
 from recfact.cpu.numbers import accumulator, drain, fma, load, single, size, store
 from recfact.cpu.row_steps import (
     Row,
+    is_whole,
     put,
     row_at,
     spare,
@@ -33,6 +34,7 @@ from recfact.cpu.row_steps import (
     tile_inputs,
     tile_position,
     tile_target,
+    whole_from,
 )
 from recfact.cpu.tile_solvers import number, runs_in_reverse, tile_steps
 
@@ -189,14 +191,6 @@ def band_tiles(
 
 
 @helper
-def is_whole(tile: Any, row: Row, turn: int, tiles: int) -> Any:
-    """Return whether a tile is whole, with all its coefficients."""
-    if runs_in_reverse(tile):
-        return (tiles - turn) * tile_steps(tile) <= row.known
-    return (turn + 1) * tile_steps(tile) <= row.steps
-
-
-@helper
 def fill(tile: Any, sums: int, first: int, last: int, value: Any) -> None:
     """Set the suffix sums of the positions first .. last-1."""
     kept = accumulator(single(tile))
@@ -345,8 +339,7 @@ def band_rows(
                 written = turn >= skip
                 together = 1
                 if dense and written and is_whole(tile, row, turn, tiles):
-                    while turn + together <= last and is_whole(tile, row, turn + together, tiles):
-                        together += 1
+                    together = min(whole_from(tile, row, turn, tiles), last + 1 - turn)
                 target = tile_target(tile, row, position, scratch) if written else spare(tile, scratch)
                 done, state, product, finite = band_tiles(
                     tile,

@@ -10,11 +10,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from recfact.cpu.block_tiles import blocks_tile
-from recfact.cpu.compilation import helper, kernel, seldom
+from recfact.cpu.compilation import kernel, seldom
 from recfact.cpu.cuts import Cuts, bit, block_starts, first_cut, moved, read_cuts, segment_start, starts_among
 from recfact.cpu.numbers import accumulator, drain, fma, load, single, size, store
 from recfact.cpu.row_steps import (
     Row,
+    is_whole,
     put,
     row_at,
     spare,
@@ -22,6 +23,7 @@ from recfact.cpu.row_steps import (
     tile_inputs,
     tile_position,
     tile_target,
+    whole_from,
 )
 from recfact.cpu.tile_solvers import runs_in_reverse, tile_steps
 
@@ -135,15 +137,6 @@ def solve_tiles(
     return Progress(done, starts, fresh, near, offset, carried, left)
 
 
-@helper
-def whole_tiles(tile: Any, row: Row, turn: int, tiles: int) -> Any:
-    """Return how many tiles from one on are whole, and have all their coefficients; 0 if that one isn't."""
-    length = tile_steps(tile)
-    if runs_in_reverse(tile):
-        return tiles - turn if (tiles - turn) * length <= row.known else 0
-    return row.steps // length - turn
-
-
 @kernel
 def block_rows(
     tile: Any,
@@ -202,8 +195,8 @@ def block_rows(
             position = tile_position(tile, turn, steps)
             written = turn >= skip
             together = 1
-            if dense and written:
-                together = max(whole_tiles(tile, row, turn, tiles), 1)
+            if dense and written and is_whole(tile, row, turn, tiles):
+                together = whole_from(tile, row, turn, tiles)
             mask = -1
             if turn == 0 and alone == 0 and origin == 0 and where.begin == 0 and not runs_in_reverse(tile):
                 mask = -2  # an initial state enters

@@ -134,3 +134,19 @@ def take_steps(tile: Any, row: Row, first: int, count: int, state: float, fresh:
 def spare(tile: Any, scratch: int) -> Any:
     """Return where a tile may write states that nobody wants; behind it follow a tile's length of accumulators."""
     return scratch + 3 * tile_steps(tile) * size(single(tile))
+
+
+@helper
+def is_whole(tile: Any, row: Row, turn: int, tiles: int) -> Any:
+    """Return whether tile `turn`, in the order of the steps, is whole and has all its coefficients."""
+    if runs_in_reverse(tile):
+        return (tiles - turn) * tile_steps(tile) <= row.known
+    return (turn + 1) * tile_steps(tile) <= row.steps
+
+
+@helper
+def whole_from(tile: Any, row: Row, turn: int, tiles: int) -> Any:
+    """Return how many tiles follow each other from a whole one on, in the order of the steps, that are whole."""
+    if runs_in_reverse(tile):
+        return tiles - turn
+    return row.steps // tile_steps(tile) - turn

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from recfact.cpu.compilation import helper, kernel
+from recfact.cpu.compilation import helper, kernel, seldom
 from recfact.cpu.numbers import accumulator, drain, fma, load, single, size, store
 from recfact.cpu.row_steps import (
+    is_whole,
     put,
     row_at,
     take_steps,
@@ -20,6 +21,7 @@ from recfact.cpu.row_steps import (
     tile_inputs,
     tile_position,
     tile_target,
+    whole_from,
 )
 from recfact.cpu.tile_solvers import number, runs_in_reverse, scan_tile, scan_totals, tile_steps
 
@@ -36,6 +38,36 @@ def true_state(kept: Any, entry: float, local: float, factor: float) -> Any:
 def ends_segment(tile: Any, position: int, segment: int) -> Any:
     """Return whether a segment of so many steps, a power of two, ends with the tile at a position."""
     return (position if runs_in_reverse(tile) else position + tile_steps(tile)) & (segment - 1) == 0
+
+
+@helper
+def left_in_segment(tile: Any, position: int, segment: int) -> Any:
+    """Return how many tiles of a segment there are from the one at a position on, in the order of the steps."""
+    done = position & (segment - 1)
+    return (done if runs_in_reverse(tile) else segment - tile_steps(tile) - done) // tile_steps(tile) + 1
+
+
+@seldom
+def scan_tiles(tile: Any, a: int, u: int, x: int, count: int, entry: Any, local: Any, factor: Any) -> Any:
+    """Solve `count` tiles of a segment that lie next to each other in memory, and stop at one that isn't finite.
+
+    This is where the time goes, so nothing else is done here. `a`, `u` and `x` are the addresses of the first tile.
+    Returned are how many were solved, and `local` and `factor` behind them.
+    """
+    step = tile_steps(tile) * size(single(tile))
+    if runs_in_reverse(tile):
+        step = -step
+    done = 0
+    while done < count:
+        after, product, finite = scan_tile(tile, a, u, x, entry, local, factor)
+        if not finite:
+            break
+        local, factor = after, product
+        a += step
+        u += step
+        x += step
+        done += 1
+    return done, local, factor
 
 
 @kernel
@@ -62,31 +94,46 @@ def scan_rows(
     """
     kept = accumulator(single(tile))
     repeated = 0
+    tiles = (steps + tile_steps(tile) - 1) // tile_steps(tile)
+    dense = x_step == size(single(tile)) and u_step == x_step and a_step == x_step
     for index in range(count):
         row = row_at(tile, rows, count, index, steps, a_step, u_step, x_step, alone != 0)
         state_at = states + 3 * index * size(kept)
         entry, local = load(kept, state_at, 0), load(kept, state_at, size(kept))
         factor = load(kept, state_at, 2 * size(kept))
-        for number_of_tile in range((steps + tile_steps(tile) - 1) // tile_steps(tile)):
-            position = tile_position(tile, number_of_tile, steps)
-            coefficients = tile_coefficients(tile, row, position, scratch)
-            inputs = tile_inputs(tile, row, position, scratch)
+        turn = 0
+        while turn < tiles:
+            position = tile_position(tile, turn, steps)
+            together = 1
+            if dense and is_whole(tile, row, turn, tiles):
+                together = min(whole_from(tile, row, turn, tiles), left_in_segment(tile, start + position, segment))
             target = tile_target(tile, row, position, scratch)
-            after, product, finite = scan_tile(tile, coefficients, inputs, target, entry, local, factor)
-            length = min(steps - position, tile_steps(tile))
-            if finite:
+            done, local, factor = scan_tiles(
+                tile,
+                tile_coefficients(tile, row, position, scratch),
+                tile_inputs(tile, row, position, scratch),
+                target,
+                together,
+                entry,
+                local,
+                factor,
+            )
+            if done > 0:
                 put(tile, row, position, target)
-                local, factor = after, product
+                turn += done
+                position = tile_position(tile, turn - 1, steps)
             else:
+                length = min(steps - position, tile_steps(tile))
                 first = position + length - 1 if runs_in_reverse(tile) else position
-                fresh = alone != 0 and number_of_tile == 0
+                fresh = alone != 0 and turn == 0
                 entry = take_steps(tile, row, first, length, true_state(kept, entry, local, factor), fresh, True)
                 local, factor = number(kept, 0.0), number(kept, 1.0)
                 repeated += 1
+                turn += 1
             if ends_segment(tile, start + position, segment):
                 entry = true_state(kept, entry, local, factor)
                 local, factor = number(kept, 0.0), number(kept, 1.0)
-            if length == tile_steps(tile):
+            if position + tile_steps(tile) <= steps:
                 store(kept, state_at, 0, entry)
                 store(kept, state_at, size(kept), local)
                 store(kept, state_at, 2 * size(kept), factor)
