@@ -17,7 +17,8 @@ from matrices import Matrix, matrices
 import recfact as rf
 from recfact.algorithms import NAMES
 from recfact.factorizations import truncate
-from recfact.factorizations.operator import Conjugate, Operator, Wrapped
+from recfact.factorizations.operator import Operator
+from recfact.factorizations.operator_algebra import Conjugate, Wrapped
 from recfact.recurrence import backward, first_kept, forward, windowed
 from recfact.windows import Full, Jagged, Uniform
 
@@ -225,6 +226,32 @@ def test_every_operator_in_symbols():
     for operator, matrix in operators(symbols(5)):
         if not isinstance(operator, Conjugate):  # conjugates of symbols are left as they are written
             check(operator, matrix, x)
+
+
+def test_multiples_stand_where_they_are_written():
+    x, q = symbols(10, "x").reshape(5, 2), sympy.Symbol("q", commutative=False)
+    for operator, matrix in operators(symbols(5)):
+        if isinstance(operator, Conjugate):
+            continue
+        left = np.array([[q * entry for entry in row] for row in matrix], dtype=object).reshape(matrix.shape)
+        for multiple, expected in (
+            (q * operator, left),
+            (operator * q, matrix * q),
+            (operator / q, matrix * q**-1),
+            (3 * (q * operator) / q, 3 * left * q**-1),
+            (-(operator * q) / 2, -matrix * q / 2),
+        ):
+            check(multiple, expected, x)
+
+
+def test_multiples_of_products_and_transposes():
+    a, q = symbols(3), sympy.Symbol("q", commutative=False)
+    L, matrix = rf.TransferOperator(a), literal_matrix(a)
+    x = symbols(3, "x")
+    assert same(L @ (q * L) @ x, times(matrix, times(q * matrix, x)))
+    assert same((L * q) @ L @ x, times(matrix * q, times(matrix, x)))
+    assert same((q * L + L * q) @ x, times(q * matrix, x) + times(matrix * q, x))
+    assert same((q * L) ** 2 @ x, times(q * matrix, times(q * matrix, x)))
 
 
 def test_no_class_of_operators_is_left_out():

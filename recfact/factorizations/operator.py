@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
 from recfact.arrays import Array, accumulator, as_numpy, library_of, to_torch
-from recfact.checks import positive_integer
 from recfact.errors import ArrayTypeError, DTypeError, ShapeError
 from recfact.factorizations.notebook_drawing import draw_corner
 from recfact.factorizations.scalars import (
     common_type,
-    conjugate_of,
     is_scalar,
-    number_type,
     of_one_type,
     one_like,
-    quotients,
     refuse_scalar,
     scalars_that_fit,
     shape_of,
@@ -63,7 +57,7 @@ class Operator(LinearOperator):
 
     def conj(self) -> Operator:
         """Return the elementwise complex conjugate, as an operator."""
-        return self if self.dtype.kind in "fV" else Conjugate(self)
+        return self if self.dtype.kind in "fV" else algebra.Conjugate(self)
 
     def _adjoint(self) -> Operator:
         return self.conj()._transpose()
@@ -103,9 +97,9 @@ class Operator(LinearOperator):
             If the array is on a GPU, and another library's LinearOperator is part of this one.
         """
         if is_scalar(x):
-            return Scaled(self, x)
+            return algebra.Scaled(self, x)
         if isinstance(x, LinearOperator):
-            return Product(self, as_operator(x))
+            return algebra.Product(self, algebra.as_operator(x))
         library = library_of(x)
         if library == "gpu":
             return self._multiply_on_gpu(x)
@@ -129,7 +123,7 @@ class Operator(LinearOperator):
 
     def __rmul__(self, x: Any) -> Any:
         if is_scalar(x):
-            return Scaled(self, x)
+            return algebra.Scaled(self, x, before=False)
         shape = shape_of(x)
         if len(shape) not in (1, 2) or shape[-1] != self.shape[0]:
             raise ShapeError(
@@ -143,10 +137,10 @@ class Operator(LinearOperator):
             raise ArrayTypeError(
                 f"an operator is divided by scalars, got {type(x).__name__}; L.inv() @ x solves L y = x"
             )
-        return Scaled(self, x, quotients)
+        return algebra.Scaled(self, x, over=True)
 
     def __neg__(self) -> Operator:  # type: ignore[override]
-        return Scaled(self, -1)
+        return algebra.Scaled(self, -1)
 
     def __add__(self, x: Any) -> Operator:  # type: ignore[override]
         if not isinstance(x, LinearOperator):
@@ -154,18 +148,18 @@ class Operator(LinearOperator):
                 f"an operator adds operators, got {type(x).__name__}; add to to_dense(), or wrap a matrix with "
                 "scipy.sparse.linalg.aslinearoperator"
             )
-        return Sum(self, as_operator(x))
+        return algebra.Sum(self, algebra.as_operator(x))
 
     def __radd__(self, x: Any) -> Operator:
         return self if isinstance(x, int | float) and x == 0 else self + x  # sum() begins with 0
 
     def __sub__(self, x: Any) -> Operator:  # type: ignore[override]
-        return self + (-as_operator(x) if isinstance(x, LinearOperator) else x)
+        return self + (-algebra.as_operator(x) if isinstance(x, LinearOperator) else x)
 
     def __pow__(self, k: Any) -> Operator:  # type: ignore[override]
         inverse = getattr(self, "inv", None)
         negative = isinstance(k, int | np.integer) and k < 0
-        return Power(inverse(), -k) if inverse is not None and negative else Power(self, k)
+        return algebra.Power(inverse(), -k) if inverse is not None and negative else algebra.Power(self, k)
 
     def to_dense(self) -> Array:
         """Return the matrix as a dense array of the operator's dtype; entries of exact scalars are of one type."""
@@ -182,219 +176,5 @@ class Operator(LinearOperator):
     _repr_html_ = to_html
 
 
-class Conjugate(Operator):
-    """The elementwise complex conjugate of an operator.
-
-    Parameters
-    ----------
-    operator : Operator
-        The operator to conjugate.
-    """
-
-    def __init__(self, operator: Operator) -> None:
-        super().__init__(operator.dtype, operator.shape)
-        self.operator = operator
-
-    def _apply(self, x: Array) -> Array:
-        return conjugate_of(self.operator._apply(conjugate_of(x)))
-
-    def _transpose(self) -> Operator:
-        return Conjugate(self.operator._transpose())
-
-    def conj(self) -> Operator:
-        """Return the operator that this one conjugates."""
-        return self.operator
-
-
-class Scaled(Operator):
-    """An operator times or over a scalar, with NumPy's promotion: a Python number takes the operator's type.
-
-    Parameters
-    ----------
-    operator : Operator
-        The operator to scale.
-    scalar : scalar
-        What its entries are multiplied or divided by.
-    scale : callable, default numpy.multiply
-        numpy.multiply or `quotients`.
-    """
-
-    def __init__(self, operator: Operator, scalar: Any, scale: Callable[..., Any] = np.multiply) -> None:
-        if isinstance(scalar, np.generic):
-            dtype = common_type(operator.dtype, scalar.dtype)
-        elif isinstance(scalar, int | float | complex):
-            dtype = np.result_type(operator.dtype, scalar)
-        else:
-            dtype = np.dtype(object)
-        super().__init__(dtype, operator.shape)
-        self.operator, self.scalar, self.scale = operator, scalar, scale
-
-    def _one(self) -> Any:
-        return one_like(np.array([self.operator._one(), self.scalar], dtype=object))
-
-    def _apply(self, x: Array) -> Array:
-        scaled: Array = self.scale(self.operator._apply(x), self.scalar)
-        return scaled
-
-    def _transpose(self) -> Operator:
-        return Scaled(self.operator._transpose(), self.scalar, self.scale)
-
-    def conj(self) -> Operator:
-        """Return the conjugate operator, scaled by the conjugate scalar."""
-        # Its own method, because np.conj would turn a Python number into one of NumPy's, which promotes differently.
-        scalar = self.scalar.conjugate() if hasattr(self.scalar, "conjugate") else self.scalar
-        return Scaled(self.operator.conj(), scalar, self.scale)
-
-
-class Sum(Operator):
-    """The sum of operators of one shape.
-
-    Parameters
-    ----------
-    *terms : Operator
-        What is added, from left to right.
-
-    Raises
-    ------
-    ShapeError
-        If their shapes differ.
-    """
-
-    terms: tuple[Operator, ...]
-
-    def __init__(self, *terms: Operator) -> None:
-        first, *others = terms
-        for other in others:
-            if other.shape != first.shape:
-                raise ShapeError(f"operators that are added must have one shape, got {first!r} and {other!r}")
-        super().__init__(common_type(*(term.dtype for term in terms)), first.shape)
-        self.terms = (*first.terms, *others) if isinstance(first, Sum) else terms
-
-    def _one(self) -> Any:
-        return one_like(np.array([term._one() for term in self.terms], dtype=object))
-
-    def _apply(self, x: Array) -> Array:
-        y = self.terms[0]._apply(x)
-        for term in self.terms[1:]:
-            y = y + term._apply(x)
-        return y
-
-    def _transpose(self) -> Operator:
-        return Sum(*(term._transpose() for term in self.terms))
-
-    def conj(self) -> Operator:
-        """Return the sum of the conjugates."""
-        return Sum(*(term.conj() for term in self.terms))
-
-
-class Product(Operator):
-    """The product of operators, the last one applied first.
-
-    Parameters
-    ----------
-    *factors : Operator
-        What is multiplied, from left to right.
-
-    Raises
-    ------
-    ShapeError
-        If a factor doesn't have as many columns as the next one has rows.
-    """
-
-    factors: tuple[Operator, ...]
-
-    def __init__(self, *factors: Operator) -> None:
-        for left, right in pairwise(factors):
-            if left.shape[1] != right.shape[0]:
-                raise ShapeError(f"operators that are multiplied must fit, columns to rows, got {left!r} and {right!r}")
-        super().__init__(
-            common_type(*(factor.dtype for factor in factors)), (factors[0].shape[0], factors[-1].shape[1])
-        )
-        first, *others = factors
-        self.factors = (*first.factors, *others) if isinstance(first, Product) else factors
-
-    def _one(self) -> Any:
-        return one_like(np.array([factor._one() for factor in self.factors], dtype=object))
-
-    def _apply(self, x: Array) -> Array:
-        for factor in reversed(self.factors):
-            x = factor._apply(x)
-        return x
-
-    def _transpose(self) -> Operator:
-        return Product(*(factor._transpose() for factor in reversed(self.factors)))
-
-    def conj(self) -> Operator:
-        """Return the product of the conjugates."""
-        return Product(*(factor.conj() for factor in self.factors))
-
-
-class Power(Operator):
-    """An operator applied k times; the identity for k = 0.
-
-    Parameters
-    ----------
-    operator : Operator
-        A square operator.
-    k : int
-        The exponent, at least 0.
-
-    Raises
-    ------
-    ShapeError
-        If the operator isn't square.
-    TypeError, OptionError
-        If `k` isn't an integer of at least 0.
-    """
-
-    def __init__(self, operator: Operator, k: int) -> None:
-        if operator.shape[0] != operator.shape[1]:
-            raise ShapeError(f"only a square operator has powers, got {operator!r}")
-        super().__init__(operator.dtype, operator.shape)
-        self.operator, self.k = operator, positive_integer(k, "the exponent", least=0)
-
-    def _one(self) -> Any:
-        return self.operator._one()
-
-    def _apply(self, x: Array) -> Array:
-        x = x.copy()
-        for _ in range(self.k):
-            x = self.operator._apply(x)
-        return x
-
-    def _transpose(self) -> Operator:
-        return Power(self.operator._transpose(), self.k)
-
-    def conj(self) -> Operator:
-        """Return the power of the conjugate."""
-        return Power(self.operator.conj(), self.k)
-
-
-class Wrapped(Operator):
-    """Any other LinearOperator, among those of recfact.
-
-    Parameters
-    ----------
-    operator : LinearOperator
-        The operator.
-    """
-
-    def __init__(self, operator: LinearOperator) -> None:
-        super().__init__(number_type(operator.dtype), operator.shape)
-        self.operator = operator
-
-    def _apply(self, x: Array) -> Array:
-        if not isinstance(x, np.ndarray):
-            raise ArrayTypeError(
-                f"{self.operator!r} isn't an operator of recfact's and multiplies arrays of the host only, got an "
-                "array on a GPU; copy it to the host"
-            )
-        return np.asarray(self.operator @ x)
-
-    def _transpose(self) -> Operator:
-        return Wrapped(self.operator.T)
-
-
-def as_operator(x: LinearOperator) -> Operator:
-    """Return a LinearOperator as an `Operator`."""
-    return x if isinstance(x, Operator) else Wrapped(x)
+# Below the class, because what arithmetic makes of operators are operators.
+from recfact.factorizations import operator_algebra as algebra  # noqa: E402

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from decimal import Decimal
 from fractions import Fraction
+from numbers import Complex
 from typing import Any
 
 import numpy as np
@@ -107,6 +109,11 @@ def is_scalar(x: Any) -> bool:
     """Say whether `x` is a number or a symbol, rather than an array, a matrix or an operator."""
     symbolic = hasattr(x, "free_symbols") and not hasattr(x, "shape")
     return symbolic or (np.isscalar(x) and not isinstance(x, str | bytes))
+
+
+def commutes(x: Any) -> bool:
+    """Say whether a scalar is known to commute with all others."""
+    return isinstance(x, Complex | Decimal)
 
 
 def shape_of(x: Any) -> tuple[int, ...]:

@@ -30,7 +30,8 @@ from recfact.arrays import accumulator
 from recfact.errors import DTypeError, OptionError, ShapeError
 from recfact.factorizations import BrentKung, Hierarchical, KoggeStone, TransferOperator
 from recfact.factorizations.notebook_drawing import APPLIED, DRAWN, draw, draw_corner
-from recfact.factorizations.operator import Conjugate, Operator
+from recfact.factorizations.operator import Operator
+from recfact.factorizations.operator_algebra import Conjugate
 from recfact.factorizations.scalars import as_coefficients, common_type
 from recfact.windows import Uniform
 
@@ -276,7 +277,7 @@ def test_coefficients_are_not_copied():
 @pytest.mark.parametrize(
     ("a", "error", "message"),
     [
-        (3.0, ShapeError, r"one axis, shape \(n,\), got shape \(\)"),
+        (3.0, ShapeError, r"must be one sequence, got shape \(\)"),
         (np.ones((2, 3)), ShapeError, r"got shape \(2, 3\)"),
         ([[1], [2, 3]], ShapeError, "ragged"),
         (None, ShapeError, r"got shape \(\)"),
