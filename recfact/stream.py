@@ -24,6 +24,7 @@ from recfact.arrays import (
 from recfact.carry import Solver, plain_solver
 from recfact.checks import positive_integer
 from recfact.containers import CONTAINERS, unwrapped
+from recfact.cpu import limits
 from recfact.errors import ArrayTypeError, ShapeError, shown
 from recfact.windows import Full, Window, WindowLike, check_window
 
@@ -148,7 +149,7 @@ class Stream:
         self.held.append((a.astype(accumulator(dtype)), u.astype(accumulator(dtype)), wrap))
         # Until there are so many steps, `solve` may take another path for many sequences that lie in memory in time.
         single, in_time = prod(shape) == 1, prod(shape[time:]) == 1
-        enough = single or not in_time or sum(len(u) for _, u, _ in self.held) >= 64
+        enough = single or not in_time or sum(len(u) for _, u, _ in self.held) >= limits.SHORT
         if self.solver or enough:
             yield from self.release()
 

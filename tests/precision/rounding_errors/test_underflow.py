@@ -86,14 +86,14 @@ def test_bounds_hold_for_every_sequence_of_a_tiny_format(name, fma):
     a, u = every_sequence(fmt)
     for algorithm, window in MADE:
         exact = states(a, u, window)
-        counted = counted_bound(a, u, factor_counts(algorithm, len(u), window=window, fma=fma), fmt)
+        counted = counted_bound(a, u, factor_counts(algorithm, len(u), window=window, fma=fma), fmt, axis=0)
         for rounding, underflow in product(ROUNDINGS, underflows(fmt)):
             options = {"window": window, "fma": fma, "rounding": rounding, "underflow": underflow}
-            x, running = running_bound(a, u, fmt, algorithm, seed=1, **options)
+            x, running = running_bound(a, u, fmt, algorithm, seed=1, axis=0, **options)
             held = np.isfinite(x) & ~overflows(a, u, fmt, algorithm, seed=1, **options)
             error = np.abs(x - exact)
             assert_holds(error, running, held)
-            assert_holds(error, forward_bound(a, u, fmt, algorithm, **options), held)
+            assert_holds(error, forward_bound(a, u, fmt, algorithm, axis=0, **options), held)
             if (rounding, underflow) == ("nearest-even", "gradual"):
                 assert_holds(error, counted, held)
 
@@ -106,14 +106,14 @@ def test_backward_errors_hold_for_every_step_of_a_tiny_format(name, fma):
     a, u = np.stack([a, a]), np.stack([before, u])
     for rounding, underflow in product(ROUNDINGS, underflows(fmt)):
         options = {"fma": fma, "rounding": rounding, "underflow": underflow}
-        x = rounded_solve(a, u, fmt, seed=1, **options)
+        x = rounded_solve(a, u, fmt, seed=1, axis=0, **options)
         held = (np.isfinite(x) & ~overflows(a, u, fmt, seed=1, **options)).all(axis=0)
         # Steps of one product, input and state have one backward error.
         steps = np.flatnonzero(held)
         kinds = np.stack([a[1] * u[0], u[1], x[1]])[:, steps]
         steps = steps[np.unique(kinds, axis=1, return_index=True)[1]]
         step = a[:, steps], u[:, steps], x[:, steps]
-        assert_holds(backward_error(*step).relative, backward_error_bound(*step, fmt, **options), True)
+        assert_holds(backward_error(*step, axis=0).relative, backward_error_bound(*step, fmt, axis=0, **options), True)
 
 
 WIDER = [of_bits(3, 2), of_bits(3, 2, bias=4, subnormals=False), of_bits(4, 4, subnormals=False)]
@@ -132,17 +132,17 @@ def test_bounds_in_two_formats_hold_for_every_sequence_of_a_tiny_one(name, wide)
         options = {"rounding": rounding, "underflow": underflow, **fma}
         for algorithm, window in MADE:
             more = {"accumulate": wide, "window": window, **options}
-            x = rounded_solve(a, u, fmt, algorithm, seed=1, **more)
+            x = rounded_solve(a, u, fmt, algorithm, seed=1, axis=0, **more)
             held = np.isfinite(x) & ~overflows(a, u, fmt, algorithm, seed=1, **more)
-            bound = forward_bound(a, u, fmt, algorithm, **more)
+            bound = forward_bound(a, u, fmt, algorithm, axis=0, **more)
             assert_holds(np.abs(x - states(a, u, window)), bound, held)
         if not wide.holds(fmt):
             continue
         for window, casts in product((Jagged(2), Jagged(1, 2), Full()), CASTS):
             more = {"accumulate": wide, "window": window, "casts": casts, **options}
-            x = mixed_precision_solve(a, u, fmt, seed=1, **more)
+            x = mixed_precision_solve(a, u, fmt, seed=1, axis=0, **more)
             held = np.isfinite(x) & ~mixed_precision_overflows(a, u, fmt, seed=1, **more)
-            assert_holds(np.abs(x - states(a, u, window)), mixed_precision_bound(a, u, fmt, **more), held)
+            assert_holds(np.abs(x - states(a, u, window)), mixed_precision_bound(a, u, fmt, axis=0, **more), held)
 
 
 @pytest.mark.parametrize("window", [Full(), Jagged(3), Jagged(2, 2), Uniform(3)], ids=str)
