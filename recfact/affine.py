@@ -23,6 +23,7 @@ from recfact.arrays import (
     to_torch,
 )
 from recfact.checks import positive_integer
+from recfact.containers import without_labels
 from recfact.errors import ShapeError
 from recfact.recurrence import folded, forward
 
@@ -33,15 +34,15 @@ def __dir__() -> list[str]:
     return __all__
 
 
-def summarise(a: Any, u: Any, axis: int = -1, block: int | None = None) -> tuple[Any, Any]:
+def summarise(a: Any, u: Any, *, axis: int | str = -1, block: int | None = None) -> tuple[Any, Any]:
     """Return the affine map x -> c x + v of a recurrence, or of each of its blocks, along an axis.
 
     Parameters
     ----------
     a, u : array_like
         Coefficients and inputs, as for `recfact.solve`. The first coefficient of a piece is part of its map.
-    axis : int, default -1
-        The axis of time.
+    axis : int or str, default -1
+        The axis of time; labels are checked, and axes named, as for `recfact.solve`.
     block : int, optional
         Steps in a block; the last one may be shorter. Without it all steps are one piece.
 
@@ -73,7 +74,7 @@ def summarise(a: Any, u: Any, axis: int = -1, block: int | None = None) -> tuple
     >>> summarise([0.5, 0.5, 0.5], [1.0, 1.0, 1.0], block=2)
     (array([0.25, 0.5 ]), array([1.5, 1. ]))
     """
-    tensors, a, u, time = _time_first(a, u, axis)
+    tensors, a, u, _, time = _time_first(a, u, None, axis)
     if block is None and len(u) == 0:
         a, u = (np.full((1, *u.shape[1:]), identity, u.dtype) for identity in (1, 0))
     blocks = Blocks.of(len(u), len(u) if block is None else positive_integer(block, "block"))
@@ -129,7 +130,7 @@ def compose(later: tuple[Any, Any], earlier: tuple[Any, Any]) -> tuple[Any, Any]
     return c2 * c1, c2 * v1 + v2
 
 
-def carriers(c: Any, v: Any, x0: Any = None, terms: int | None = None, axis: int = -1) -> Any:
+def carriers(c: Any, v: Any, *, x0: Any = None, terms: int | None = None, axis: int | str = -1) -> Any:
     """Return the states at the ends of pieces, from their maps: s[t] = c[t] s[t-1] + v[t].
 
     Parameters
@@ -142,7 +143,7 @@ def carriers(c: Any, v: Any, x0: Any = None, terms: int | None = None, axis: int
     terms : int, optional
         How many pieces a carrier remembers: its own and the ``terms - 1`` before it, as in the jagged window of so many
         terms. All of them by default.
-    axis : int, default -1
+    axis : int or str, default -1
         The axis of the pieces.
 
     Returns
@@ -172,7 +173,7 @@ def carriers(c: Any, v: Any, x0: Any = None, terms: int | None = None, axis: int
     >>> carriers(c, v, terms=1)
     array([1.5, 1.5, 1.5])
     """
-    tensors, c, v, time = _time_first(c, v, axis)
+    tensors, c, v, x0, time = _time_first(c, v, x0, axis)
     if terms is not None:
         terms = positive_integer(terms, "terms", least=0)
     if x0 is not None:
@@ -249,8 +250,9 @@ class Blocks:
         return tuple(row[:size] for row, size in zip(x, sizes, strict=True))
 
 
-def _time_first(a: Any, u: Any, axis: Any) -> tuple[bool, Array, Array, int]:
-    """Return whether one is a tensor, both in one shape and type to compute in, time first, and the axis of time."""
+def _time_first(a: Any, u: Any, x0: Any, axis: Any) -> tuple[bool, Array, Array, Any, int]:
+    """Return whether one is a tensor, both in one shape and type to compute in, time first, x0, and the axis."""
+    a, u, x0, axis = without_labels(a, u, x0, axis)
     tensors = "torch" in {library_of(a), library_of(u)}
     a, u, dtype = as_operands(a, u)
     shape = broadcast_shape(a, u)
@@ -258,7 +260,7 @@ def _time_first(a: Any, u: Any, axis: Any) -> tuple[bool, Array, Array, int]:
     a, u = (
         np.moveaxis(np.broadcast_to(array.astype(accumulator(dtype), copy=False), shape), time, 0) for array in (a, u)
     )
-    return tensors, a, u, time
+    return tensors, a, u, x0, time
 
 
 def _returned(array: Array, tensors: bool) -> Any:

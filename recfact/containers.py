@@ -128,6 +128,17 @@ def unwrapped(
     return a, u, x0, axis, wrap
 
 
+def without_labels(a: Any, u: Any, x0: Any = None, axis: Any = 0) -> tuple[Any, Any, Any, Any]:
+    """Return coefficients, inputs, initial states and the axis as `unwrapped` does, for a result without labels.
+
+    Arrays of libraries without containers, and all others that are none, stay as they are.
+    """
+    if type(a) is type(u) is np.ndarray:
+        return a, u, x0, axis
+    libraries = {container_of(a), container_of(u)} - {""}
+    return unwrapped(libraries, a, u, x0, axis, None)[:4] if libraries else (a, u, x0, axis)
+
+
 def _check_labelled(first: tuple[int, ...], second: tuple[int, ...], leader: Any) -> None:
     """Raise ShapeError if two arrays broadcast to another shape than that of the one with the labels."""
     try:

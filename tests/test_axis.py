@@ -12,20 +12,28 @@ import numpy as np
 import pytest
 
 import recfact as rf
-from recfact import data, factorizations, gpu
+from recfact import affine, data, factorizations, gpu
 from recfact import precision as pr
 from recfact.errors import OptionTypeError, ShapeError
 from recfact.precision import exact
 
-ROOMS = {"": rf, "data.": data, "factorizations.": factorizations, "gpu.": gpu, "pr.": pr, "exact.": exact}
+ROOMS = {
+    "": rf,
+    "affine.": affine,
+    "data.": data,
+    "factorizations.": factorizations,
+    "gpu.": gpu,
+    "pr.": pr,
+    "exact.": exact,
+}
 
-TIMED = {"a", "u", "x", "kept", "computed", "chunks", "coefficients", "dt", "y"}
+TIMED = {"a", "u", "c", "v", "x", "kept", "computed", "chunks", "coefficients", "dt", "y"}
 """Parameters that hold a number for each step."""
 
 OTHERS = {
     "accumulate", "algorithm", "algorithms", "axis", "bits", "block", "blocks", "carrier_solve", "cases", "casts",
     "channels", "counts", "device", "enclosures", "eps", "exponent", "extended", "families", "finest", "fma", "format",
-    "format_or_eps", "formats", "kept_norm", "kind", "lags", "lengths", "local_solve", "lower", "method", "n", "name",
+    "format_or_eps", "formats", "kept_norm", "kind", "lags", "later", "earlier", "lengths", "local_solve", "lower", "method", "n", "name",
     "nu", "ord", "out", "overflow", "precision", "processes", "progress", "relative", "relative_to", "reverse", "rho",
     "rounding", "seed", "signed", "significand", "tau", "terms", "threads", "tol", "underflow", "upper", "window",
     "windows", "x0",
@@ -100,6 +108,8 @@ SEVERAL = {
     "solve": lambda a, u, x0, **options: (rf.solve(a, u, x0=x0, window=WINDOW, **options),),
     "solve_chunks": lambda a, u, x0, **options: (*rf.solve_chunks([(a, u)], x0=x0, window=WINDOW, **options),),
     "materialize": lambda a, _u, _x0, **options: (rf.materialize(a, **options),),
+    "affine.summarise": lambda a, u, _x0, **options: affine.summarise(a, u, block=2, **options),
+    "affine.carriers": lambda a, u, x0, **options: (affine.carriers(a, u, x0=x0, **options),),
     "pr.backward_error": backward,
     "pr.backward_error_bound": lambda a, u, x0, **options: (
         pr.backward_error_bound(a, u, u, "float16", x0=x0, **options),

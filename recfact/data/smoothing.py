@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from recfact.containers import without_labels
 from recfact.errors import OptionError, ShapeError
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
@@ -53,6 +54,7 @@ def exponential_average(dt: ArrayLike, y: ArrayLike, tau: float) -> tuple[Array,
     """
     if not (np.isfinite(tau) and tau > 0):
         raise OptionError(f"tau must be positive and finite, got {tau}")
+    dt, y, _, _ = without_labels(dt, y)
     steps, values = np.asarray(dt, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if steps.ndim != 1 or steps.shape != values.shape:
         raise ShapeError(

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 
 from recfact.affine import products
-from recfact.arrays import Array, check_axis, check_scalars
+from recfact.arrays import Array, as_numpy, check_axis, check_scalars
 from recfact.checks import choice
+from recfact.containers import without_labels
 from recfact.errors import DTypeError, OptionError, ShapeError, shown
 from recfact.factorizations.scalars import number_type, of_one_type, quotients, scalars_that_fit
 
@@ -51,7 +52,9 @@ def materialize(a: Any, method: str = "cumprod", *, axis: int = -1) -> Array:
     Raises
     ------
     ShapeError
-        If `a` is a scalar or a ragged sequence, or has no such axis.
+        If `a` is a scalar, or has no such axis.
+    ArrayTypeError
+        If it can't be read as an array of numbers, as `recfact.solve`.
     DTypeError
         If the elements aren't numbers, or lack the logarithm that `method` needs (``Fraction``, symbols).
     OptionError
@@ -77,10 +80,8 @@ def materialize(a: Any, method: str = "cumprod", *, axis: int = -1) -> Array:
     (3, 2, 16, 16)
     """
     construct = CONSTRUCTIONS[choice(method, "method", tuple(CONSTRUCTIONS))]
-    try:
-        coefficients = np.asarray(a)
-    except ValueError as error:
-        raise ShapeError(f"a must be an array of blocks of equal length, got a ragged sequence ({error})") from None
+    given, _, _, axis = without_labels(a, a, None, axis)
+    coefficients = as_numpy(given, "a")
     coefficients = coefficients.astype(number_type(coefficients.dtype), copy=False)
     if coefficients.ndim == 0:
         raise ShapeError(

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
 from recfact.arrays import Array, accumulator, as_numpy, library_of, to_torch
+from recfact.containers import CONTAINERS
 from recfact.errors import ArrayTypeError, DTypeError, ShapeError
 from recfact.factorizations.notebook_drawing import draw_corner
 from recfact.factorizations.scalars import (
@@ -30,6 +31,7 @@ class Operator(LinearOperator):
     """
 
     _op_priority = 11.0  # above that of sympy's matrices, so that they leave M @ L to the operator
+    __pandas_priority__ = 5000  # above those of pandas' tables, so that they leave u * L to the operator
 
     def __init__(self, dtype: Any, shape: tuple[int, int]) -> None:
         super().__init__(np.dtype(dtype), shape)  # type: ignore[call-arg]  # the stubs know __new__ only
@@ -86,7 +88,8 @@ class Operator(LinearOperator):
     def dot(self, x: Any) -> Any:
         """Return the product with a vector (n,), a matrix (n, m), a scalar or another operator; the same as ``*``.
 
-        A product with an array is one of the same library: NumPy, torch, or CuPy. On a GPU the operator's own numbers,
+        A product with an array is one of the same library, NumPy, torch or CuPy; of others, and without labels, one of
+        NumPy. On a GPU the operator's own numbers,
         which may have changed, are sent there for each product; `recfact.solve` takes coefficients that lie there.
 
         Raises
@@ -124,6 +127,8 @@ class Operator(LinearOperator):
     def __rmul__(self, x: Any) -> Any:
         if is_scalar(x):
             return algebra.Scaled(self, x, before=False)
+        if library_of(x) in CONTAINERS:
+            x = as_numpy(x, "x")
         shape = shape_of(x)
         if len(shape) not in (1, 2) or shape[-1] != self.shape[0]:
             raise ShapeError(
@@ -131,6 +136,11 @@ class Operator(LinearOperator):
                 f"{self.shape[0]}x{self.shape[1]} operator from the left, got shape {shape}"
             )
         return super().__rmul__(x)
+
+    def __array__(self, *_: Any, **__: Any) -> Array:
+        raise ArrayTypeError(
+            f"{self!r} is no array; write L @ x, x * L or L.T @ x for products, and L.to_dense() for the matrix"
+        )
 
     def __truediv__(self, x: Any) -> Operator:  # type: ignore[override]
         if not is_scalar(x):

@@ -63,13 +63,14 @@ def as_coefficients(a: Any) -> Array:
     DTypeError
         If its elements aren't numbers.
     """
-    if library_of(a) == "gpu":
+    library = library_of(a)
+    if library == "gpu":
         raise ArrayTypeError(
             f"an operator keeps its coefficients on the host, got a {type(a).__name__} on a GPU; copy them with "
             "cupy.asnumpy or .cpu(), or leave them there and call recfact.solve(a, u, axis=0) for L @ u"
         )
     try:
-        coefficients = np.asarray(a)
+        coefficients = np.asarray(a) if library == "numpy" else as_numpy(a, "a")
     except ValueError as error:
         raise ShapeError(f"coefficients must be a sequence of n numbers, got a ragged one ({error})") from None
     if coefficients.ndim != 1:

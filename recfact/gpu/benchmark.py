@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from recfact.arrays import BFLOAT16
+from recfact.arrays import BFLOAT16, to_torch
 from recfact.gpu.availability import require
 from recfact.gpu.solver import solve
 from recfact.windows import Full, Jagged
@@ -167,7 +167,7 @@ def calls_of(steps: int, half: int) -> tuple[dict[str, Call], dict[str, str]]:
         import torch
 
         if torch.cuda.is_available():
-            one, other = map(torch.from_dlpack, (source, target))
+            one, other = map(to_torch, (source, target))
             calls["torch.cumsum"] = partial(torch.cumsum, one, 0, out=other)
         else:
             missing["torch.cumsum"] = "torch has no CUDA"

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from recfact.arrays import BFLOAT16, Array
+from recfact.arrays import Array, to_torch
 from recfact.gpu.availability import current_gpu, require
 from recfact.gpu.cuda_streams import caller_stream
 from recfact.gpu.device_arrays import DType, as_device_array, uploaded
@@ -44,16 +42,7 @@ def multiply(apply: Callable[[Any], Any], x: Any, types: Types) -> Any:
     tensors = array.library == "torch"
     with caller_stream([array], array.device, tensors):
         y = apply(array.converted(computed).as_cupy()).astype(result, copy=False)
-        return _to_torch(y) if tensors else y
-
-
-def _to_torch(array: Any) -> Any:
-    """Return a tensor that shares the memory of a CuPy array."""
-    import torch
-
-    if array.dtype == BFLOAT16:
-        return torch.from_dlpack(array.view(np.int16)).view(torch.bfloat16)
-    return torch.from_dlpack(array)
+        return to_torch(y) if tensors else y
 
 
 def constants(values: Array) -> Any:

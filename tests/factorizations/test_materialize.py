@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from market import fractions, literal_matrix
 
-from recfact.errors import DTypeError, OptionError, ShapeError
+from recfact.errors import ArrayTypeError, DTypeError, OptionError, ShapeError
 from recfact.factorizations.materialize import materialize
 
 METHODS = ("cumprod", "segsum", "log-outer", "ratio", "reciprocal")
@@ -251,5 +251,5 @@ def test_bad_coefficients_are_named():
         materialize([Fraction(1, 2), Fraction(0)], "ratio")
     with pytest.raises(OptionError, match="divides by the products"):
         materialize([Fraction(1, 2), Fraction(0)], "reciprocal")
-    with pytest.raises(ShapeError, match="ragged"):
+    with pytest.raises(ArrayTypeError, match="nested lists of equal lengths"):
         materialize([[1.0], [2.0, 3.0]])

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from recfact.arrays import Array, as_numpy
+from recfact.containers import without_labels
 from recfact.errors import OptionError, ShapeError
 from recfact.precision.exact.dyadic import MAX_SHIFT, Dyadic, shift_left
 from recfact.precision.time_axis import check_sequence
@@ -47,6 +48,7 @@ class Sequence:
     @staticmethod
     def of(a: Any, u: Any, x0: Any = None) -> Sequence:
         """Check a caller's arguments."""
+        a, u, _, _ = without_labels(a, u)
         coefficients, inputs = as_numpy(a, "a"), as_numpy(u, "u")
         check_sequence(coefficients, "a")
         check_sequence(inputs, "u")

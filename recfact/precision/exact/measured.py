@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from recfact.arrays import Array, as_numpy
+from recfact.containers import without_labels
 from recfact.errors import RecfactError, ShapeError
 from recfact.precision.exact.dyadic_sequence import Sequence, exponent_range, integers, shifted
 from recfact.precision.exact.enclosures import BITS, Enclosures, enclosed
@@ -133,7 +134,9 @@ def measure(
     array([0.  , 0.15])
     """
     window = check_window(window)
-    given, sequence = as_numpy(computed, "computed"), Sequence.of(a, u, x0)
+    for states in (a, u):
+        _, own, _, _ = without_labels(states, computed)
+    given, sequence = as_numpy(own, "computed"), Sequence.of(a, u, x0)
     check_sequence(given, "computed")
     if given.shape != sequence.u.shape:
         raise ShapeError(f"computed states and inputs must have one shape, got {given.shape} and {sequence.u.shape}")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from recfact.arrays import Array, as_numpy, broadcast_state
+from recfact.containers import without_labels
 from recfact.errors import DTypeError
 from recfact.precision.exact.dyadic import Dyadic, shift_left
 from recfact.precision.exact.dyadic_sequence import integers
@@ -76,6 +77,7 @@ def solve(a: Any, u: Any, window: WindowLike = Full(), x0: Any = None, *, axis: 
     True
     """
     window = check_window(window)
+    a, u, x0, axis = without_labels(a, u, x0, axis)
     coefficients, inputs = time_first(as_numpy(a, "a"), as_numpy(u, "u"), axis)
     if len(inputs) == 0:
         return np.moveaxis(np.empty(inputs.shape, dtype=object), 0, axis)

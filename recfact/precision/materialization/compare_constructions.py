@@ -10,6 +10,7 @@ import numpy as np
 
 from recfact.arrays import Array, as_numpy, check_axis
 from recfact.checks import LONGEST, choice, positive_integer, several
+from recfact.containers import without_labels
 from recfact.errors import ShapeError
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.materialization.coefficient_families import COEFFICIENT_FAMILIES
@@ -110,6 +111,7 @@ def _draw(source: Any, name: str, shape: tuple[int, int], seed: int, axis: int) 
     if callable(source):
         own = [seed, shape[1], *str(name).encode()]
         return as_numpy(source(np.random.default_rng(own), shape), f"coefficients {name!r}")
+    source, _, _, axis = without_labels(source, source, None, axis)
     given, length = as_numpy(source, f"coefficients {name!r}"), shape[1]
     time = check_axis(axis, given.ndim) if given.ndim else 0
     if given.ndim == 0 or given.shape[time] < length or given.size == 0:

@@ -12,6 +12,7 @@ import numpy as np
 
 from recfact.arrays import Array, as_numpy, check_axis
 from recfact.checks import choice
+from recfact.containers import without_labels
 from recfact.errors import DTypeError, OptionError, ShapeError, shown
 from recfact.factorizations.materialize import CONSTRUCTIONS
 from recfact.factorizations.scalars import number_type
@@ -146,6 +147,7 @@ def measured_formats(format: Any, accumulate: Any) -> tuple[FloatFormat, FloatFo
 
 def coefficients_of(a: Any, storage: FloatFormat, axis: int) -> Array:
     """Return `a` rounded to the format, with time last, as float64 or as Fractions if that doesn't hold the format."""
+    a, _, _, axis = without_labels(a, a, None, axis)
     given = as_numpy(a, "a")
     if given.ndim == 0:
         raise ShapeError(

@@ -15,6 +15,7 @@ import numpy as np
 
 from recfact.arrays import Array, broadcast_shape, check_axis, check_step
 from recfact.checks import boolean
+from recfact.containers import without_labels
 from recfact.errors import OptionError, ShapeError
 from recfact.precision.exact.outward import round_up
 from recfact.precision.formats.catalogue import format as format_of
@@ -87,6 +88,7 @@ def backward_error(a: Any, u: Any, x: Any, x0: Any = None, *, axis: int = -1) ->
     >>> float(x[-1]), backward_error(a, u, x).largest < 2**-10
     (1024.0, True)
     """
+    a, u, x, x0, axis = _without_labels(a, u, x, x0, axis)
     coefficients, inputs, states, before = _exact_arrays(a, u, x, x0, axis)
     relative = np.zeros(states.shape)
     da, du = (np.full(states.shape, Fraction(0), dtype=object) for _ in range(2))
@@ -156,6 +158,7 @@ def backward_error_bound(
         )
     unit = Fraction(limits.unit)
     relative = unit if boolean(fma, "fma") else unit * (2 + unit)
+    a, u, x, x0, axis = _without_labels(a, u, x, x0, axis)
     coefficients, inputs, states, before = _exact_arrays(a, u, x, x0, axis)
     smallest = Fraction(fmt.smallest_normal)
     bound = np.zeros(states.shape)
@@ -173,6 +176,14 @@ def backward_error_bound(
                 absolute += Fraction(limits.sum_quantum)
             bound[at] = round_up(relative + absolute / scale)
     return np.moveaxis(bound, 0, axis)
+
+
+def _without_labels(a: Any, u: Any, x: Any, x0: Any, axis: Any) -> tuple[Any, Any, Any, Any, Any]:
+    """Return all arrays without labels, which must be those of each other, and the number of the axis."""
+    for given in (u, a):
+        _, states, _, _ = without_labels(given, x, None, axis)
+    a, u, x0, axis = without_labels(a, u, x0, axis)
+    return a, u, states, x0, axis
 
 
 def _exact_arrays(a: Any, u: Any, x: Any, x0: Any, axis: int) -> tuple[Array, Array, Array, Array]:

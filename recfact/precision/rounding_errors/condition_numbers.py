@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from recfact.arrays import Array, as_operands, initial_state
+from recfact.containers import without_labels
 from recfact.errors import DTypeError
 from recfact.factorizations.norms import bidiagonal_norm, largest, transfer_norm
 from recfact.precision.time_axis import time_first
@@ -97,6 +98,7 @@ def condition(a: Any, u: Any, x0: Any = None, *, axis: int = -1) -> Condition:
     >>> [str(value) for value in c.componentwise]
     ['1', '4/3', '11/7']
     """
+    a, u, x0, axis = without_labels(a, u, x0, axis)
     coefficients, inputs, _ = as_operands(a, u)
     coefficients, inputs = time_first(coefficients, inputs, axis)
     shape = inputs.shape

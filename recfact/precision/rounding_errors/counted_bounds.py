@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from recfact.arrays import Array, as_numpy
+from recfact.containers import without_labels
 from recfact.errors import DTypeError, ShapeError
 from recfact.precision.exact.outward import enclose_value
 from recfact.precision.formats.catalogue import FORMATS
@@ -79,6 +80,7 @@ def counted_bound(a: Any, u: Any, counts: Any, format: Any, *, axis: int = -1) -
     >>> bool(bound[-1] < 10 * 2.0**-53)
     True
     """
+    a, u, _, axis = without_labels(a, u, None, axis)
     weights, inputs = time_first(as_reals(a, "a"), as_reals(u, "u"), axis)
     return np.moveaxis(counted_pairs(weights, inputs, counts, format).imag, 0, axis)
 
@@ -122,6 +124,7 @@ def engine_bound(a: Any, u: Any, format: Any, *, window: WindowLike = Full(), x0
     >>> engine_bound([0.5] * 3, [1.0] * 3, "float16") <= [0.0005, 0.0008, 0.0009]
     array([ True,  True,  True])
     """
+    a, u, x0, axis = without_labels(a, u, x0, axis)
     weights, inputs, state = operands_of(a, u, x0, np.float64, axis)
     several = inputs.size != len(inputs)
     return np.moveaxis(engine_bounds(weights, inputs, state, format_of(format), check_window(window), several), 0, axis)

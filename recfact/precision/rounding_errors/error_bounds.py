@@ -16,6 +16,7 @@ import numpy as np
 
 from recfact.arrays import Array
 from recfact.checks import boolean, choice
+from recfact.containers import without_labels
 from recfact.precision.exact.outward import round_up
 from recfact.precision.formats.float_format import FloatFormat
 from recfact.precision.rounding_errors.arithmetic import Arithmetic
@@ -82,6 +83,7 @@ def forward_bound(
     boolean(fma, "fma")
     Arithmetic(inner, rounding, underflow=underflow)  # checks the options
     dtype = np.dtype(np.float64 if storage.fits_float64 else object)
+    a, u, x0, axis = without_labels(a, u, x0, axis)
     coefficients, inputs, state = operands_of(a, u, x0, dtype, axis)
     weights, sizes = sizes_of(coefficients), sizes_of(inputs)
     start = None if state is None else sizes_of(state)

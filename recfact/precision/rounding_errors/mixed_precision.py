@@ -10,6 +10,7 @@ import numpy as np
 
 from recfact.arrays import Array
 from recfact.checks import boolean, generator
+from recfact.containers import without_labels
 from recfact.errors import OptionError
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.formats.float_format import FloatFormat
@@ -85,6 +86,7 @@ def mixed_precision_solve(
     """
     formats = _formats(format, accumulate, casts)
     make = partial(Arithmetic, rounding=rounding, underflow=underflow, seed=generator(seed))
+    a, u, x0, axis = without_labels(a, u, x0, axis)
     return np.moveaxis(
         _solve(make, formats, a, u, x0, axis, window=check_window(window), casts=casts, fma=fma), 0, axis
     )
@@ -176,6 +178,7 @@ def mixed_precision_bound(
     """
     storage, wide = _formats(format, accumulate, casts)
     Arithmetic(wide, rounding, underflow=underflow)  # checks the options
+    a, u, x0, axis = without_labels(a, u, x0, axis)
     coefficients, inputs, state = operands_of(a, u, x0, np.float64, axis)
     inner, outer = (BoundArithmetic(fmt, rounding, underflow) for fmt in (wide, storage))
     sizes = [None if values is None else np.abs(values).astype(complex) for values in (coefficients, inputs, state)]

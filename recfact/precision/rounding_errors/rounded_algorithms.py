@@ -12,6 +12,7 @@ import numpy as np
 
 from recfact.arrays import Array, as_numpy, broadcast_state
 from recfact.checks import boolean, choice
+from recfact.containers import without_labels
 from recfact.errors import OptionError
 from recfact.precision.formats.catalogue import FORMATS
 from recfact.precision.formats.catalogue import format as format_of
@@ -103,6 +104,7 @@ def rounded_solve(
     boolean(fma, "fma")
     choice(rounding, "rounding", ROUNDINGS)
     choice(underflow, "underflow", UNDERFLOWS)
+    a, u, x0, axis = without_labels(a, u, x0, axis)
     native = NATIVE.get(inner) if storage.fits_float64 else None
     if native is None and algorithm == "sequential" and isinstance(window, Full) and as_numpy(u, "u").ndim <= 1:
         native = NATIVE_SCALARS.get(inner) if storage.fits_float64 else None

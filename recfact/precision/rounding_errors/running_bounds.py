@@ -13,6 +13,7 @@ import numpy as np
 
 from recfact.arrays import Array
 from recfact.checks import boolean, choice
+from recfact.containers import without_labels
 from recfact.errors import DTypeError
 from recfact.precision.rounding_errors.arithmetic import Arithmetic
 from recfact.precision.rounding_errors.error_bounds import SLACK, TINY, BoundArithmetic
@@ -72,6 +73,7 @@ def running_bound(
     window = check_window(window)
     if arithmetic.dtype != np.float64:
         raise DTypeError(f"running bounds need a format whose numbers float64 holds, got {arithmetic.format}")
+    a, u, x0, axis = without_labels(a, u, x0, axis)
     coefficients, inputs, state = (
         None if values is None else values.astype(complex) for values in operands_of(a, u, x0, np.float64, axis)
     )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from recfact.arrays import Array, as_numpy
+from recfact.containers import without_labels
 from recfact.errors import ShapeError
 from recfact.precision.exact.outward import Upward
 from recfact.precision.time_axis import check_sequence
@@ -56,6 +57,7 @@ def posterior_truncation_bound(a: Any, kept: Any, window: WindowLike, *, roundin
     >>> posterior_truncation_bound(a, solve(a, [1.0] * 8, window=Jagged(2)), Jagged(2))
     array([0.        , 0.        , 0.        , 0.        , 0.1875    , 0.09375   , 0.234375  , 0.1171875])
     """
+    a, kept, _, _ = without_labels(a, kept)
     states, coefficients = as_numpy(kept, "kept"), sequence_of(a)
     check_sequence(states, "kept")
     if states.shape != coefficients.shape:

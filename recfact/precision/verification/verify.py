@@ -9,6 +9,7 @@ import numpy as np
 
 from recfact.arrays import Array, as_numpy, broadcast_state, native
 from recfact.checks import callback, choice
+from recfact.containers import without_labels
 from recfact.errors import OptionError
 from recfact.precision.exact.measured import Measured, UndecidedError, measure, truncation_error
 from recfact.precision.formats.catalogue import format as format_of
@@ -116,6 +117,7 @@ def verify(
     choice(algorithm, "algorithm", COMPUTATIONS)
     if threads is not None and algorithm != "engine":
         raise OptionError(f"threads are those of the algorithm 'engine', got {algorithm!r}; leave one of them out")
+    a, u, x0, axis = without_labels(a, u, x0, axis)
     fmt = _default_format(a, u) if format is None else format_of(format)
     given = [(as_reals(a, "a"), "a", fmt), (as_reals(u, "u"), "u", fmt)]
     if x0 is not None:
