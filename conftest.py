@@ -9,6 +9,8 @@ import pytest
 from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 
+import recfact  # noqa: F401  # or pytest, given recfact/solve.py, puts the module in the place of the function
+
 os.environ.setdefault("MPLBACKEND", "Agg")  # before anything imports matplotlib: a run needs no display
 
 # The python blocks of README.md and docs/*.md run in order, one namespace a page.

@@ -88,10 +88,12 @@ def solve(
 
     Notes
     -----
-    Results are the same bits from run to run and for every number of threads. Arrays of different number types, or of
-    foreign byte order, are converted first, which takes memory. Where no product of coefficients underflows, the error
-    of a real state is at most ``sum_j |L_ij| |u_j| gamma_N`` with N = i - j + 7, in windows plus at most the lags they
-    keep; gamma_N = N u / (1 - N u) with the unit roundoff u of the type computed in. The page on the engine says more.
+    Results are the same bits from run to run and for every number of threads. What else may change without changing a
+    bit, such as the layout, a table says on the page on the engine (docs/engine.md#the-same-bits). Arrays of different
+    number types, or of foreign byte order, are converted first, which takes memory. Where no product of coefficients
+    underflows, the error of a real state is at most ``sum_j |L_ij| |u_j| gamma_N`` with N = i - j + 7, in windows plus
+    at most the lags they keep; gamma_N = N u / (1 - N u) with the unit roundoff u of the type computed in. The page on
+    the engine says more.
 
     Equations 2.1 to 2.3 of the sliding window recurrences paper; Algorithm 4 (B2P) for ``Jagged(16)``.
 

@@ -67,8 +67,9 @@ def solve_chunks(
     Notes
     -----
     The result is bitwise that of one call of `solve` with all pieces joined (in C order), wherever they are cut, as
-    long as all states are finite; with infinities or NaN, the finite numbers are within the same bounds. What is kept
-    in memory is the last few hundred steps and the length of the window.
+    long as all states are finite; with infinities or NaN, the finite numbers are within the same bounds. The table on
+    the page on the engine (docs/engine.md#the-same-bits) says what else may change. What is kept in memory is the last
+    few hundred steps and the length of the window.
 
     Equations 2.1 to 2.3 of the sliding window recurrences paper, as for `solve`; cuts are treated on the page on the
     engine.

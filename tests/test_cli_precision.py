@@ -233,6 +233,16 @@ def test_materialize_compares_what_is_asked_for(arrays):
     assert kinds == [("a.npy", b, inside, "cumprod", 60 // b) for b in (4, 8) for inside in ("binary16", "binary32")]
 
 
+def test_materialize_cuts_coefficients_along_an_axis(rng):
+    a = rng.uniform(0, 1, (9, 4))
+    np.save("a.npy", a)
+    typed = ["--format", "bfloat16", "--block", 3, "--json"]
+    for axis, options in ((0, ["--axis", 0]), (1, []), (1, ["--axis", -1])):
+        made = json.loads(run("materialize", "--a", "a.npy", *typed, *options).stdout)["rows"]
+        rows = pr.materialization_table({"a.npy": a}, block=3, format="bfloat16", accumulate=None, axis=axis).to_rows()
+        assert made == json.loads(json.dumps(rows))
+
+
 def test_materialize_draws_all_families():
     run("materialize", "--format", "half", "--blocks", 3, "--plot", "m.svg")
     picture = Path("m.svg").read_text(encoding="utf-8")

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from labelled import DAYS, TABLE, data_array, dask_array, frame, one_axis, pandas, series
+from labelled import DAYS, TABLE, dask_array, data_array, frame, one_axis, pandas, series
 from test_axis import ONE_SEQUENCE, PUBLIC, SEVERAL
 
 import recfact as rf

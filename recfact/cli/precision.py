@@ -213,8 +213,11 @@ def _percents(step: Callable[[str], None], what: str) -> Callable[[float], None]
 @app.command(epilog="Example: recfact materialize --format bfloat16 --block 16 --block 64 --plot errors.svg")
 def materialize(
     a: Annotated[
-        str | None, typer.Option("--a", metavar="FILE|NUMBER", help="Your own coefficients, time along the last axis.")
+        str | None, typer.Option("--a", metavar="FILE|NUMBER", help="Your own coefficients, cut into blocks.")
     ] = None,
+    axis: Annotated[
+        int, typer.Option("--axis", metavar="INTEGER", parser=whole(), help="Axis of time in your own coefficients.")
+    ] = -1,
     family: Annotated[
         list[str] | None,
         typer.Option(
@@ -293,6 +296,7 @@ def materialize(
                 method=method or METHODS,
                 blocks=blocks,
                 seed=seed,
+                axis=axis,
             )
     table = MaterializationTable(tuple(rows))
     if as_json:
