@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 import recfact
 from recfact import precision as pr
 from recfact.cli.app import app
-from recfact.printed_table import LONGEST_FRACTION, as_text
-from recfact.printed_table import given as as_given
 from recfact.report.files import read_array
+from recfact.written_numbers import LONGEST_FRACTION, as_text
+from recfact.written_numbers import given as as_given
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,8 @@ from table_cells import Cells
 import recfact as rf
 from recfact import precision as pr
 from recfact.precision.materialization.construction_table import MaterializationTable
-from recfact.printed_table import Column, Power, PrintedTable, Tabular, short
+from recfact.printed_table import Column, PrintedTable, Tabular
+from recfact.written_numbers import Power, short
 
 
 def sweep():

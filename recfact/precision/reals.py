@@ -14,7 +14,7 @@ import numpy as np
 
 from recfact.arrays import Array, as_numpy
 from recfact.errors import DTypeError, OptionError, shown
-from recfact.printed_table import log10, scientific
+from recfact.written_numbers import log10, scientific
 
 Number = float | Fraction
 

@@ -8,11 +8,11 @@ from fractions import Fraction
 
 from recfact.precision.truncation.window_choice import WindowChoice
 from recfact.precision.verification.result import Verification
-from recfact.printed_table import at_most
 from recfact.report.safety import FormatSafety
 from recfact.report.summary import Summary
 from recfact.report.window_costs import WindowCost, window_name, window_reach
 from recfact.windows import Jagged
+from recfact.written_numbers import at_most
 
 _DIGITS, _RAISED = "−0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from recfact.errors import DTypeError, OptionError, shown
 from recfact.precision.reals import MOST_BITS, as_rational
-from recfact.printed_table import scientific
+from recfact.written_numbers import scientific
 
 MAX_SHIFT = 1 << 27
 """Longest shift in bits (16 MiB): numbers with exponents further apart than this aren't added."""

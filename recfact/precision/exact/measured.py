@@ -14,9 +14,9 @@ from recfact.precision.exact.dyadic_sequence import Sequence, exponent_range, in
 from recfact.precision.exact.enclosures import BITS, Enclosures, enclosed
 from recfact.precision.exact.outward import outward
 from recfact.precision.time_axis import check_sequence
-from recfact.printed_table import at_most
 from recfact.recurrence import first_kept_rows
 from recfact.windows import Full, Window, WindowLike, check_window
+from recfact.written_numbers import at_most
 
 MAX_BITS = 1 << 17
 """Most bits behind the last bit of the inputs; what they leave undecided stays so."""

@@ -18,7 +18,7 @@ from recfact.precision.horizons.doubled_product import doubled_product
 from recfact.precision.horizons.horizon import exact_magnitude
 from recfact.precision.horizons.iterated_product import iterated_product
 from recfact.precision.reals import Number, in_decimal
-from recfact.printed_table import as_text, short
+from recfact.written_numbers import as_text, short
 
 ALGORITHMS = ("sequential", "kogge-stone", "fp32-accumulate")
 

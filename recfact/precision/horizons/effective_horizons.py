@@ -16,7 +16,7 @@ from recfact.precision.exact.moduli import scaled_moduli
 from recfact.precision.horizons.horizon import threshold
 from recfact.precision.reals import Number, as_rational
 from recfact.precision.time_axis import check_sequence
-from recfact.printed_table import as_text, given
+from recfact.written_numbers import as_text, given
 
 BAR = 40
 """Characters of the longest bar of a printed histogram."""

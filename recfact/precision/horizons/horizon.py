@@ -21,7 +21,7 @@ from recfact.errors import DTypeError, OptionError, shown
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.formats.float_format import FloatFormat
 from recfact.precision.reals import as_rational, read_number
-from recfact.printed_table import short
+from recfact.written_numbers import short
 
 if TYPE_CHECKING:
     from recfact.precision.reals import Number

@@ -11,7 +11,8 @@ from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.formats.float_format import FloatFormat
 from recfact.precision.horizons.actual_horizons import actual_horizon, stored_coefficient
 from recfact.precision.horizons.horizon import KINDS, UNDERFLOWS, exact_magnitude, horizon
-from recfact.printed_table import Column, Power, PrintedTable, Row, given, short
+from recfact.printed_table import Column, PrintedTable, Row
+from recfact.written_numbers import Power, given, short
 
 PAPER_FORMATS = ("binary32", "binary16", "bfloat16", "float8_e5m2", "float8_e4m3fn")
 """The formats of the paper's table, in its order."""

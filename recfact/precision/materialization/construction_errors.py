@@ -13,7 +13,7 @@ from recfact.precision.formats.float_format import FloatFormat
 from recfact.precision.materialization.constructions import METHODS, coefficients_of, construct, measured_formats
 from recfact.precision.materialization.exact_blocks import exact_blocks
 from recfact.precision.materialization.laws import error_bound
-from recfact.printed_table import at_most
+from recfact.written_numbers import at_most
 
 
 @dataclass(frozen=True, slots=True, repr=False)

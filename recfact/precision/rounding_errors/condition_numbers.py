@@ -17,9 +17,9 @@ from recfact.containers import without_labels
 from recfact.errors import DTypeError
 from recfact.factorizations.norms import bidiagonal_norm, largest, transfer_norm
 from recfact.precision.time_axis import time_first
-from recfact.printed_table import short
 from recfact.recurrence import forward
 from recfact.solve import solve
+from recfact.written_numbers import short
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -20,8 +20,8 @@ from recfact.factorizations.norms import check_order
 from recfact.precision.exact.outward import Upward
 from recfact.precision.reals import Number, as_rational, read_number
 from recfact.precision.truncation.constant_coefficient import Cut, error_norm, largest_error, relative_norm
-from recfact.printed_table import short
 from recfact.windows import WindowLike
+from recfact.written_numbers import short
 
 CLOSEST = 1 << 11
 """The binary places of a rho next to 1; of more, a 2-norm takes more than seconds."""

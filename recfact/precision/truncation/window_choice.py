@@ -20,8 +20,9 @@ from recfact.precision.formats.catalogue import format as find_format
 from recfact.precision.time_axis import check_sequence
 from recfact.precision.truncation.truncation_bounds import magnitude
 from recfact.precision.truncation.window_search import BoundSearch, DataSearch
-from recfact.printed_table import Column, PrintedTable, Tabular, at_most, exact_text
+from recfact.printed_table import Column, PrintedTable, Tabular
 from recfact.windows import Jagged, Uniform
+from recfact.written_numbers import at_most, exact_text
 
 SMALLEST = Fraction(1, 2**1074)
 """The smallest bound of an error but 0."""

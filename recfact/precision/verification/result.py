@@ -11,8 +11,9 @@ import numpy as np
 
 from recfact.arrays import Array
 from recfact.precision.formats.float_format import FloatFormat
-from recfact.printed_table import Column, PrintedTable, Tabular, at_most
+from recfact.printed_table import Column, PrintedTable, Tabular
 from recfact.windows import Full, Window
+from recfact.written_numbers import at_most
 
 PARTS = ("largest", "at", "bound", "ratio", "ratio_at", "holds")
 

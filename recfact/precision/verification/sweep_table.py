@@ -8,7 +8,8 @@ from typing import Any
 
 from recfact.precision.verification.sweep_batch import ERRORS, Tally
 from recfact.precision.verification.sweep_case import Case
-from recfact.printed_table import Column, PrintedTable, Tabular, at_most
+from recfact.printed_table import Column, PrintedTable, Tabular
+from recfact.written_numbers import at_most
 
 KEYS = ("format", "algorithm", "window", "accumulate", "fma", "family")
 QUOTIENTS = (*ERRORS, "accumulated")

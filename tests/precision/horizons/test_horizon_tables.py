@@ -12,7 +12,7 @@ from table_cells import Cells
 from recfact import precision as pr
 from recfact.errors import OptionError
 from recfact.precision.horizons.horizon_tables import PAPER_FORMATS
-from recfact.printed_table import short
+from recfact.written_numbers import short
 
 # The table of the section on the computational horizon: p, exponent bits, bias, emin, k normal, k with subnormals.
 PAPER = {
