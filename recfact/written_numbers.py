@@ -12,8 +12,6 @@ from typing import Any
 LONGEST_FRACTION = 20
 """Characters of a fraction that is written as one."""
 
-LARGEST_DENOMINATOR = 10**LONGEST_FRACTION
-
 
 @dataclass(frozen=True)
 class Power:
@@ -79,7 +77,8 @@ def exact_text(number: float | Fraction) -> str | None:
         near = float(exact)
         if Fraction(near) == exact or Fraction(repr(near)) == exact:
             return repr(near).removesuffix(".0")
-    fraction = str(exact) if exact.denominator <= LARGEST_DENOMINATOR else ""
+    # Python writes no more than 4300 digits.
+    fraction = str(exact) if max(abs(exact.numerator), exact.denominator) <= 10**LONGEST_FRACTION else ""
     return fraction if 0 < len(fraction) <= LONGEST_FRACTION else None
 
 

@@ -91,10 +91,10 @@ def test_a_choice_of_none_is_its_sentence():
 
 
 def test_integers_beyond_floats_are_written_short():
-    table = pr.horizon_table("half", [1 - Fraction(1, 2**20000)])
-    assert table.rows[0]["normal"] == pr.horizon(1 - Fraction(1, 2**20000), "half")
+    table = pr.horizon_table("half", [1 - Fraction(1, 2**4000)])
+    assert table.rows[0]["normal"] == pr.horizon(1 - Fraction(1, 2**4000), "half")
     for written in ("to_text", "to_markdown", "to_latex", "to_html", "to_csv", "to_json"):
-        assert "3.8625e+6021" in getattr(table, written)()
+        assert "1.2792e+1205" in getattr(table, written)()
     column = Column("a", "a", lambda row: row["a"])
     table = PrintedTable(({"a": -(10**5000)}, {"a": 10**300}), (column,), ("a",))
     assert table.to_text().split() == ["a", "-1.0000e+5000", str(10**300)]
