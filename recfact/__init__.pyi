@@ -11,6 +11,7 @@ from recfact.factorizations import TransferOperator as TransferOperator
 from recfact.factorizations import cost_table as cost_table
 from recfact.factorizations import materialize as materialize
 from recfact.solve import solve as solve
+from recfact.state import State as State
 from recfact.stream import solve_chunks as solve_chunks
 from recfact.windows import Full as Full
 from recfact.windows import Jagged as Jagged

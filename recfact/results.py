@@ -24,14 +24,15 @@ OPERANDS = (np.ndarray, *SCALARS)
 
 
 def prepare(
-    a: Any, u: Any, x0: Any, axis: Any, reverse: bool, out: Any, tensors: bool
-) -> tuple[Array, Array, Array, Array | None, int, Any]:
+    a: Any, u: Any, x0: Any, axis: Any, reverse: bool, out: Any, tensors: bool, states: bool = True
+) -> tuple[Array, Array, Any, Array | None, int, Any]:
     """Check the arrays of a solve on the host, where the result is a torch tensor or a NumPy array (`tensors`).
 
     Returns
     -------
     a, u, x : ndarray
-        Coefficients, inputs and the result to fill, of one number type; they broadcast to the shape of the result.
+        Coefficients, inputs and the result to fill, of one number type; they broadcast to the shape of the result. None
+        for the result where no `states` are wanted.
     x0 : ndarray or None
         Initial states, in the type of the computation.
     axis : int
@@ -49,6 +50,8 @@ def prepare(
     if reverse:
         check_no_state(x0)
     state = None if x0 is None else initial_state(x0, shape[:axis] + shape[axis + 1 :], dtype)
+    if not states:
+        return a, u, None, state, axis, None
     if out is not None:
         x = check_out(out, shape, (dtype,), tensors)
         check_overlap(x, a, u)

@@ -12,8 +12,10 @@ from recfact import algorithms
 from recfact.arrays import COMPUTED, Array, library_of
 from recfact.checks import boolean, choice, positive_integer
 from recfact.containers import CONTAINERS, unwrapped
+from recfact.continuation import check_options, solve_on
 from recfact.errors import DTypeError, OptionError, RecfactError, shown
 from recfact.results import prepare
+from recfact.state import State
 from recfact.windows import Full, Window, WindowLike, check_window
 
 NUMPY = frozenset({"numpy"})
@@ -24,6 +26,9 @@ def solve(
     u: Any,
     *,
     x0: Any = None,
+    state: State | None = None,
+    return_state: bool = False,
+    states: bool = True,
     axis: int | str = -1,
     reverse: bool = False,
     window: WindowLike = Full(),
@@ -46,6 +51,13 @@ def solve(
     x0 : array_like, optional
         Initial state, broadcastable against the result without `axis`; zero if left out. It is folded into the first
         input, u_1 + a_1 x_0, and leaves a window with it. Cast to the number type of the computation.
+    state : State, optional
+        What continues another solve with the same window, exactly (the page on the state), where the last state as `x0`
+        would not. Goes without `x0`, `reverse`, a named `algorithm` and a GPU, as `return_state` does.
+    return_state : bool, default False
+        Return what continues after the last step as well.
+    states : bool, default True
+        False with `return_state` returns the State alone; no states are written.
     axis : int or str, default -1
         The axis of the result along which the recurrence runs. DataFrames and DataArrays of several axes need it, as
         their libraries name axes: "index" or 0, a dimension's name or its number from 0.
@@ -75,7 +87,7 @@ def solve(
         host its strides are those of ``numpy.multiply(a, u)``, or ``torch.mul(a, u)``. float32, float64, complex64 and
         complex128 are computed in their own precision; float16 and bfloat16 accumulate in float32 and are rounded
         once; integers become float64. `object` arrays of any scalars (Fraction, mpf, sympy) are solved by the plain
-        loop.
+        loop. With `return_state` the pair of that and a `State`, which stays NumPy's.
 
     Raises
     ------
@@ -106,12 +118,16 @@ def solve(
     array([2., 2., 2.])
     >>> rf.solve([0.5, 0.5, 0.5], [1.0, 1.0, 1.0], window=rf.Uniform(lags=2))
     array([1. , 1.5, 1.5])
+    >>> x, state = rf.solve([0.5, 0.5], [1.0, 1.0], window=rf.Uniform(lags=2), return_state=True)
+    >>> rf.solve([0.5], [1.0], window=rf.Uniform(lags=2), state=state)
+    array([1.5])
     """
     window = check_window(window)
     choice(algorithm, "algorithm", ("auto", *algorithms.NAMES))
     if threads is not None:
         threads = positive_integer(threads, "threads")
     reverse = boolean(reverse, "reverse")
+    stateful = state is not None or return_state is not False or states is not True
     if type(a) is type(u) is np.ndarray:  # a short call spends its time on questions like these
         libraries = NUMPY
     else:
@@ -119,15 +135,30 @@ def solve(
         if not libraries.isdisjoint(CONTAINERS):
             a, u, x0, axis, wrap = unwrapped(libraries, a, u, x0, axis, out)
             options: dict[str, Any] = {"reverse": reverse, "window": window, "algorithm": algorithm}
-            return wrap(solve(a, u, x0=x0, axis=axis, threads=threads, device=device, **options))
-    if device is not None or "gpu" in libraries:
+            options |= {"state": state, "return_state": return_state, "states": states}
+            result = solve(a, u, x0=x0, axis=axis, threads=threads, device=device, **options)
+            if isinstance(result, State):
+                return result
+            return (wrap(result[0]), result[1]) if return_state else wrap(result)
+    on_gpu = device is not None or "gpu" in libraries
+    if stateful:
+        given = {"x0": x0 is not None, "out": out is not None, "algorithm": algorithm != "auto", "device": on_gpu}
+        return_state, states = check_options(state, return_state, states, window, reverse, given)
+    if on_gpu:
         return _solve_on_gpu(device, algorithm, threads)(
             a, u, x0=x0, axis=axis, reverse=reverse, window=window, out=out
         )
     tensors = "torch" in libraries
-    a, u, x, state, axis, result = prepare(a, u, x0, axis, reverse, out, tensors)
-    solve_numpy(a, u, x, state, axis, reverse, window, algorithm, threads)
-    return result
+    a, u, x, entering, axis, result = prepare(a, u, x0, axis, reverse, out, tensors, states)
+    if not stateful:
+        solve_numpy(a, u, x, entering, axis, reverse, window, algorithm, threads)
+        return result
+
+    def run(a: Array, u: Array, x: Array, x0: Array | None, window: Window) -> None:
+        solve_numpy(a, u, x, x0, 0, False, window, "auto", threads)
+
+    end = solve_on(run, a, u, x, entering, state, axis, window)
+    return ((result, end) if states else end) if return_state else result
 
 
 def solve_numpy(

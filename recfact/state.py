@@ -1,0 +1,405 @@
+"""`State`: what continues a recurrence, window and all, after any step.
+
+A jagged window needs one accumulator for each block that it still sees: what the inputs of that block add to the last
+state. At the start of a block they move up by one, and the oldest is dropped; no product of coefficients is kept. The
+whole recurrence has one accumulator, which never moves. A uniform window drops an input at every step, so it keeps the
+last steps themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from recfact.arrays import COMPUTED, Array, accumulator, as_numpy, as_operands, check_scalars, library_of, to_torch
+from recfact.checks import LONGEST
+from recfact.containers import CONTAINERS, unwrapped
+from recfact.errors import DTypeError, OptionError, OptionTypeError, ShapeError, shown
+from recfact.recurrence import forward
+from recfact.windows import Jagged, Uniform, Window, check_window, window_of, window_text
+
+WHOLE = LONGEST  # the block of what keeps everything
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class State:
+    """What continues a recurrence after its last step, exactly, whatever its window.
+
+    `solve` makes it (``return_state=True``) and takes it (``state=``), and `step` goes one step on. It doesn't change.
+
+    Parameters
+    ----------
+    window : Full, Uniform or Jagged
+        What is kept of the transfer operator.
+    parts : array_like, shape (k, ...) or (k, 2, ...)
+        What is kept of the past, the newest first; the axes behind are those of one step. For `Jagged`, and `Full` with
+        its one block, ``parts[p]`` is what the inputs of the p-th block before this one add to the last state. For
+        `Uniform` and blocks of 1 it is the coefficient and the input of the p-th step before the last.
+    phase : int or array of int, default 0
+        Steps taken in the open block, 0 to its length. 0 stands before the first step, where ``parts[0]`` holds the
+        initial state if there is one. Always 0 for the whole recurrence.
+    held : int or array of int, optional
+        How many of `parts` there are, if it differs from row to row; all by default.
+    dtype : dtype, optional
+        Number type of the states; that of `parts` by default. The parts of float16 and bfloat16 are float32.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        The shape of one step.
+    last : array
+        The last state as a NumPy array of `dtype`; the initial one, or 0, before the first step.
+
+    Raises
+    ------
+    ShapeError, OptionError
+        (ValueErrors) If shapes don't fit, or numbers are out of range.
+    DTypeError, OptionTypeError
+        (TypeErrors) If recfact doesn't compute in a number type, or an argument is of another type.
+
+    Notes
+    -----
+    ``state[index]`` is the State of some rows, by the indices of one step; iteration goes through the first axis.
+    States are pickled and copied like any value. A window that reaches further than 2^40 steps keeps what the whole
+    recurrence keeps. The page on the state proves that nothing else is needed.
+
+    Examples
+    --------
+    >>> import numpy as np, recfact as rf
+    >>> a, u = np.full(9, 0.5), np.arange(9.0)
+    >>> x, state = rf.solve(a[:7], u[:7], window=rf.Jagged(4), return_state=True)
+    >>> state
+    State(Jagged(block=4, terms=1), shape=(), phase=3, dtype=float64)
+    >>> x_7, state = state.step(a[7], u[7])
+    >>> rest = rf.solve(a[8:], u[8:], window=rf.Jagged(4), state=state)
+    >>> np.array_equal([*x, x_7, *rest], rf.solve(a, u, window=rf.Jagged(4)))
+    True
+    """
+
+    window: Window
+    parts: Array
+    phase: Any = 0
+    held: Any = None
+    dtype: Any = None
+
+    def __post_init__(self) -> None:
+        check_window(self.window)
+        parts = check_scalars(as_numpy(self.parts, "parts"), "parts")
+        dtype = parts.dtype if self.dtype is None else _number_type(self.dtype)
+        if not (dtype in COMPUTED or dtype.kind == "O") or parts.dtype != accumulator(dtype):
+            raise DTypeError(
+                "must be float32 for states of float16 and bfloat16, and of the states' type for float32, float64, "
+                f"complex64, complex128 and object, got {parts.dtype} for {dtype}",
+                "parts",
+            )
+        block, terms = normal_form(self.window)
+        pairs = holds_steps(self.window)
+        if parts.ndim < 1 + pairs or (pairs and parts.shape[1] != 2) or len(parts) > terms + 1:
+            form = "(k, 2, ...)" if pairs else "(k, ...)"
+            raise ShapeError(f"must have shape {form} with k at most {shown(terms + 1)}, got {parts.shape}", "parts")
+        shape = parts.shape[1 + pairs :]
+        phase = _counts(self.phase, "phase", shape, 0 if block == WHOLE else block)
+        held = _counts(len(parts) if self.held is None else self.held, "held", shape, len(parts))
+        if np.any(np.where(np.equal(phase, 0), np.greater(held, 1), np.equal(held, 0))):
+            raise OptionError(
+                "must be 0 or 1 where phase is 0, before the first step, and at least 1 elsewhere", "held", given=held
+            )
+        most = int(np.max(held, initial=0))
+        object.__setattr__(self, "parts", _frozen(parts[:most]))
+        object.__setattr__(self, "phase", phase)
+        object.__setattr__(self, "held", held)
+        object.__setattr__(self, "dtype", dtype)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one step."""
+        return tuple(self.parts.shape[1 + holds_steps(self.window) :])
+
+    @property
+    def last(self) -> Any:
+        """The last state."""
+        with np.errstate(all="ignore"):
+            if not is_uniform(self):
+                x = np.empty(self.shape, self.dtype)
+                for rows, state in groups(self):
+                    x[rows] = state.last
+                return x
+            if not self.held:
+                x = np.zeros(self.shape, self.parts.dtype)
+            elif holds_steps(self.window):
+                x = forward(self.parts[::-1, 0], self.parts[::-1, 1])[-1]
+            else:
+                x = self.parts.sum(axis=0)
+            return np.asarray(x, self.parts.dtype).astype(self.dtype)[()]
+
+    def step(self, a_t: Any, u_t: Any) -> tuple[Any, State]:
+        """Take the next step.
+
+        Parameters
+        ----------
+        a_t, u_t : array_like
+            Coefficient and input, which broadcast to the shape of one step and are of the number type of the states.
+
+        Returns
+        -------
+        x_t : array
+            The state, as an array of the library of `u_t`, or of `a_t` if `u_t` is plain.
+        state : State
+            What continues from there.
+
+        Raises
+        ------
+        ShapeError, DTypeError, ArrayTypeError
+            If an array doesn't fit, as for `solve`.
+        """
+        libraries = {library_of(a_t), library_of(u_t)}
+        wrap: Callable[[Array], Any] = to_torch if "torch" in libraries else _plain
+        if not libraries.isdisjoint(CONTAINERS):
+            a_t, u_t, _, _, wrap = unwrapped(libraries, a_t, u_t, None, 0, None)
+        a, u, dtype = as_operands(a_t, u_t)
+        check_fits(self, dtype, self.shape)
+        try:
+            a, u = (np.broadcast_to(array, self.shape).astype(self.parts.dtype) for array in (a, u))
+        except ValueError:
+            raise ShapeError(
+                f"a_t and u_t must broadcast to one step of the State, of shape {self.shape}, got shapes {a.shape} and "
+                f"{u.shape}"
+            ) from None
+        state = _after(self, a, u)
+        return wrap(np.asarray(state.last)), state
+
+    def __getitem__(self, index: Any) -> State:
+        try:
+            places = np.arange(np.prod(self.shape, dtype=int)).reshape(self.shape)[index]
+        except (IndexError, TypeError, ValueError, OverflowError) as error:
+            raise ShapeError(
+                f"a State must be indexed like an array of its shape, {self.shape}, got {shown(index)} ({error})"
+            ) from None
+        lead = self.parts.shape[: 1 + holds_steps(self.window)]
+        parts = self.parts.reshape(*lead, int(np.prod(self.shape, dtype=int)))[..., places]
+        phase, held = (np.broadcast_to(value, self.shape).reshape(-1)[places] for value in (self.phase, self.held))
+        return State(self.window, parts, phase, held, self.dtype)
+
+    def __iter__(self) -> Iterator[State]:
+        if not self.shape:
+            raise ShapeError("a State of one sequence has no rows to go through; stack it with others")
+        return (self[row] for row in range(self.shape[0]))
+
+    @staticmethod
+    def stack(states: Iterable[State]) -> State:
+        """Join States along a new first axis; they may stand at different steps of a block.
+
+        Parameters
+        ----------
+        states : iterable of State
+            States of one window, shape and number type.
+
+        Returns
+        -------
+        State
+            The rows are the States, one after another.
+
+        Raises
+        ------
+        ShapeError, OptionError, DTypeError, OptionTypeError
+            If there are none, or they differ in window, shape or number type.
+        """
+        try:
+            rows: list[Any] = list(states)
+        except TypeError:
+            raise OptionTypeError("must be a list of States", "states", given=states) from None
+        if not rows:
+            raise ShapeError("must be at least one State, got none", "states")
+        for state in rows:
+            check_state(state, rows[0].window if isinstance(rows[0], State) else None, "states")
+            check_fits(state, rows[0].dtype, rows[0].shape)
+        return joined((len(rows), *rows[0].shape), [((i,), state) for i, state in enumerate(rows)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return texts, numbers and NumPy arrays that `from_dict` takes; ``numpy.savez`` saves them.
+
+        Returns
+        -------
+        dict
+            ``window`` as it is typed, such as "jagged:16", the name of the ``dtype``, and ``parts``, ``phase`` and
+            ``held``.
+        """
+        return {
+            "window": window_text(self.window),
+            "dtype": self.dtype.name,
+            "parts": self.parts.copy(),
+            "phase": self.phase,
+            "held": self.held,
+        }
+
+    @staticmethod
+    def from_dict(data: Mapping[str, Any]) -> State:
+        """Return the State that `to_dict` wrote down.
+
+        Parameters
+        ----------
+        data : mapping
+            What `to_dict` returned, or what ``numpy.load`` reads of it.
+
+        Raises
+        ------
+        OptionTypeError, OptionError, ShapeError, DTypeError
+            If it is no mapping, lacks something, or the values don't fit together.
+        """
+        if not isinstance(data, Mapping):
+            raise OptionTypeError("must be a mapping, as to_dict returns it", "data", given=data)
+        names = ("window", "parts", "phase", "held", "dtype")
+        missing = [name for name in names if name not in data]
+        if missing:
+            raise OptionError(f"must have the keys of to_dict, and lacks {', '.join(missing)}", "data")
+        window, parts, phase, held, dtype = (data[name] for name in names)
+        return State(window_of(str(window)), parts, phase, held, str(dtype))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return State.from_dict, (self.to_dict(),)
+
+    def __repr__(self) -> str:
+        phase = self.phase if isinstance(self.phase, int) else f"{self.phase.min()} to {self.phase.max()}"
+        return f"State({self.window}, shape={self.shape}, phase={phase}, dtype={self.dtype.name})"
+
+
+def normal_form(window: Window) -> tuple[int, int]:
+    """Return the block and the terms of a window as a State sees it: WHOLE and 0 if nothing is ever dropped.
+
+    A band has blocks of 1, and what reaches further than any sequence keeps everything.
+    """
+    match window:
+        case Uniform(lags):
+            block, terms = 1, lags - 1
+        case Jagged(block, terms):
+            pass
+        case _:
+            return WHOLE, 0
+    return (block, terms) if block * (terms + 1) < WHOLE else (WHOLE, 0)
+
+
+def holds_steps(window: Window) -> bool:
+    """Say whether the parts of a State are steps, with a coefficient and an input each."""
+    return normal_form(window)[0] == 1
+
+
+def first_state(window: Window, shape: tuple[int, ...], dtype: np.dtype[Any], x0: Array | None) -> State:
+    """Return what stands before the first step of a recurrence."""
+    steps = holds_steps(window)
+    parts = np.zeros((0 if x0 is None else 1, *(2,) * steps, *shape), accumulator(dtype))
+    if x0 is not None:
+        parts[(0, 1) if steps else 0] = x0
+    return State(window, parts, dtype=dtype)
+
+
+def initial_state_of(state: State) -> Array | None:
+    """Return the initial state that a State before the first step holds."""
+    if not state.held:
+        return None
+    return np.asarray(state.parts[0, 1] if holds_steps(state.window) else state.parts[0])
+
+
+def is_uniform(state: State) -> bool:
+    """Say whether all rows stand at the same step of a block, and have as much behind them."""
+    return isinstance(state.phase, int) and isinstance(state.held, int)
+
+
+def groups(state: State) -> Iterator[tuple[tuple[Array, ...], State]]:
+    """Yield the places of the rows that stand at the same step of a block, and the State of these rows."""
+    keys = np.broadcast_to(np.multiply(state.phase, len(state.parts) + 1) + state.held, state.shape)
+    for key in np.unique(keys):
+        rows = np.nonzero(keys == key)
+        yield rows, state[rows]
+
+
+def joined(shape: tuple[int, ...], pieces: list[tuple[tuple[Any, ...], State]]) -> State:
+    """Return the State of rows in a shape, from their places in it and their States."""
+    like = pieces[0][1]
+    steps = holds_steps(like.window)
+    parts = np.zeros((max(len(state.parts) for _, state in pieces), *(2,) * steps, *shape), like.parts.dtype)
+    phase, held = np.zeros(shape, int), np.zeros(shape, int)
+    for rows, state in pieces:
+        parts[(slice(len(state.parts)), *(slice(None),) * steps, *rows)] = state.parts
+        phase[rows], held[rows] = state.phase, state.held
+    return State(like.window, parts, phase, held, like.dtype)
+
+
+def _after(state: State, a: Array, u: Array) -> State:
+    """Return the State after a step of the shape and the type of its parts."""
+    if not is_uniform(state):
+        return joined(state.shape, [(rows, _after(group, a[rows], u[rows])) for rows, group in groups(state)])
+    block, terms = normal_form(state.window)
+    starts = not state.held or state.phase == block
+    with np.errstate(all="ignore"):
+        if block == 1:
+            older = state.parts[: terms if state.phase else 0]
+            x0 = None if state.phase else initial_state_of(state)
+            newest = np.stack([a, u if x0 is None else np.asarray(a * x0[()] + u, u.dtype)])
+        elif starts:  # the coefficient of a first step isn't read, and may be NaN
+            newest, older = u, a * state.parts[:terms]
+        else:
+            newest, older = a * state.parts[0] + u, a * state.parts[1:]
+    phase = 0 if block == WHOLE else 1 if starts else state.phase + 1
+    phase = 1 if block == 1 else phase
+    return State(state.window, np.concatenate([np.asarray(newest, a.dtype)[None], older]), phase, dtype=state.dtype)
+
+
+def check_state(state: Any, window: Window | None, name: str = "state") -> State:
+    """Return a State of a window; raise an error for anything else."""
+    if not isinstance(state, State):
+        raise OptionTypeError(
+            "must be a State", name, given=state, advice="solve returns one with return_state=True; an array is an x0"
+        )
+    if state.window != window:
+        raise OptionError(f"must be of the window {window}", name, given=state.window, advice="pass that window")
+    return state
+
+
+def check_fits(state: State, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+    """Raise an error if a State isn't of a number type and the shape of one step."""
+    if state.dtype != dtype:
+        raise DTypeError(
+            f"must have the number type of what it continues, {dtype}, got {state.dtype}", "state", advice="convert u"
+        )
+    if state.shape != shape:
+        raise ShapeError(f"must have the shape of one step, {shape}, got {state.shape}", "state")
+
+
+def _number_type(value: Any) -> np.dtype[Any]:
+    try:
+        if isinstance(value, np.dtype | type | str):
+            return np.dtype(value)
+    except (TypeError, ValueError, SyntaxError):
+        pass
+    raise DTypeError("must name a number type", "dtype", given=value)
+
+
+def _counts(value: Any, name: str, shape: tuple[int, ...], most: int) -> Any:
+    """Return whole numbers of 0 to `most`, one for each row: as an int if they are the same."""
+    array = as_numpy(value, name)
+    if array.dtype.kind not in "iu":
+        raise OptionTypeError("must be an integer, or an array of them", name, given=value)
+    try:
+        np.broadcast_to(array, shape)
+    except ValueError:
+        raise ShapeError(f"must broadcast to one step, of shape {shape}, got shape {array.shape}", name) from None
+    if array.size and not 0 <= array.min() <= array.max() <= most:
+        raise OptionError(f"must be of 0 to {most}", name, given=value)
+    if array.size == 0:
+        return 0
+    if (array == array.flat[0]).all():
+        return int(array.flat[0])
+    return _frozen(np.broadcast_to(array, shape))
+
+
+def _frozen(array: Array) -> Array:
+    array = array.copy()
+    array.flags.writeable = False
+    return array
+
+
+def _plain(array: Array) -> Any:
+    return array[()]
