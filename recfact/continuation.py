@@ -142,7 +142,7 @@ def _solve_whole(run: Run, a: Array, u: Array, x: Array | None, start: State) ->
         run(a, u, x, initial_state_of(start), Full())
         return State(start.window, x[-1:], dtype=start.dtype)
     carried = LastState(lambda a, u, x0: _solved(run, a, u, x0), initial_state_of(start))
-    steps = max(1, PIECE // max(1, u[0].size))
+    steps = max(1, PIECE * len(u) // max(1, u.size))
     for first in range(0, len(u), steps):
         piece = slice(first, first + steps)
         states = carried.solve(a[piece].astype(kept), u[piece].astype(kept))
