@@ -19,7 +19,7 @@ from recfact.windows import Full, Jagged, Uniform
 
 WINDOWS = [
     Full(),
-    *(Uniform(lags) for lags in (1, 2, 3, 5, 8, 20)),
+    *(Uniform(lags) for lags in range(1, 21)),
     *(Jagged(block, terms) for block in range(1, 8) for terms in range(4)),
     Jagged(3, 2**70),
     Jagged(2**70),
