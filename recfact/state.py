@@ -64,7 +64,7 @@ class State:
     -----
     ``state[index]`` is the State of some rows, by the indices of one step; iteration goes through the first axis.
     States are pickled and copied like any value. A window that reaches further than 2^40 steps keeps what the whole
-    recurrence keeps. The page on the state proves that nothing else is needed.
+    recurrence keeps. That nothing else is needed is proved on the page on the state.
 
     Examples
     --------

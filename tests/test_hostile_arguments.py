@@ -37,12 +37,14 @@ def hostile():
 
 
 A, U = np.full(4, 0.5), np.ones(4)
+STATE = rf.solve(A, U, window=rf.Jagged(2), return_state=True, states=False)
 GIVEN = {
     "a": A, "u": U, "x": U, "values": A, "kept": U, "coefficients": A, "counts": np.ones((4, 4), int), "n": 4,
     "format": "float16", "name": "float16", "formats": "e5m2", "other": pr.format("float16"), "window": rf.Jagged(2),
     "rho": 0.5, "format_or_eps": 0.1, "eps": 0.1, "tol": 0.1, "relative": 0.5, "kept_norm": 1.0, "block": 2, "lags": 2,
     "terms": 1, "ord": np.inf, "algorithm": "sequential", "bits": 8, "precision": 3, "codes": 1, "code": 1,
     "exponent": 5, "fraction": 10, "exponent_bits": 5, "fraction_bits": 10, "bias": 15, "nan_codes": 0,
+    "parts": np.ones(1), "states": [STATE], "data": STATE.to_dict(), "a_t": 0.5, "u_t": 1.0,
     "key": (1, 0), "k": 2, "i": 1, "j": 0, "t": 1, "s": 0, "chunks": [(A, U)],
 }  # fmt: skip
 """What the other arguments are; those with defaults keep them."""
@@ -67,7 +69,13 @@ OPERATORS = {
         "power": lambda a: rf.TransferOperator(a) ** 2,
     }.items()
 }
-OBJECTS = {**OPERATORS, "format": pr.format("float16"), "Jagged": rf.Jagged(2), "Uniform": rf.Uniform(2)}
+OBJECTS = {
+    **OPERATORS,
+    "format": pr.format("float16"),
+    "Jagged": rf.Jagged(2),
+    "Uniform": rf.Uniform(2),
+    "State": STATE,
+}
 ARITHMETIC = [
     f"__{name}__" for name in ("matmul", "rmatmul", "mul", "rmul", "add", "radd", "sub", "truediv", "pow", "getitem")
 ]
