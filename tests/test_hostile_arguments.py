@@ -44,7 +44,7 @@ GIVEN = {
     "rho": 0.5, "format_or_eps": 0.1, "eps": 0.1, "tol": 0.1, "relative": 0.5, "kept_norm": 1.0, "block": 2, "lags": 2,
     "terms": 1, "ord": np.inf, "algorithm": "sequential", "bits": 8, "precision": 3, "codes": 1, "code": 1,
     "exponent": 5, "fraction": 10, "exponent_bits": 5, "fraction_bits": 10, "bias": 15, "nan_codes": 0,
-    "parts": np.ones(1), "states": [STATE], "data": STATE.to_dict(), "a_t": 0.5, "u_t": 1.0,
+    "parts": np.ones(1), "states": [STATE], "data": STATE.to_dict(), "a_t": 0.5, "u_t": 1.0, "index": 0,
     "key": (1, 0), "k": 2, "i": 1, "j": 0, "t": 1, "s": 0, "chunks": [(A, U)],
 }  # fmt: skip
 """What the other arguments are; those with defaults keep them."""
