@@ -20,18 +20,16 @@ from recfact.checks import boolean
 from recfact.errors import OptionError
 from recfact.recurrence import folded
 from recfact.state import (
-    WHOLE,
     State,
     check_fits,
     check_state,
     first_state,
     groups,
-    holds_steps,
     initial_state_of,
     is_uniform,
     joined,
-    normal_form,
 )
+from recfact.state_parts import WHOLE, holds_steps, normal_form
 from recfact.windows import Full, Window
 
 # Solves coefficients and inputs into the states, from an initial state or None, in a window.

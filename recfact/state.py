@@ -14,14 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from recfact.arrays import COMPUTED, Array, accumulator, as_numpy, as_operands, check_scalars, library_of, to_torch
-from recfact.checks import LONGEST
+from recfact.arrays import Array, accumulator, as_operands, library_of, to_torch
 from recfact.containers import CONTAINERS, unwrapped
 from recfact.errors import DTypeError, OptionError, OptionTypeError, ShapeError, shown
 from recfact.recurrence import forward
-from recfact.windows import Jagged, Uniform, Window, check_window, window_of, window_text
-
-WHOLE = LONGEST  # the block of what keeps everything
+from recfact.state_parts import WHOLE, checked_parts, counts, frozen, holds_steps, normal_form
+from recfact.windows import Window, check_window, window_of, window_text
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -32,7 +30,7 @@ class State:
 
     Parameters
     ----------
-    window : Full, Uniform or Jagged
+    window : Full, Uniform, Jagged or str
         What is kept of the transfer operator.
     parts : array_like, shape (k, ...) or (k, 2, ...)
         What is kept of the past, the newest first; the axes behind are those of one step. For `Jagged`, and `Full` with
@@ -86,32 +84,18 @@ class State:
     dtype: Any = None
 
     def __post_init__(self) -> None:
-        check_window(self.window)
-        parts = check_scalars(as_numpy(self.parts, "parts"), "parts")
-        dtype = parts.dtype if self.dtype is None else _number_type(self.dtype)
-        if not (dtype in COMPUTED or dtype.kind == "O") or parts.dtype != accumulator(dtype):
-            raise DTypeError(
-                "must be float32 for states of float16 and bfloat16, and of the states' type for float32, float64, "
-                f"complex64, complex128 and object, got {parts.dtype} for {dtype}",
-                "parts",
-            )
-        block, terms = normal_form(self.window)
-        pairs = holds_steps(self.window)
-        if parts.ndim < 1 + pairs or (pairs and parts.shape[1] != 2) or len(parts) > terms + 1:
-            form = "(k, 2, ...)" if pairs else "(k, ...)"
-            raise ShapeError(f"must have shape {form} with k at most {shown(terms + 1)}, got {parts.shape}", "parts")
-        shape = parts.shape[1 + pairs :]
-        phase = _counts(self.phase, "phase", shape, 0 if block == WHOLE else block)
-        held = _counts(len(parts) if self.held is None else self.held, "held", shape, len(parts))
+        window = check_window(self.window)
+        parts, dtype = checked_parts(window, self.parts, self.dtype)
+        shape, block = parts.shape[1 + holds_steps(window) :], normal_form(window)[0]
+        phase = counts(self.phase, "phase", shape, 0 if block == WHOLE else block)
+        held = counts(len(parts) if self.held is None else self.held, "held", shape, len(parts))
         if np.any(np.where(np.equal(phase, 0), np.greater(held, 1), np.equal(held, 0))):
             raise OptionError(
                 "must be 0 or 1 where phase is 0, before the first step, and at least 1 elsewhere", "held", given=held
             )
-        most = int(np.max(held, initial=0))
-        object.__setattr__(self, "parts", _frozen(parts[:most]))
-        object.__setattr__(self, "phase", phase)
-        object.__setattr__(self, "held", held)
-        object.__setattr__(self, "dtype", dtype)
+        own = {"window": window, "parts": frozen(parts[: np.max(held, initial=0)]), "phase": phase, "held": held}
+        for name, value in {**own, "dtype": dtype}.items():
+            object.__setattr__(self, name, value)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -266,26 +250,6 @@ class State:
         return f"State({self.window}, shape={self.shape}, phase={phase}, dtype={self.dtype.name})"
 
 
-def normal_form(window: Window) -> tuple[int, int]:
-    """Return the block and the terms of a window as a State sees it: WHOLE and 0 if nothing is ever dropped.
-
-    A band has blocks of 1, and what reaches further than any sequence keeps everything.
-    """
-    match window:
-        case Uniform(lags):
-            block, terms = 1, lags - 1
-        case Jagged(block, terms):
-            pass
-        case _:
-            return WHOLE, 0
-    return (block, terms) if block * (terms + 1) < WHOLE else (WHOLE, 0)
-
-
-def holds_steps(window: Window) -> bool:
-    """Say whether the parts of a State are steps, with a coefficient and an input each."""
-    return normal_form(window)[0] == 1
-
-
 def first_state(window: Window, shape: tuple[int, ...], dtype: np.dtype[Any], x0: Array | None) -> State:
     """Return what stands before the first step of a recurrence."""
     steps = holds_steps(window)
@@ -366,39 +330,6 @@ def check_fits(state: State, dtype: np.dtype[Any], shape: tuple[int, ...]) -> No
         )
     if state.shape != shape:
         raise ShapeError(f"must have the shape of one step, {shape}, got {state.shape}", "state")
-
-
-def _number_type(value: Any) -> np.dtype[Any]:
-    try:
-        if isinstance(value, np.dtype | type | str):
-            return np.dtype(value)
-    except (TypeError, ValueError, SyntaxError):
-        pass
-    raise DTypeError("must name a number type", "dtype", given=value)
-
-
-def _counts(value: Any, name: str, shape: tuple[int, ...], most: int) -> Any:
-    """Return whole numbers of 0 to `most`, one for each row: as an int if they are the same."""
-    array = as_numpy(value, name)
-    if array.dtype.kind not in "iu":
-        raise OptionTypeError("must be an integer, or an array of them", name, given=value)
-    try:
-        np.broadcast_to(array, shape)
-    except ValueError:
-        raise ShapeError(f"must broadcast to one step, of shape {shape}, got shape {array.shape}", name) from None
-    if array.size and not 0 <= array.min() <= array.max() <= most:
-        raise OptionError(f"must be of 0 to {most}", name, given=value)
-    if array.size == 0:
-        return 0
-    if (array == array.flat[0]).all():
-        return int(array.flat[0])
-    return _frozen(np.broadcast_to(array, shape))
-
-
-def _frozen(array: Array) -> Array:
-    array = array.copy()
-    array.flags.writeable = False
-    return array
 
 
 def _plain(array: Array) -> Any:

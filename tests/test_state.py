@@ -263,7 +263,7 @@ WRONG_STEPS = {
     "mask": ((0.5, np.ma.array([1.0, 2.0], mask=[1, 0])), ArrayTypeError, ("masked",)),
 }
 WRONG_STATES = {
-    "no window": (("full", [1.0]), OptionTypeError, ("window", "Full()")),
+    "no window": ((4, [1.0]), OptionTypeError, ("window", "Full()")),
     "axes": ((Uniform(3), np.ones((2, 3))), ShapeError, ("(k, 2, ...)", "at most 3", "(2, 3)")),
     "too many parts": ((Jagged(4), np.ones(3), 1), ShapeError, ("(k, ...)", "at most 2", "(3,)")),
     "number": ((Full(), 1.0), ShapeError, ("(k, ...)", "()")),
