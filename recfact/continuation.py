@@ -108,8 +108,7 @@ def solve_from(run: Run, a: Array, u: Array, x: Array | None, start: State) -> S
     else:
         if x is not None and start.phase:
             head, _ = _advance(run, a[:reach], u[:reach], start)
-        first = left % block
-        first += ((n - 1 - first) // block - terms) * block
+        first = left + ((n - 1 - left) // block - terms) * block
         empty = first_state(start.window, start.shape, start.dtype, None)
         _, end = _advance(run, a[first:], u[first:], empty)
     if x is not None and start.phase == 0:
