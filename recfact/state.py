@@ -16,7 +16,7 @@ import numpy as np
 
 from recfact.arrays import Array, accumulator, as_operands, library_of, to_torch
 from recfact.containers import CONTAINERS, unwrapped
-from recfact.errors import DTypeError, OptionError, OptionTypeError, ShapeError, shown
+from recfact.errors import DTypeError, OptionError, OptionTypeError, RecfactError, ShapeError, shown
 from recfact.recurrence import forward
 from recfact.state_parts import WHOLE, checked_parts, counts, frozen, holds_steps, normal_form
 from recfact.windows import Window, check_window, window_of, window_text
@@ -152,8 +152,13 @@ class State:
                 f"a_t and u_t must broadcast to one step of the State, of shape {self.shape}, got shapes {a.shape} and "
                 f"{u.shape}"
             ) from None
-        state = _after(self, a, u)
-        return wrap(np.asarray(state.last)), state
+        try:
+            state = _after(self, a, u)
+            return wrap(np.asarray(state.last)), state
+        except TypeError as error:  # Decimals beside floats
+            if dtype.kind != "O" or isinstance(error, RecfactError):
+                raise
+            raise DTypeError(f"a_t and u_t must multiply and add with the State's numbers: {error}") from error
 
     def __getitem__(self, index: Any) -> State:
         try:

@@ -3,6 +3,7 @@
 import copy
 import io
 import pickle
+from decimal import Decimal
 from fractions import Fraction
 
 import ml_dtypes
@@ -250,6 +251,12 @@ def test_nan_and_infinities_go_where_the_loop_sends_them(window, which, value, r
             rest = rf.solve(a[i:], u[i:], window=window, state=state)
             for found in (np.concatenate([x, steps]), np.concatenate([x, rest])):
                 np.testing.assert_allclose(found, whole, rtol=1e-12)  # exact signs of NaN and infinity, rounded else
+
+
+def test_scalars_that_do_not_mix():
+    state = after(rational(3), rational(3), Jagged(2))
+    with pytest.raises(DTypeError, match="multiply and add"):
+        state.step(Decimal("0.5"), Decimal(1))
 
 
 A, U = np.full((3, 2), 0.5), np.ones((3, 2))
