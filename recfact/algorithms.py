@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
@@ -121,6 +122,27 @@ def hierarchical(a: Array, u: Array, block: int, terms: int | None = None) -> Ar
     if terms != 0:
         w[:, 1:] = w[:, 1:] + g[:, 1:] * carried(g[-1], w[-1], terms)[:-1]
     return blocks.join(w.swapaxes(0, 1))
+
+
+def run_segments(
+    a: Array, u: Array, x0: Array | None, offsets: Array, *, window: Window, reverse: bool = False
+) -> Array:
+    """Run the sequential algorithm along axis 0 of each segment.
+
+    Parameters
+    ----------
+    a, u, window, reverse
+        As of `run`.
+    x0 : ndarray, shape (N, ...), optional
+        The initial states of the segments.
+    offsets : ndarray of int, shape (N + 1,)
+        Where segments start, and where the last one ends.
+    """
+    x = u.copy()
+    for index, (start, end) in enumerate(pairwise(offsets.tolist())):
+        state = None if x0 is None else x0[index, ...]
+        x[start:end] = run("sequential", a[start:end], u[start:end], state, window=window, reverse=reverse)
+    return x
 
 
 def run(name: str, a: Array, u: Array, x0: Array | None = None, *, window: Window, reverse: bool = False) -> Array:

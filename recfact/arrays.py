@@ -327,27 +327,35 @@ def converted(array: Array, dtype: np.dtype[Any], name: str) -> Array:
         raise DTypeError(f"{name} must hold numbers that fit into {dtype}, got {shown(array.flat[0])}") from error
 
 
-def initial_state(x0: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Return the initial state in the type of the computation, checked against the shape of one step."""
+def initial_state(
+    x0: Any, shape: tuple[int, ...], dtype: np.dtype[Any], whole: str = "one step of the result"
+) -> Array:
+    """Return the initial state in the type of the computation, checked against the shape of one step, the `whole`."""
     state = as_numpy(x0, "x0")
     target = accumulator(dtype)
-    check_state(state.dtype, state.shape, target, shape)
+    check_state(state.dtype, state.shape, target, shape, whole)
     own = converted(state, target, "x0")
     return own.copy() if own is state else own
 
 
-def check_state(dtype: np.dtype[Any], given: tuple[int, ...], target: np.dtype[Any], shape: tuple[int, ...]) -> None:
+def check_state(
+    dtype: np.dtype[Any],
+    given: tuple[int, ...],
+    target: np.dtype[Any],
+    shape: tuple[int, ...],
+    whole: str = "one step of the result",
+) -> None:
     """Raise an error if an initial state doesn't fit into a number type, or doesn't broadcast to a step's shape."""
     if target.kind != "O" and (dtype.kind == "O" or not np.can_cast(dtype, target, "same_kind")):
         raise DTypeError(f"must fit into {target}, got {dtype}", "x0", advice="convert it, or make u of a wider type")
-    check_step(given, shape)
+    check_step(given, shape, whole)
 
 
-def check_step(given: tuple[int, ...], shape: tuple[int, ...]) -> None:
-    """Raise ShapeError if an initial state of shape `given` doesn't broadcast to the shape of one step."""
+def check_step(given: tuple[int, ...], shape: tuple[int, ...], whole: str = "one step of the result") -> None:
+    """Raise ShapeError if an initial state of shape `given` doesn't broadcast to the shape of one step, the `whole`."""
     missing = len(shape) - len(given)
     if missing < 0 or any(length not in (1, full) for length, full in zip(given, shape[missing:], strict=True)):
-        raise ShapeError(f"must broadcast against one step of the result, of shape {shape}, got shape {given}", "x0")
+        raise ShapeError(f"must broadcast against {whole}, of shape {shape}, got shape {given}", "x0")
 
 
 def broadcast_state(x0: Array, shape: tuple[int, ...]) -> Array:

@@ -139,6 +139,16 @@ def without_labels(a: Any, u: Any, x0: Any = None, axis: Any = 0) -> tuple[Any, 
     return unwrapped(libraries, a, u, x0, axis, None)[:4] if libraries else (a, u, x0, axis)
 
 
+def check_plain(value: Any, name: str, reason: str) -> None:
+    """Raise ArrayTypeError for an array with labels, for the reason given."""
+    library = container_of(value)
+    if library and CONTAINERS[library].fit:
+        raise ArrayTypeError(
+            f"{name} must be an array without labels here, got a {type(value).__name__}, because {reason}; pass its "
+            ".to_numpy()"
+        )
+
+
 def _check_labelled(first: tuple[int, ...], second: tuple[int, ...], leader: Any) -> None:
     """Raise ShapeError if two arrays broadcast to another shape than that of the one with the labels."""
     try:

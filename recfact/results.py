@@ -19,13 +19,22 @@ from recfact.arrays import (
     to_torch,
 )
 from recfact.errors import ArrayTypeError, OptionError, ShapeError
+from recfact.segments import check_offsets
 
 OPERANDS = (np.ndarray, *SCALARS)
 
 
 def prepare(
-    a: Any, u: Any, x0: Any, axis: Any, reverse: bool, out: Any, tensors: bool, states: bool = True
-) -> tuple[Array, Array, Any, Array | None, int, Any]:
+    a: Any,
+    u: Any,
+    x0: Any,
+    axis: Any,
+    reverse: bool,
+    out: Any,
+    tensors: bool,
+    states: bool = True,
+    offsets: Any = None,
+) -> tuple[Array, Array, Any, Array | None, int, Array | None, Any]:
     """Check the arrays of a solve on the host, where the result is a torch tensor or a NumPy array (`tensors`).
 
     Returns
@@ -34,9 +43,11 @@ def prepare(
         Coefficients, inputs and the result to fill, of one number type; they broadcast to the shape of the result. None
         for the result where no `states` are wanted.
     x0 : ndarray or None
-        Initial states, in the type of the computation.
+        Initial states, in the type of the computation; with `offsets`, those of the segments on axis 0.
     axis : int
         Time, counted from the front.
+    offsets : ndarray of int64 or None
+        Where segments start, and where the last one ends.
     result : array
         What the caller gets: `out`, `x`, or a tensor that shares its memory.
     """
@@ -49,20 +60,28 @@ def prepare(
     axis = check_axis(axis, len(shape))
     if reverse:
         check_no_state(x0)
-    state = None if x0 is None else initial_state(x0, shape[:axis] + shape[axis + 1 :], dtype)
+    state = None
+    if offsets is not None:
+        offsets = check_offsets(offsets, shape[axis])
+        if x0 is not None:
+            whole = (*shape[:axis], len(offsets) - 1, *shape[axis + 1 :])
+            state = initial_state(x0, whole, dtype, "the result with one step for each segment")
+            state = np.moveaxis(np.broadcast_to(state, whole), axis, 0)
+    elif x0 is not None:
+        state = initial_state(x0, shape[:axis] + shape[axis + 1 :], dtype)
     if not states:
-        return a, u, None, state, axis, None
+        return a, u, None, state, axis, offsets, None
     if out is not None:
         x = check_out(out, shape, (dtype,), tensors)
         check_overlap(x, a, u)
         if tensors:
             note_written(out)
-        return a, u, x, state, axis, out
+        return a, u, x, state, axis, offsets, out
     if tensors:
         result = empty_tensor((tensor_a, tensor_u), shape, dtype)
-        return a, u, as_numpy(result, "out"), state, axis, result
+        return a, u, as_numpy(result, "out"), state, axis, offsets, result
     x = empty_product(given_a, given_u, shape, dtype)
-    return a, u, x, state, axis, x
+    return a, u, x, state, axis, offsets, x
 
 
 def operand(value: Any, name: str) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 from recfact import algorithms
 from recfact.arrays import COMPUTED, Array, library_of
 from recfact.checks import boolean, choice, positive_integer
-from recfact.containers import CONTAINERS, unwrapped
+from recfact.containers import CONTAINERS, check_plain, unwrapped
 from recfact.continuation import check_options, solve_on
 from recfact.errors import DTypeError, OptionError, RecfactError, shown
 from recfact.results import prepare
@@ -32,6 +32,7 @@ def solve(
     axis: int | str = -1,
     reverse: bool = False,
     window: WindowLike = Full(),
+    offsets: Any = None,
     algorithm: str = "auto",
     out: Any = None,
     threads: int | None = None,
@@ -67,8 +68,14 @@ def solve(
         There is no `x0` then: add what comes from beyond the end, a_{n+1} x_{n+1}, to the last input.
     window : Full, Uniform, Jagged or str, default Full()
         What is kept of the transfer operator; a text such as "jagged:64" is read by `recfact.windows.window_of`.
+    offsets : array_like of int, shape (N + 1,), optional
+        Where segments start, and where the last one ends: from 0 to the number of steps, and never falling. Each
+        segment is a sequence of its own, of which blocks of windows count anew; nothing passes from one to another, not
+        even NaN. All sequences along the other axes share them. `x0` then broadcasts against the result with one step
+        for each segment, and the first coefficient of a segment isn't read without it.
     algorithm : {"auto", "sequential", "kogge-stone", "brent-kung", "hierarchical"}, default "auto"
-        "auto" is the fast engine. The others run the algorithm of that name in the arithmetic of the inputs, for study.
+        "auto" is the fast engine. The others run the algorithm of that name in the arithmetic of the inputs, for study;
+        of these, only "sequential" takes `offsets`.
     out : array, optional
         Where to put the result: of its shape and number type, writable. It may be `u` itself, and mustn't overlap with
         `a` or a part of `u`. GPUs take other number types for halves, see `recfact.gpu.solve`.
@@ -121,6 +128,11 @@ def solve(
     >>> x, state = rf.solve([0.5, 0.5], [1.0, 1.0], window=rf.Uniform(lags=2), return_state=True)
     >>> rf.solve([0.5], [1.0], window=rf.Uniform(lags=2), state=state)
     array([1.5])
+
+    Two sequences, of two steps and of one:
+
+    >>> rf.solve([0.5, 0.5, 0.5], [1.0, 1.0, 1.0], offsets=[0, 2, 3])
+    array([1. , 1.5, 1. ])
     """
     window = check_window(window)
     choice(algorithm, "algorithm", ("auto", *algorithms.NAMES))
@@ -128,15 +140,19 @@ def solve(
         threads = positive_integer(threads, "threads")
     reverse = boolean(reverse, "reverse")
     stateful = state is not None or return_state is not False or states is not True
+    if offsets is not None:
+        check_options_with_offsets(algorithm, stateful)
     if type(a) is type(u) is np.ndarray:  # a short call spends its time on questions like these
         libraries = NUMPY
     else:
         libraries = frozenset((library_of(a), library_of(u)))
         if not libraries.isdisjoint(CONTAINERS):
+            if offsets is not None:
+                check_plain(x0, "x0", "offsets give it an axis of segments, which has no labels")
             a, u, x0, axis, wrap = unwrapped(libraries, a, u, x0, axis, out)
             options: dict[str, Any] = {"reverse": reverse, "window": window, "algorithm": algorithm}
             options |= {"state": state, "return_state": return_state, "states": states}
-            result = solve(a, u, x0=x0, axis=axis, threads=threads, device=device, **options)
+            result = solve(a, u, x0=x0, axis=axis, offsets=offsets, threads=threads, device=device, **options)
             if isinstance(result, State):
                 return result
             return (wrap(result[0]), result[1]) if return_state else wrap(result)
@@ -145,13 +161,13 @@ def solve(
         given = {"x0": x0 is not None, "out": out is not None, "algorithm": algorithm != "auto", "device": on_gpu}
         return_state, states = check_options(state, return_state, states, window, reverse, given)
     if on_gpu:
-        return _solve_on_gpu(device, algorithm, threads)(
+        return _solve_on_gpu(device, algorithm, threads, offsets)(
             a, u, x0=x0, axis=axis, reverse=reverse, window=window, out=out
         )
     tensors = "torch" in libraries
-    a, u, x, entering, axis, result = prepare(a, u, x0, axis, reverse, out, tensors, states)
+    a, u, x, entering, axis, offsets, result = prepare(a, u, x0, axis, reverse, out, tensors, states, offsets)
     if not stateful:
-        solve_numpy(a, u, x, entering, axis, reverse, window, algorithm, threads)
+        solve_numpy(a, u, x, entering, axis, reverse, window, algorithm, threads, offsets)
         return result
 
     def run(a: Array, u: Array, x: Array, x0: Array | None, window: Window) -> None:
@@ -159,6 +175,18 @@ def solve(
 
     end = solve_on(run, a, u, x, entering, state, axis, window)
     return ((result, end) if states else end) if return_state else result
+
+
+def check_options_with_offsets(algorithm: str, stateful: bool) -> None:
+    """Raise OptionError for what segments don't go with as yet."""
+    if algorithm not in ("auto", "sequential"):
+        raise OptionError(
+            f"algorithm={algorithm!r} takes no offsets; leave one of them out, pass algorithm='sequential', or solve "
+            "the segments one by one"
+        )
+    if stateful:
+        required = "don't go with state, return_state or states, which are of one sequence"
+        raise OptionError(required, "offsets", advice="solve the segments one by one")
 
 
 def solve_numpy(
@@ -171,6 +199,7 @@ def solve_numpy(
     window: Window,
     algorithm: str,
     threads: int | None,
+    offsets: Array | None = None,
 ) -> None:
     """Solve into `x` along an axis, on arrays of one number type that have been checked."""
     if a.shape != x.shape:
@@ -180,18 +209,21 @@ def solve_numpy(
     if x.ndim > 1:
         a, u, x = (np.moveaxis(array, axis, 0) for array in (a, u, x))
     if algorithm == "auto" and x.dtype in COMPUTED:
-        _engine()(a, u, x, x0, reverse=reverse, window=window, threads=threads)
+        _engine()(a, u, x, x0, reverse=reverse, window=window, threads=threads, offsets=offsets)
         return
     name = "sequential" if algorithm == "auto" else algorithm
     try:
-        x[...] = algorithms.run(name, a, u, x0, window=window, reverse=reverse)
+        if offsets is None:
+            x[...] = algorithms.run(name, a, u, x0, window=window, reverse=reverse)
+        else:
+            x[...] = algorithms.run_segments(a, u, x0, offsets, window=window, reverse=reverse)
     except TypeError as error:  # dates, Decimals beside floats
         if x.dtype.kind != "O" or isinstance(error, RecfactError):
             raise
         raise DTypeError(f"a, u and x0 must be numbers that multiply and add, got some that don't: {error}") from error
 
 
-def _solve_on_gpu(device: Any, algorithm: str, threads: int | None) -> Callable[..., Any]:
+def _solve_on_gpu(device: Any, algorithm: str, threads: int | None, offsets: Any) -> Callable[..., Any]:
     """Return the entry of the GPU engine, unless an option excludes it."""
     if device is not None and not (isinstance(device, str) and device == "gpu"):
         raise OptionError(
@@ -204,6 +236,11 @@ def _solve_on_gpu(device: Any, algorithm: str, threads: int | None) -> Callable[
         )
     if threads is not None:
         raise OptionError(f"threads={threads} is for the host only, and the solve runs on a GPU; leave it out")
+    if offsets is not None:
+        raise OptionError(
+            "offsets are for the host only, and the arrays or the device are a GPU's; solve the segments one by one, "
+            "or copy the arrays to the host"
+        )
     from recfact.gpu.solver import solve as solve_on_gpu
 
     return solve_on_gpu

@@ -235,6 +235,9 @@ class Machine(Registers):
     def index(self, value: int) -> int:
         return value
 
+    def not_(self, condition: bool) -> bool:
+        return not condition
+
     def nonzero(self, word: int) -> bool:
         return word != 0
 
@@ -279,7 +282,8 @@ class Machine(Registers):
         return read(self.algebra, self.lanes.state, address)
 
     def store_accumulators(self, x: Any, address: int) -> None:
-        write(self.algebra, self.lanes.state, address, x)
+        if self.writes:
+            write(self.algebra, self.lanes.state, address, x)
 
     def fcmp_ordered(self, relation: str, x: Any, y: Any) -> bool:
         return x == y

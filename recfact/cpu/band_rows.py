@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from recfact.cpu.band_tiles import band_tile, suffix_tile
+from recfact.cpu.block_rows import all_finite
 from recfact.cpu.compilation import helper, kernel, seldom
 from recfact.cpu.cuts import (
     Cuts,
@@ -20,6 +21,7 @@ from recfact.cpu.cuts import (
     moved,
     read_cuts,
     segment_before,
+    segment_near,
     segment_start,
     starts_among,
 )
@@ -99,9 +101,19 @@ def window_steps(tile: Any, row: Row, first: int, count: int, lags: int, start: 
 
 @seldom
 def follow_band(
-    tile: Any, row: Row, position: int, cuts: Cuts, origin: int, near: int, x0: Any, initial: bool, entries: int
+    tile: Any,
+    row: Row,
+    position: int,
+    cuts: Cuts,
+    origin: int,
+    near: int,
+    x0: Any,
+    initial: bool,
+    entries: int,
+    unsure: int,
 ) -> None:
-    """Repeat a tile by the definition."""
+    """Repeat by the definition the segments of a tile that aren't finite; the others are at `unsure`."""
+    one = single(tile)
     kept = accumulator(single(tile))
     length = min(row.steps - position, tile_steps(tile))
     done = 0
@@ -115,7 +127,12 @@ def follow_band(
         state, enters = x0, initial and index == 0
         if index > 0 and entries != 0:
             state, enters = load(kept, entries, index * size(kept)), True
-        window_steps(tile, row, i, count, cuts.block, start, state, enters)
+        first = i - position - (count - 1 if runs_in_reverse(tile) else 0)
+        if all_finite(kept, unsure, first, first + count):
+            for k in range(first, first + count):
+                store(one, row.x, (position + k) * row.x_step, load(kept, unsure, k * size(kept)))
+        else:
+            window_steps(tile, row, i, count, cuts.block, start, state, enters)
         done += count
 
 
@@ -167,8 +184,9 @@ def band_tiles(
     near: int,
     state: Any,
     product: Any,
+    unsure: int,
 ) -> Any:
-    """Solve `count` tiles that lie next to each other in memory; stop behind one that isn't finite.
+    """Solve `count` tiles that lie next to each other in memory; stop behind one that isn't finite, left at `unsure`.
 
     `a`, `u`, `x` and `sums` are the addresses of the first tile, and `position` is where its starts are looked for.
     Returned are how many tiles were solved, `state` and `product` behind them, and whether the last one is finite.
@@ -179,7 +197,7 @@ def band_tiles(
     done, finite = 0, True
     while done < count and finite:
         starts, near = starts_in_tile(tile, cuts, position, near, offset)
-        state, product, finite = band_tile(tile, a, u, x, sums, starts, state, product)
+        state, product, finite = band_tile(tile, a, u, x, sums, starts, state, product, unsure)
         offset = moved(cuts, offset, hop)
         position += step
         a += step * size(single(tile))
@@ -275,12 +293,15 @@ def band_rows(
     behind, before, hop = 0, 1, length % lags
     if runs_in_reverse(tile):
         behind, before, hop = 1, 0, -length % lags
+    unsure = spare(tile, scratch)
     for index in range(count):
         row = row_at(tile, rows, count, index, steps, a_step, u_step, x_step, alone != 0)
         own_entries = entries + index * where.segments * word if entries != 0 else 0
         initial = load(kept, x0, index * word) if x0 != 0 else number(kept, 0.0)
         state, product = number(kept, 0.0), number(kept, 1.0)
         begun, next_tile, near = 0, 0, 0
+        if where.segments > 1:
+            near = segment_near(where, origin + tile_position(tile, 0, steps))
         high = tile_position(tile, 0, steps) + length
         low = high - length
         base = sums + lags * word - low * word  # where the sum of position 0 would be
@@ -332,6 +353,8 @@ def band_rows(
                 )
                 turn -= together
             if where.segments > 1:
+                if next_tile == 0 and not runs_in_reverse(tile):
+                    low -= lags  # what stands for the sums before the first tile
                 enter_segments(tile, where, origin, low, high, near, own_entries, base)
             turn = next_tile
             while turn <= last:
@@ -353,13 +376,14 @@ def band_rows(
                     near,
                     state,
                     product,
+                    unsure,
                 )
                 if written and finite:
                     put(tile, row, position, target)
                 elif written:
                     position = tile_position(tile, turn + done - 1, steps)
                     enters = alone == 0 and x0 != 0
-                    follow_band(tile, row, position, where, origin, near, initial, enters, own_entries)
+                    follow_band(tile, row, position, where, origin, near, initial, enters, own_entries, unsure)
                 turn += done
             begun, next_tile = last, last + 1
     drain(tile)

@@ -16,7 +16,7 @@ from typing import Any
 
 from numba import types
 
-from recfact.cpu.block_tiles import BlockScan
+from recfact.cpu.block_tiles import BlockScan, leave_unsure
 from recfact.cpu.chunks import CHUNK, chunks_in_order, load_chunks, order_of_chunks, packed
 from recfact.cpu.numbers import Lanes, operation
 from recfact.cpu.starts import Starts
@@ -106,19 +106,29 @@ def suffix_tile(typingctx: Any, tile: Any, a: Any, u: Any, sums: Any, ends: Any,
 
 @operation
 def band_tile(
-    typingctx: Any, tile: Any, a: Any, u: Any, x: Any, sums: Any, starts: Any, state: Any, product: Any
+    typingctx: Any,
+    tile: Any,
+    a: Any,
+    u: Any,
+    x: Any,
+    sums: Any,
+    starts: Any,
+    state: Any,
+    product: Any,
+    unsure: Any,
 ) -> Any:
     """Solve a tile of the uniform window.
 
     ``sums`` points at the suffix sums of the steps as many before the tile as there are lags, and ``starts`` has a bit
     at the first step of each block. `state` and `product` are what the block has reached so far from zero, and the
-    product of its coefficients; returned are those after the tile, and whether all states are finite.
+    product of its coefficients; returned are those after the tile, and whether all states are finite. If they
+    aren't, they go to ``unsure`` instead, as accumulators.
     """
     number = Lanes(tile.storage, 1).value
 
     def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
         r = Registers(context, b, tile)
-        _, a, u, x, sums, word, state, product = args
+        _, a, u, x, sums, word, state, product, unsure = args
         coefficients, inputs = (load_chunks(r, base, tile.reverse) for base in (a, u))
         starts = Starts(r, tile, word)
         scan = BlockScan(r, tile, coefficients, inputs, starts)
@@ -132,10 +142,11 @@ def band_tile(
         for result in states:
             checks = r.fma(result, r.zero, checks)
         finite = write(r, tile, x, {0: packed(r, states)}, checks)
+        leave_unsure(r, finite, states, unsure)
         place, last = tile.order[-1], tile.lane(tile.count - 1)
         values = r.lane(own[place], last), r.lane(products[place], last), finite
         return context.make_tuple(b, signature.return_type, values)
 
     address = types.int64
     result = types.Tuple((number, number, types.boolean))
-    return result(tile, *[address] * 5, number, number), codegen
+    return result(tile, *[address] * 5, number, number, address), codegen

@@ -17,11 +17,11 @@ from typing import Any
 
 from numba import types
 
-from recfact.cpu.chunks import CHUNK, load_chunks, packed
+from recfact.cpu.chunks import CHUNK, load_chunks, order_of_chunks, packed
 from recfact.cpu.numbers import operation
 from recfact.cpu.starts import Starts
 from recfact.cpu.tiles import Tile, write
-from recfact.cpu.vectors import Registers
+from recfact.cpu.vectors import VECTOR, Registers
 
 
 class BlockScan:
@@ -102,18 +102,29 @@ class BlockScan:
 
 @operation
 def blocks_tile(
-    typingctx: Any, tile: Any, a: Any, u: Any, x: Any, starts: Any, fresh: Any, terms: Any, carried: Any, left: Any
+    typingctx: Any,
+    tile: Any,
+    a: Any,
+    u: Any,
+    x: Any,
+    starts: Any,
+    fresh: Any,
+    terms: Any,
+    carried: Any,
+    left: Any,
+    unsure: Any,
 ) -> Any:
     """Solve a tile of blocks, one sub-tile, to `terms` carrier terms; return whether all is finite.
 
     The bits of ``starts`` say which steps are starts, in the order of memory, and those of ``fresh`` which of them
     nothing passes. ``carried`` points at the last states before the tile, with 0 .. `terms` terms, and ``left`` at
-    where to put those of the tile.
+    where to put those of the tile. If something isn't finite, nothing is written to ``x``, and the states go to
+    ``unsure``, as accumulators.
     """
 
     def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
         r = Registers(context, b, tile)
-        _, a, u, x, bits, fresh, terms, carried, left = args
+        _, a, u, x, bits, fresh, terms, carried, left, unsure = args
         last = tile.lane(tile.count - 1)
 
         def leave(states: Sequence[Any], number: Any, checks: Any) -> Any:
@@ -137,7 +148,16 @@ def blocks_tile(
         *states, _, checks = r.repeat(terms, one_more, [*states, before, leave(states, r.index(0), r.zero)])
         for state in states:
             checks = r.fma(state, r.zero, checks)
-        return write(r, tile, x, {0: packed(r, states)}, checks)
+        finite = write(r, tile, x, {0: packed(r, states)}, checks)
+        leave_unsure(r, finite, states, unsure)
+        return finite
 
     address = types.int64
-    return types.boolean(tile, *[address] * 8), codegen
+    return types.boolean(tile, *[address] * 9), codegen
+
+
+def leave_unsure(r: Registers, finite: Any, states: Sequence[Any], unsure: Any) -> None:
+    """Store the states as accumulators, in the order of memory, unless all is finite."""
+    with r.b.if_then(r.b.not_(finite), likely=False):
+        for row, vector in enumerate(order_of_chunks(r, states)):
+            r.store_accumulators(vector, r.at(unsure, row * VECTOR))

@@ -229,7 +229,6 @@ def follow(
     lanes: Any,
     table: int,
     problems: int,
-    steps: int,
     groups: int,
     channels: int,
     x_time: int,
@@ -244,12 +243,15 @@ def follow(
     a_lane: int,
     x0_lane: int,
     enters: int,
-    first: int,
+    x0_time: int,
+    starts: int,
+    segments: int,
+    reverse: int,
     block: int,
     states: int,
     state: int,
 ) -> None:
-    """Solve problems of one shape, each over `groups` groups of `channels` channels.
+    """Solve problems of one shape and the same segments, each over `groups` groups of `channels` channels.
 
     Several lanes need channels without gaps in memory, and at least as many of them; the last vector of a group
     overlaps the one before it.
@@ -259,9 +261,15 @@ def follow(
     table : address of int64, shape (4, problems)
         Addresses of the first state, input, coefficient and initial state of each problem.
     enters : int
-        Whether there is an initial state. The first coefficient isn't read without one.
-    first, block, states : int
-        Steps of the first block and of the others, and how many states follow. The exact recurrence has one block.
+        Whether there are initial states. The first coefficient of a segment isn't read without one.
+    x0_time : int
+        Bytes from the initial state of one segment to that of the next.
+    starts : address of int64, shape (segments + 1,)
+        The first step of each segment, in the order of the steps, and the end of the last.
+    reverse : int
+        Whether blocks are counted from the ends of segments.
+    block, states : int
+        Steps of a block, and how many states follow. The exact recurrence has one block.
     state : address
         Room for ``states`` times the vectors of a problem, in the type computed in.
     """
@@ -272,34 +280,37 @@ def follow(
         x = integer(table, problem)
         u = integer(table, problems + problem)
         a = integer(table, 2 * problems + problem)
-        done = 0
-        if enters:
-            x0 = integer(table, 3 * problems + problem)
-            enter(lanes, x0, x0_group, x0_lane, groups, channels, state, states)
-        else:
-            begin(lanes, u, x, us, xs, groups, channels, state, states)
-            done = 1
-        turns = 0
-        edge = first
-        while done < steps:
-            fresh = -1
-            if done == edge:
-                fresh = turns % states
-                turns += 1
-                edge += block
-            stop = min(edge, steps)
-            a_at, u_at, x_at = a + done * a_time, u + done * u_time, x + done * x_time
-            if states > 1 or fresh >= 0:
-                taken = stop - done if states > 1 else 1
-                oldest = turns % states
-                several(lanes, a_at, u_at, x_at, as_, us, xs, taken, groups, channels, state, states, oldest, fresh)
-            else:
-                taken = stop - done
-                if groups == 1 and channels <= 2 * width(lanes):
-                    narrow(lanes, a_at, u_at, x_at, as_, us, xs, taken, channels, state)
-                elif groups == 1 and channels == 4 * width(lanes):
-                    four(lanes, a_at, u_at, x_at, as_, us, xs, taken, state)
+        x0 = integer(table, 3 * problems + problem)
+        for segment in range(segments):
+            done, steps = integer(starts, segment), integer(starts, segment + 1)
+            edge = done + block
+            if reverse:
+                edge -= (done - steps) % block
+            if done < steps and enters:
+                enter(lanes, x0 + segment * x0_time, x0_group, x0_lane, groups, channels, state, states)
+            elif done < steps:
+                begin(lanes, u + done * u_time, x + done * x_time, us, xs, groups, channels, state, states)
+                done += 1
+            turns = 0
+            while done < steps:
+                fresh = -1
+                if done == edge:
+                    fresh = turns % states
+                    turns += 1
+                    edge += block
+                stop = min(edge, steps)
+                a_at, u_at, x_at = a + done * a_time, u + done * u_time, x + done * x_time
+                if states > 1 or fresh >= 0:
+                    taken = stop - done if states > 1 else 1
+                    oldest = turns % states
+                    several(lanes, a_at, u_at, x_at, as_, us, xs, taken, groups, channels, state, states, oldest, fresh)
                 else:
-                    wide(lanes, a_at, u_at, x_at, as_, us, xs, taken, groups, channels, state)
-            done += taken
+                    taken = stop - done
+                    if groups == 1 and channels <= 2 * width(lanes):
+                        narrow(lanes, a_at, u_at, x_at, as_, us, xs, taken, channels, state)
+                    elif groups == 1 and channels == 4 * width(lanes):
+                        four(lanes, a_at, u_at, x_at, as_, us, xs, taken, state)
+                    else:
+                        wide(lanes, a_at, u_at, x_at, as_, us, xs, taken, groups, channels, state)
+                done += taken
     drain(lanes)

@@ -95,12 +95,16 @@ def arrange(axes: list[Axis], starts: tuple[int, ...], time: int, room: int) -> 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A call of a kernel: what it takes before and after the address of a scratch area, and the bytes of that."""
+    """A call of a kernel: what it takes before and after the address of a scratch area, and the bytes of that.
+
+    Addresses in it are those of the table, and of the `edges` of segments.
+    """
 
     kernel: Callable[..., Any]
     table: Array
     arguments: tuple[int, ...]
     scratch: int
+    edges: Array
 
     def run(self, scratch: int) -> None:
         """Run the kernel with a scratch area at an address."""
@@ -127,7 +131,17 @@ def run_tasks(tasks: Iterator[Task], threads: int) -> None:
     run_all([work] * (threads if len(head) > 1 else 1))
 
 
-def solve_into(a: Array, u: Array, x: Array, x0: Array | None, *, reverse: bool, window: Window, threads: int) -> None:
+def solve_into(
+    a: Array,
+    u: Array,
+    x: Array,
+    x0: Array | None,
+    *,
+    reverse: bool,
+    window: Window,
+    threads: int,
+    offsets: Array | None = None,
+) -> None:
     """Solve the recurrence along axis 0 into `x`, for any strides.
 
     Parameters
@@ -145,11 +159,20 @@ def solve_into(a: Array, u: Array, x: Array, x0: Array | None, *, reverse: bool,
         What is kept.
     threads : int
         Threads to use at most. The result doesn't depend on it.
+    offsets : ndarray of int64, optional
+        Where segments start, and where the last one ends, for windows that don't slide. `x0` then has a state for each
+        of them, on axis 0.
     """
     if x.size == 0:
         return
     threads = threads if x.size >= limits.WORTH_THREADS else 1
-    run_tasks(tasks(a, u, x, x0, reverse, window, threads), threads)
+    run_tasks(tasks(a, u, x, x0, reverse, window, threads, offsets), threads)
+
+
+def slides(window: Window, steps: int) -> bool:
+    """Return whether a window of sequences of so many steps keeps too many terms to follow each by a loop."""
+    block, terms = blocks_and_terms(window)
+    return limits.MOST_STATES <= terms < -(-steps // block) - 1
 
 
 @cache
@@ -159,7 +182,14 @@ def lanes_of(dtype: np.dtype[Any], width: int, streams: bool) -> Any:
 
 
 def tasks(
-    a: Array, u: Array, x: Array, x0: Array | None, reverse: bool, window: Window, threads: int
+    a: Array,
+    u: Array,
+    x: Array,
+    x0: Array | None,
+    reverse: bool,
+    window: Window,
+    threads: int,
+    offsets: Array | None = None,
 ) -> Iterator[Task]:
     """Make the calls that solve a recurrence; the arguments are those of `solve_into`."""
     n = len(x)
@@ -171,22 +201,23 @@ def tasks(
         starts = [start + step * (n - 1) for start, step in zip(starts, times, strict=True)]
         starts[2] += times[2]
         times = [-step for step in times]
-    entry, entry_strides = 0, (0,) * (x.ndim - 1)
+    # In the order of the steps.
+    edges = np.array([0, n]) if offsets is None else np.ascontiguousarray(n - offsets[::-1]) if reverse else offsets
+    entry, entry_time, entry_strides = 0, 0, (0,) * (x.ndim - 1)
     if x0 is not None:
-        x0 = np.broadcast_to(x0, x.shape[1:])
-        entry, entry_strides = address(x0), x0.strides
-    axes, offsets = merge_axes(x.shape[1:], *[array.strides[1:] for array in arrays], entry_strides)
-    starts = [start + offset for start, offset in zip([*starts, entry], offsets, strict=True)]
+        x0 = np.broadcast_to(x0 if offsets is not None else x0[None], (len(edges) - 1, *x.shape[1:]))
+        entry, entry_time, entry_strides = address(x0), x0.strides[0], x0.strides[1:]
+    axes, within = merge_axes(x.shape[1:], *[array.strides[1:] for array in arrays], entry_strides)
+    starts = [start + offset for start, offset in zip([*starts, entry], within, strict=True)]
 
     block, terms = blocks_and_terms(window)
     block = min(block, n)
     if terms >= -(-n // block) - 1:  # it keeps everything
         block, terms = n, 0
-    first = block if not reverse else n - (-(-n // block) - 1) * block
-    slides = terms >= limits.MOST_STATES
-    overwrites = slides and starts[0] == starts[1]
-    span = block * (terms + 1) if slides else terms + 1
-    room = max(WIDEST, (limits.SLIDING_ROOM if slides else limits.ROOM) // span // WIDEST * WIDEST)
+    far = slides(window, n)
+    overwrites = far and starts[0] == starts[1]
+    span = block * (terms + 1) if far else terms + 1
+    room = max(WIDEST, (limits.SLIDING_ROOM if far else limits.ROOM) // span // WIDEST * WIDEST)
     if threads > 1:
         room = min(room, max(limits.LEAST, -(-x.size // n // (threads * WIDEST)) * WIDEST))
     number = accumulator(x.dtype)
@@ -198,18 +229,19 @@ def tasks(
             width = min(LINE // number.itemsize, 1 << lanes.length.bit_length() - 1)
         vector = width * x.itemsize
         streams = (
-            width > 1 and not slides and streams_channels(x, part.starts, times[0], vector, lanes, groups, part.others)
+            width > 1 and not far and streams_channels(x, part.starts, times[0], vector, lanes, groups, part.others)
         )
         kind = lanes_of(x.dtype, width, streams)
-        arguments = (n, groups.length, lanes.length, *times, *groups.strides, *lanes.strides, int(x0 is not None))
+        arguments = (groups.length, lanes.length, *times, *groups.strides, *lanes.strides, int(x0 is not None))
         row = groups.length * -(-lanes.length // width) * width * number.itemsize
-        if slides:
+        if far:
+            first = block if not reverse else n - (-(-n // block) - 1) * block
             copies = 2 * span * groups.length * lanes.length * x.itemsize if overwrites else 0
             kernel, scratch = slide[kind], (terms + 5) * row + LINE + row // number.itemsize * 16 + copies
-            arguments = (*arguments, first, block, terms, int(overwrites))
+            arguments = (n, *arguments, first, block, terms, int(overwrites))
         else:
             kernel, scratch = follow[kind], (terms + 1) * row
-            arguments = (*arguments, first, block, terms + 1)
+            arguments = (*arguments, entry_time, address(edges), len(edges) - 1, int(reverse), block, terms + 1)
         count = prod(axis.length for axis in part.others)
         for table in addresses(part.others, part.starts, min(limits.BATCH, -(-count // threads))):
-            yield Task(kernel, table, arguments, scratch)
+            yield Task(kernel, table, arguments, scratch, edges)

@@ -30,7 +30,7 @@ class Cuts(NamedTuple):
     begin, end : int
         Where the first segment's blocks are counted from, and where the row ends.
     listed : address
-        The starts of the segments, or 0 if there is but one.
+        The starts of the segments, or 0 if there is but one. An empty one starts where the next does; the first isn't.
     segments : int
         How many segments there are.
     backwards : int
@@ -87,11 +87,24 @@ def segment_start(cuts: Cuts, index: int) -> Any:
 @helper
 def segment_before(cuts: Cuts, position: int, near: int) -> Any:
     """Return the last segment that starts before a position, or the first one, looked for from segment `near` on."""
-    while near > 0 and segment_start(cuts, near) >= position:
+    while near > 0 and integer(cuts.listed, near) >= position:
         near -= 1
-    while near + 1 < cuts.segments and segment_start(cuts, near + 1) < position:
+    while near + 1 < cuts.segments and integer(cuts.listed, near + 1) < position:
         near += 1
     return near
+
+
+@helper
+def segment_near(cuts: Cuts, position: int) -> Any:
+    """Return what `segment_before` does, by halving: where no segment near the position is known."""
+    first, last = 0, cuts.segments - 1
+    while first < last:
+        middle = (first + last + 1) // 2
+        if integer(cuts.listed, middle) < position:
+            first = middle
+        else:
+            last = middle - 1
+    return first
 
 
 @helper
@@ -106,22 +119,33 @@ def first_cut(cuts: Cuts, index: int, position: int) -> Any:
 def starts_among(cuts: Cuts, position: int, length: int, near: int) -> Any:
     """Return two integers whose bits say which of `length` steps from a position on are starts, and which are fresh.
 
-    The third result is the segment that was looked at last, as `near` for the next call.
+    The third result is the last segment that starts at one of them or before, as `near` for the next call.
     """
     index = segment_before(cuts, position, near)
     starts = block_starts(cuts, first_cut(cuts, index, position), length)
     fresh = 0
     following = index + 1
+    if cuts.block >= WIDEST and cuts.backwards == 0:  # no block but a segment's first starts among the steps behind it
+        while following + 4 <= cuts.segments and integer(cuts.listed, following + 3) - position < length:
+            for k in range(4):
+                fresh |= 1 << (integer(cuts.listed, following + k) - position)
+            following += 4
+        while following < cuts.segments and integer(cuts.listed, following) - position < length:
+            fresh |= 1 << (integer(cuts.listed, following) - position)
+            following += 1
+        return starts & ((fresh & -fresh) - 1) | fresh, fresh, following - 1
     while following < cuts.segments:
-        start = segment_start(cuts, following)
+        start = integer(cuts.listed, following)
         place = start - position
         if place >= length:
             break
-        starts = starts & ((1 << place) - 1) | 1 << place
-        starts |= block_starts(cuts, place + first_cut(cuts, following, start), length)
+        ahead = first_cut(cuts, following, start) if cuts.backwards != 0 else 0
+        starts = starts & ((1 << place) - 1) | block_starts(cuts, place + ahead, length)
+        if cuts.backwards != 0:
+            starts |= 1 << place
         fresh |= 1 << place
         following += 1
-    return starts, fresh, index
+    return starts, fresh, following - 1
 
 
 @helper

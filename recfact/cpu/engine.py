@@ -8,11 +8,20 @@ from __future__ import annotations
 
 from recfact.arrays import Array
 from recfact.cpu import channels, limits, rows
+from recfact.cpu.segments import solve_segments
 from recfact.windows import Jagged, Uniform, Window
 
 
 def solve_into(
-    a: Array, u: Array, x: Array, x0: Array | None, *, reverse: bool, window: Window, threads: int | None
+    a: Array,
+    u: Array,
+    x: Array,
+    x0: Array | None,
+    *,
+    reverse: bool,
+    window: Window,
+    threads: int | None,
+    offsets: Array | None = None,
 ) -> None:
     """Solve the recurrence along axis 0 into `x`.
 
@@ -29,11 +38,27 @@ def solve_into(
         What is kept.
     threads : int or None
         Threads to use at most; None for as many as the process may run on. The result doesn't depend on it.
+    offsets : ndarray of int64, shape (N + 1,), optional
+        Where segments start, and where the last one ends. `x0` then has a state for each of them, on axis 0.
     """
     if x.size == 0:
         return
     threads = thread_count(threads, x.size)
     window = plainest(window)
+    if offsets is None:
+        solve_sequence(a, u, x, x0, reverse=reverse, window=window, threads=threads)
+        return
+
+    def solve(a: Array, u: Array, x: Array, x0: Array | None, window: Window) -> None:
+        solve_sequence(a, u, x, x0, reverse=reverse, window=window, threads=threads)
+
+    solve_segments(a, u, x, x0, offsets, reverse=reverse, window=window, threads=threads, solve=solve)
+
+
+def solve_sequence(
+    a: Array, u: Array, x: Array, x0: Array | None, *, reverse: bool, window: Window, threads: int
+) -> None:
+    """Solve the recurrence of a single segment into `x`; the arguments are those of `solve_into`."""
     tile = rows.tile_of(a, u, x, reverse, window)
     if tile is not None:
         rows.solve_into(tile, a, u, x, x0, window=window, threads=threads)

@@ -25,6 +25,10 @@ SEGMENT = 1 << 16
 # Steps below which many rows are better solved side by side.
 SHORT = 64
 
+# Steps of a segment, on average, from which on segments are solved one after the other: each of them fills all threads,
+# and a call of its own costs nothing.
+LONG_SEGMENT = 1 << 21
+
 # Times that a piece of a window is as long, at least, as what another thread has to solve before it.
 WORTH_HALO = 4
 

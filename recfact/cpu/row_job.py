@@ -35,9 +35,17 @@ def initial_states(x: Array, x0: Array | None) -> Array:
     return states
 
 
+def listed(entries: Array | None) -> int:
+    """Return the address of initial states, or 0 if there are none."""
+    return 0 if entries is None else address(entries)
+
+
 @dataclass(slots=True)
 class Job:
-    """A tile and the arrays it works on, time on axis 0; their first step is at the time `start`."""
+    """A tile and the arrays it works on, time on axis 0; their first step is at the time `start`.
+
+    `starts` are those of segments, each above the one before and the first 0, if there are several.
+    """
 
     tile: Tile
     window: Window
@@ -45,6 +53,7 @@ class Job:
     u: Array
     x: Array
     start: int = 0
+    starts: Array | None = None
 
     @property
     def end(self) -> int:
@@ -65,6 +74,7 @@ class Job:
         alone: bool,
         start: int = 0,
         skip: int = 0,
+        entries: Array | None = None,
     ) -> int:
         """Solve rows of `steps` steps and return how many tiles were repeated step by step.
 
@@ -82,45 +92,57 @@ class Job:
             The time of the first step in a longer sequence.
         skip : int
             Tiles at the start of a windowed row that are not written.
+        entries : ndarray, shape (rows, segments), optional
+            The initial states of the segments, contiguous; the `states` are those of the first.
         """
         scratch = np.empty(SCRATCH + VECTOR, np.uint8)
         room = -(-address(scratch) // VECTOR) * VECTOR
         rows = (address(table), table.shape[1], steps, self.x.strides[0], self.u.strides[0], self.a.strides[0])
         match self.window:
-            case Full():
+            case Full() if self.starts is None:
                 return int(scan_rows[self.tile](*rows, address(states), start, alone, limits.SEGMENT, room))
-            case Uniform(self.tile.block):
+            case Uniform(self.tile.block) if self.starts is None:
                 x0 = np.ascontiguousarray(states[:, 0])
                 uniform_rows[self.tile](*rows, address(x0) if initial else 0, alone, skip, room)
             case Uniform(lags):
-                self.run_band(rows, min(lags, self.end), states, initial, alone, start, skip)
+                self.run_band(rows, min(lags, self.end), states, initial, alone, start, skip, entries)
             case _:
-                self.run_blocks(rows, states, alone, start, skip)
+                self.run_blocks(rows, states, alone, start, skip, entries)
         return 0
 
-    def run_blocks(self, rows: tuple[int, ...], states: Array, alone: bool, start: int, skip: int) -> None:
+    def run_blocks(
+        self, rows: tuple[int, ...], states: Array, alone: bool, start: int, skip: int, entries: Array | None
+    ) -> None:
         """Solve blocks with carrier terms; the arguments are those of `run`."""
         block, terms = blocks_and_terms(self.window)
         # No more than there are blocks, but one: a piece of a sequence is solved as the whole is.
         terms = min(terms, max(1, (self.end - 1) // block))
-        cuts = cuts_in_memory(block, self.end)
+        cuts = cuts_in_memory(block, self.end, starts=self.starts)
         entering = np.repeat(states[:, :1], terms + 1, axis=1)
         scratch = np.empty(SCRATCH + VECTOR + (terms + 1) * states.itemsize, np.uint8)
         room = -(-address(scratch) // VECTOR) * VECTOR
-        block_rows[self.tile](*rows, address(cuts), terms, address(entering), alone, 0, start, skip, room)
+        block_rows[self.tile](*rows, address(cuts), terms, address(entering), alone, listed(entries), start, skip, room)
 
     def run_band(
-        self, rows: tuple[int, ...], lags: int, states: Array, initial: bool, alone: bool, start: int, skip: int
+        self,
+        rows: tuple[int, ...],
+        lags: int,
+        states: Array,
+        initial: bool,
+        alone: bool,
+        start: int,
+        skip: int,
+        entries: Array | None,
     ) -> None:
         """Solve the uniform window of any number of lags; the arguments are those of `run`."""
         scratch = np.empty(SCRATCH + VECTOR, np.uint8)
         room = -(-address(scratch) // VECTOR) * VECTOR
-        cuts = cuts_in_memory(lags, self.end, backwards=self.tile.reverse)
+        cuts = cuts_in_memory(lags, self.end, starts=self.starts, backwards=self.tile.reverse)
         x0 = np.ascontiguousarray(states[:, 0])
         sums = np.empty(2 * lags + (limits.BAND_TILES + 4) * self.tile.steps, states.dtype)
         entering = address(x0) if initial else 0
         band_rows[self.tile](
-            *rows, address(cuts), entering, alone, 0, start, skip, limits.BAND_TILES, address(sums), room
+            *rows, address(cuts), entering, alone, listed(entries), start, skip, limits.BAND_TILES, address(sums), room
         )
 
 

@@ -31,12 +31,19 @@ WINDOW_SUB_TILES = {"float64": 2, "float32": 4, "float16": 4, "bfloat16": 4}
 
 
 @cache
-def tile_for(dtype: np.dtype[Any], reverse: bool, window: Window, streams: bool = False) -> Tile | None:
-    """Return the tile that solves a window, or None if there is none; if it `streams`, it writes past the caches."""
+def tile_for(
+    dtype: np.dtype[Any], reverse: bool, window: Window, streams: bool = False, segments: bool = False
+) -> Tile | None:
+    """Return the tile that solves a window, or None if there is none.
+
+    If it `streams`, it writes past the caches; with `segments` it may start anew anywhere.
+    """
     if dtype not in STORAGES:
         return None
     storage = STORAGES[dtype]
     tile = Tile(storage, reverse, sub_tiles=1, streams=streams)
+    if segments:
+        return tile
     match window:
         case Full():
             return Tile(storage, reverse, streams=streams)
@@ -45,14 +52,14 @@ def tile_for(dtype: np.dtype[Any], reverse: bool, window: Window, streams: bool 
     return tile
 
 
-def tile_of(a: Array, u: Array, x: Array, reverse: bool, window: Window) -> Tile | None:
+def tile_of(a: Array, u: Array, x: Array, reverse: bool, window: Window, segments: bool = False) -> Tile | None:
     """Return the tile for a window on arrays of these layouts, or None if this isn't their path."""
     if x.size == len(x):
-        return tile_for(x.dtype, reverse, window, streams_rows(x, u))
+        return tile_for(x.dtype, reverse, window, streams_rows(x, u), segments)
     side_by_side = x.strides[0] == u.strides[0] == x.itemsize and a.strides[0] in (0, x.itemsize)
     if not (side_by_side and len(x) >= limits.SHORT):
         return None
-    tile = tile_for(x.dtype, reverse, window, streams_rows(x, u))
+    tile = tile_for(x.dtype, reverse, window, streams_rows(x, u), segments)
     if tile is not None and isinstance(window, Full) and len(x) <= tile.sub_tile:
         return Tile(tile.storage, reverse, sub_tiles=1)  # the same arithmetic, and no half of a tile to fill up
     return tile
@@ -69,6 +76,7 @@ def solve_into(
     threads: int,
     states: Array | None = None,
     start: int = 0,
+    starts: Array | None = None,
 ) -> None:
     """Solve the recurrence along axis 0 of each row into `x`.
 
@@ -83,26 +91,33 @@ def solve_into(
         the last whole tile leaves. `x0` then only says whether there was an initial state.
     start : int, default 0
         The time of the first step, a multiple of a tile.
+    starts : ndarray of int64, optional
+        Where segments start, each above the one before and the first at 0. `x0` then has a state for each, on axis 0.
     """
     threads = threads if x.size >= limits.WORTH_THREADS else 1
     single = x.size == len(x)
-    if single and states is None and threads == 1 and isinstance(window, Full):
+    if single and states is None and threads == 1 and isinstance(window, Full) and starts is None:
         run_short(tile, a, u, x, x0 if x0 is None else x0.reshape(()))
         return
-    if isinstance(window, Uniform) and window.lags != tile.block and address(x) == address(u):
+    apart = isinstance(window, Uniform) and (window.lags != tile.block or starts is not None)
+    if apart and address(x) == address(u):
         u = u.copy()
-    job = Job(tile, window, a, u, x, start)
-    if single and states is None and threads > 1 and address(x) != address(u) and split(job, x0, threads):
+    job = Job(tile, window, a, u, x, start, starts)
+    entries = None
+    if starts is not None and x0 is not None:
+        entries = np.ascontiguousarray(np.broadcast_to(x0, (len(starts), *x.shape[1:])).reshape(len(starts), -1).T)
+        x0 = x0[0]
+    if single and states is None and threads > 1 and address(x) != address(u) and split(job, x0, threads, entries):
         return
     alone = x0 is None and start == 0
     left_behind = states
     if states is None:
         states = initial_states(x, x0)
         if single:
-            job.run(job.table(0), len(x), states, initial=x0 is not None, alone=alone, start=start)
+            job.run(job.table(0), len(x), states, initial=x0 is not None, alone=alone, start=start, entries=entries)
             return
     for table, order in tables(job):
-        mine = states[order]
+        mine, own_entries = states[order], None if entries is None else entries[order]
         parts = min(threads, len(mine))
         cuts = [len(mine) * i // parts for i in range(parts + 1)]
         run_all(
@@ -115,6 +130,7 @@ def solve_into(
                     initial=x0 is not None,
                     alone=alone,
                     start=start,
+                    entries=None if own_entries is None else own_entries[i:j],
                 )
                 for i, j in pairwise(cuts)
             ]

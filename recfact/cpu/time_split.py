@@ -1,10 +1,10 @@
 """One long row on several threads, without changing a bit of the result.
 
-A window needs one tile before a piece. The whole recurrence needs the state that enters the piece. Its segments are
-therefore summed up first, until the product of a segment's coefficients has underflowed to zero: what follows no
-longer depends on that state, and is solved at once. Then the states that enter the pieces are known, and what was only
-summed up is solved. If no product underflows, that is a second reading of the piece, which more than two threads are
-needed for to be sure of a gain.
+A window needs some tiles before a piece, and segments start anew. The whole recurrence needs the state that enters the
+piece. Its segments, here runs of `limits.SEGMENT` steps, are therefore summed up first, until the product of a
+segment's coefficients has underflowed to zero: what follows no longer depends on that state, and is solved at once.
+Then the states that enter the pieces are known, and what was only summed up is solved. If no product underflows, that
+is a second reading of the piece, which more than two threads are needed for to be sure of a gain.
 """
 
 from __future__ import annotations
@@ -27,28 +27,34 @@ from recfact.windows import Full, Uniform, Window, blocks_and_terms
 ONE_PASS, TWO_PASSES = 3, 2
 
 
-def split(job: Job, x0: Array | None, threads: int) -> bool:
-    """Solve a single row on several threads; return False where one thread has to do it."""
-    if isinstance(job.window, Full):
+def split(job: Job, x0: Array | None, threads: int, entries: Array | None = None) -> bool:
+    """Solve a single row on several threads; return False where one thread has to do it.
+
+    `entries` are the initial states of its segments, as of `Job.run`.
+    """
+    if isinstance(job.window, Full) and job.starts is None:
         return SegmentedRow(job, x0).solve(threads)
-    return split_window(job, x0, threads)
+    return split_window(job, x0, threads, entries)
 
 
-def split_window(job: Job, x0: Array | None, threads: int) -> bool:
-    """Solve a window on several threads, each from where its piece's entry is known; return False if that is far."""
+def split_window(job: Job, x0: Array | None, threads: int, entries: Array | None = None) -> bool:
+    """Solve a window, or segments, on several threads, each from where its piece's entry is known.
+
+    Return False if that is far.
+    """
     n, whole = len(job.x), job.tile.steps
     tiles = -(-n // whole)
-    if threads * window_reach(job.tile, job.window) * limits.WORTH_HALO > n:
+    pieces = list(pairwise(cuts_in_time(job, threads)))
+    if len(pieces) == 1:
         return False
-    cuts = [tiles * i // threads for i in range(threads + 1)]
 
     def solve(first: int, last: int) -> int:
         """Solve the tiles first .. last-1, in the order of memory."""
         begins, ends = first, last
         if job.tile.reverse:
-            ends = min(-(-min(last * whole + window_reach(job.tile, job.window), n) // whole), tiles)
+            ends = min(-(-known_from(job, min(last * whole, n)) // whole), tiles)
         else:
-            begins = max(first * whole - window_reach(job.tile, job.window), 0) // whole
+            begins = known_from(job, first * whole) // whole
         skip = (ends - begins) - (last - first)
         low, high = begins * whole, min(ends * whole, n)
         at_edge = high == n if job.tile.reverse else job.start + low == 0
@@ -62,16 +68,60 @@ def split_window(job: Job, x0: Array | None, threads: int) -> bool:
             alone=at_edge and not initial,
             start=job.start + low,
             skip=skip,
+            entries=entries,
         )
 
-    run_all([partial(solve, first, last) for first, last in pairwise(cuts)])
+    run_all([partial(solve, first, last) for first, last in pieces])
     return True
 
 
-def window_reach(tile: Tile, window: Window) -> int:
+def cuts_in_time(job: Job, threads: int) -> list[int]:
+    """Return the tiles at which to cut a row for threads; fewer pieces where what enters them is known too far away.
+
+    A cut that is too far from where its entry is known moves to where a segment starts, if there are any.
+    """
+    n, whole = len(job.x), job.tile.steps
+    tiles = -(-n // whole)
+    cuts = {0, tiles}
+    for index in range(1, threads):
+        cut = tiles * index // threads
+        before = known_from(job, cut * whole)
+        if abs(cut * whole - before) * threads * limits.WORTH_HALO > n:
+            if job.starts is None:
+                return [0, tiles]
+            start = segment_edge(job, cut * whole)
+            cut = start // whole if job.tile.reverse else -(-start // whole)
+        cuts.add(cut)
+    return sorted(cuts)
+
+
+def known_from(job: Job, position: int) -> int:
+    """Return from where on, in the direction of the steps, to solve for the state that enters a tile at a position.
+
+    That is as many steps away as the window reaches, or at the edge of a segment.
+    """
+    reach = window_reach(job.tile, job.window, job.starts is not None)
+    if job.tile.reverse:
+        return min(position + reach, segment_edge(job, position))
+    return max(position - reach, segment_edge(job, position))
+
+
+def segment_edge(job: Job, position: int) -> int:
+    """Return where the segment of a position starts; or, for steps in reverse, the one that starts behind it or at it.
+
+    Without segments, these are the edges of the row.
+    """
+    starts = np.zeros(1, np.int64) if job.starts is None else job.starts
+    if job.tile.reverse:
+        behind = int(np.searchsorted(starts, position))
+        return int(starts[behind]) if behind < len(starts) else len(job.x)
+    return int(starts[np.searchsorted(starts, position, "right") - 1])
+
+
+def window_reach(tile: Tile, window: Window, segments: bool = False) -> int:
     """Return how many steps before a step, at most, those are from which on it can be solved."""
     if isinstance(window, Uniform):
-        return tile.steps if window.lags == tile.block else 2 * window.lags
+        return tile.steps if window.lags == tile.block and not segments else 2 * window.lags
     block, terms = blocks_and_terms(window)
     return (terms + 1) * block
 

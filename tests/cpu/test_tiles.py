@@ -18,6 +18,8 @@ bound that the documentation states and other tests rely on:
   sub-tile by sub-tile from the block's end, each sum one more addend: N <= i - j + 8 + ceil(lags / 32).
 """
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from interpreter import Floats, State, Symbols, interpreted
@@ -35,13 +37,24 @@ JAGGED = [Jagged(4), Jagged(16), Jagged(32), Jagged(64), Jagged(100), Jagged(256
 WINDOWS = [Full(), *SHORT, *LONG, *JAGGED]
 
 
-def solve_symbols(n, dtype=DOUBLE, window=Full(), reverse=False, initial=False, segment=256, threads=1, in_place=False):
+def solve_symbols(
+    n,
+    dtype=DOUBLE,
+    window=Full(),
+    reverse=False,
+    initial=False,
+    segment=256,
+    threads=1,
+    in_place=False,
+    offsets=None,
+):
     """Return the states of n steps in the order of the steps, and of what they are terms."""
     symbols = Symbols()
     a, u = symbols.coefficients(n, dtype, reverse), symbols.inputs(n, dtype, reverse)
     x0 = symbols.initial() if initial else None
     with interpreted(symbols, segment):
-        x = rf.solve(a, u, x0=x0, reverse=reverse, window=window, threads=threads, out=u if in_place else None)
+        options = {"reverse": reverse, "window": window, "offsets": offsets, "out": u if in_place else None}
+        x = rf.solve(a, u, x0=x0, threads=threads, **options)
     return [symbols.load(number) for number in x[:: -1 if reverse else 1]]
 
 
@@ -68,6 +81,38 @@ def test_states_hold_the_terms_of_the_window_and_no_more(dtype, window, directio
         states = solve_symbols(n, dtype, window, reverse, initial, in_place="place" in direction)
         assert [state.stop for state in states] == list(range(n))
         assert [set(state.terms) for state in states] == [kept(i, n, window, reverse, initial) for i in range(n)]
+
+
+SEGMENTS = [[1] * 70, [0, 0, 5, 0, 64, 1, 63, 0], [3, 200, 1, 1, 40, 90], [129, 31, 33], [2, 7] * 20]
+
+
+@pytest.mark.parametrize("dtype", [SINGLE, DOUBLE], ids=str)
+@pytest.mark.parametrize(
+    "window", [Full(), Jagged(3, 0), Jagged(7, 2), Jagged(16), Jagged(100), *SHORT, *LONG], ids=str
+)
+@pytest.mark.parametrize("direction", ["forward", "reverse", "in place"])
+def test_states_hold_the_terms_of_their_segment_and_no_more(dtype, window, direction):
+    """And they are rounded no more often than in a sequence of their own."""
+    reverse = direction == "reverse"
+    extra = 8 + -(-window.lags // 32) if isinstance(window, Uniform) else 7
+    for lengths in SEGMENTS:
+        n, edges = sum(lengths), np.cumsum([0, *lengths])
+        states = solve_symbols(n, dtype, window, reverse, in_place=direction == "in place", offsets=edges)
+        assert extra_roundings(states) <= extra
+        if reverse:
+            edges = n - edges[::-1]
+        for start, end in pairwise(edges):
+            found = [{step - start for step in state.terms} for state in states[start:end]]
+            assert found == [kept(i, end - start, window, reverse, False) for i in range(end - start)]
+
+
+@pytest.mark.parametrize("window", [Full(), Jagged(16), Uniform(32)], ids=str)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_threads_change_no_rounding_of_segments(window, reverse):
+    edges = [0, 3, 300, 301, 500, 640, 1100, 1700]
+    alone = solve_symbols(1700, SINGLE, window, reverse, offsets=edges)
+    for threads in (2, 3):
+        assert solve_symbols(1700, SINGLE, window, reverse, threads=threads, offsets=edges) == alone
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -141,3 +186,17 @@ def test_compiled_kernels_round_where_their_source_does(kind, window, reverse, d
     with interpreted(Floats(dtype)):
         expected = rf.solve(a, u, reverse=reverse, window=window)
     np.testing.assert_array_equal(rf.solve(a, u, reverse=reverse, window=window), expected)
+
+
+@pytest.mark.parametrize("dtype", [SINGLE, DOUBLE], ids=str)
+@pytest.mark.parametrize("direction", ["forward", "from x0", "reverse"])
+@pytest.mark.parametrize("window", [Full(), Jagged(7, 2), Uniform(32)], ids=str)
+@pytest.mark.parametrize("kind", ["decaying", "growing", "special"])
+def test_compiled_kernels_of_segments_round_where_their_source_does(kind, window, direction, dtype, rng):
+    a, u = (values.astype(dtype) for values in make_numbers(kind, 333, rng))
+    options = {"reverse": direction == "reverse", "window": window, "offsets": [0, 5, 5, 80, 81, 200, 264, 333]}
+    if direction == "from x0":
+        options["x0"] = rng.standard_normal(7).astype(dtype)
+    with interpreted(Floats(dtype)):
+        expected = rf.solve(a, u, **options)
+    np.testing.assert_array_equal(rf.solve(a, u, **options), expected)
