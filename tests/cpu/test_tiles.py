@@ -83,7 +83,7 @@ def test_states_hold_the_terms_of_the_window_and_no_more(dtype, window, directio
         assert [set(state.terms) for state in states] == [kept(i, n, window, reverse, initial) for i in range(n)]
 
 
-SEGMENTS = [[1] * 70, [0, 0, 5, 0, 64, 1, 63, 0], [3, 200, 1, 1, 40, 90], [129, 31, 33], [2, 7] * 20]
+SEGMENTS = [[1] * 70, [97, 250, 60], [0, 0, 5, 0, 64, 1, 63, 0], [3, 200, 1, 1, 40, 90], [129, 31, 33], [2, 7] * 20]
 
 
 @pytest.mark.parametrize("dtype", [SINGLE, DOUBLE], ids=str)
