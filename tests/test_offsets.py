@@ -332,6 +332,9 @@ def test_what_solves_a_single_sequence_takes_no_segments():
         rf.solve([1.0], [1.0], offsets=[0, 1], x0=1.0, reverse=True)
     with pytest.raises(OptionError, match="offsets are for the host only"):
         rf.solve([1.0], [1.0], offsets=[0, 1], device="gpu")
+    for option in ({"return_state": True}, {"states": False}, {"state": rf.solve([1.0], [1.0], return_state=True)[1]}):
+        with pytest.raises(OptionError, match="offsets don't go with state, return_state or states"):
+            rf.solve([1.0], [1.0], offsets=[0, 1], **option)
     for call in (rf.solve_chunks, rf.precision.verify):
         with pytest.raises(TypeError, match="offsets"):
             call([([1.0], [1.0])], offsets=[0, 1])
