@@ -35,8 +35,8 @@ OTHERS = {
     "channels", "counts", "device", "earlier", "enclosures", "eps", "exponent", "extended", "families", "finest",
     "fma", "format", "format_or_eps", "formats", "kept_norm", "kind", "lags", "later", "lengths", "local_solve",
     "lower", "method", "n", "name", "nu", "offsets", "ord", "out", "overflow", "precision", "processes", "progress",
-    "relative", "relative_to", "reverse", "rho", "rounding", "seed", "signed", "significand", "tau", "terms",
-    "threads", "tol", "underflow", "upper", "window", "windows", "x0",
+    "relative", "relative_to", "return_state", "reverse", "rho", "rounding", "seed", "signed", "significand", "state",
+    "states", "tau", "terms", "threads", "tol", "underflow", "upper", "window", "windows", "x0",
 }  # fmt: skip
 """All the others."""
 
