@@ -12,19 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from recfact.arrays import (
-    Array,
-    accumulator,
-    as_operands,
-    broadcast_shape,
-    check_axis,
-    initial_state,
-    library_of,
-    to_torch,
-)
+from recfact.arrays import Array, as_operands, broadcast_shape, check_axis, initial_state, library_of, to_torch
 from recfact.checks import positive_integer
 from recfact.containers import without_labels
 from recfact.errors import ShapeError
+from recfact.number_types import accumulator
 from recfact.recurrence import folded, forward
 
 __all__ = ["carriers", "compose", "summarise"]

@@ -9,20 +9,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from recfact.checks import integer
 from recfact.containers import container_of, names, read
 from recfact.errors import ArrayTypeError, DTypeError, OptionError, ShapeError, shown
+from recfact.number_types import BFLOAT16, FLOAT32, FLOAT64, HALVES, NUMBER_TYPES, accumulator, listed
 
 Array = np.ndarray[Any, Any]
 
-BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
-HALVES = (np.dtype(np.float16), BFLOAT16)
 SCALARS = (int, float, complex)
 MISSING = ("NAType", "NaTType", "MaskedConstant")  # pandas' and NumPy's, which multiply and add
-COMPUTED = frozenset(np.dtype(kind) for kind in (np.float32, np.float64, np.complex64, np.complex128)) | {*HALVES}
 
 
 def library_of(value: Any) -> str:
@@ -208,26 +205,26 @@ def result_dtype(a: Any, u: Any) -> np.dtype[Any]:
     DTypeError
         If recfact doesn't compute in it.
     """
-    if isinstance(a, np.ndarray) and isinstance(u, np.ndarray) and a.dtype == u.dtype and a.dtype in COMPUTED:
+    if isinstance(a, np.ndarray) and isinstance(u, np.ndarray) and a.dtype == u.dtype and a.dtype in NUMBER_TYPES:
         return native(a.dtype)
     for scalar, other in ((a, u), (u, a)):
-        if isinstance(scalar, int | float) and isinstance(other, np.ndarray) and other.dtype in COMPUTED:
+        if isinstance(scalar, int | float) and isinstance(other, np.ndarray) and other.dtype in NUMBER_TYPES:
             return native(other.dtype)
     types: list[Any] = [value if isinstance(value, int | float | complex) else value.dtype for value in (a, u)]
     dtype: np.dtype[Any] | None
     try:
         dtype = None if any(_foreign(kind) for kind in types) else np.result_type(*types)
     except TypeError:  # NumPy promotes bfloat16 with few others
-        kinds = {np.dtype(np.float64) if kind.kind in "biu" else kind for kind in map(np.result_type, types)}
-        dtype = np.dtype(np.float32) if kinds == set(HALVES) else np.dtype(np.float64) if kinds <= COMPUTED else None
+        kinds = {FLOAT64 if kind.kind in "biu" else kind for kind in map(np.result_type, types)}
+        dtype = FLOAT32 if kinds == set(HALVES) else FLOAT64 if kinds <= NUMBER_TYPES.keys() else None
     if dtype is not None:
-        dtype = np.dtype(np.float64) if dtype.kind in "biu" else native(dtype)
-        if dtype in COMPUTED or dtype.kind == "O":
+        dtype = FLOAT64 if dtype.kind in "biu" else native(dtype)
+        if dtype in NUMBER_TYPES or dtype.kind == "O":
             return dtype
     names = " and ".join(str(kind) if isinstance(kind, np.dtype) else type(kind).__name__ for kind in types)
     raise DTypeError(
-        f"a and u must be numbers that recfact computes in, got {names}; convert them to float32, float64, complex64, "
-        "complex128, float16 or bfloat16, or to object for exact scalars"
+        f"a and u must be numbers that recfact computes in, got {names}; convert them to {listed('or')}, or to object "
+        "for exact scalars"
     )
 
 
@@ -239,11 +236,6 @@ def _foreign(kind: Any) -> bool:
 def native(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Return `dtype` in the byte order of the machine."""
     return dtype if dtype.isnative else dtype.newbyteorder("=")
-
-
-def accumulator(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the number type in which states of `dtype` are computed: float32 for the halves."""
-    return np.dtype(np.float32) if dtype in HALVES else dtype
 
 
 def broadcast_shape(a: Array, u: Array) -> tuple[int, ...]:
@@ -290,7 +282,7 @@ def check_axis(axis: Any, ndim: int) -> int:
 
 def as_operands(a: Any, u: Any) -> tuple[Array, Array, np.dtype[Any]]:
     """Return coefficients and inputs as arrays of one number type, and that type."""
-    if type(a) is type(u) is np.ndarray and a.dtype is u.dtype and a.dtype in COMPUTED and a.dtype.isnative:
+    if type(a) is type(u) is np.ndarray and a.dtype is u.dtype and a.dtype in NUMBER_TYPES and a.dtype.isnative:
         return a, u, a.dtype  # what a short call spends its time on otherwise
     arrays = as_numpy(a, "a"), as_numpy(u, "u")
     dtype = result_dtype(

@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from recfact.arrays import Array, accumulator
+from recfact.arrays import Array
 from recfact.carry import LastState
 from recfact.checks import boolean
 from recfact.errors import OptionError
+from recfact.number_types import accumulator
 from recfact.recurrence import folded
 from recfact.state import (
     State,

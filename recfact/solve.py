@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from recfact import algorithms
-from recfact.arrays import COMPUTED, Array, library_of
+from recfact.arrays import Array, library_of
 from recfact.checks import boolean, choice, positive_integer
 from recfact.containers import CONTAINERS, check_plain, unwrapped
 from recfact.continuation import check_options, solve_on
 from recfact.errors import DTypeError, OptionError, RecfactError, shown
+from recfact.number_types import NUMBER_TYPES
 from recfact.results import prepare
 from recfact.state import State
 from recfact.windows import Full, Window, WindowLike, check_window
@@ -208,7 +209,7 @@ def solve_numpy(
         u = np.broadcast_to(u, x.shape)
     if x.ndim > 1:
         a, u, x = (np.moveaxis(array, axis, 0) for array in (a, u, x))
-    if algorithm == "auto" and x.dtype in COMPUTED:
+    if algorithm == "auto" and x.dtype in NUMBER_TYPES:
         _engine()(a, u, x, x0, reverse=reverse, window=window, threads=threads, offsets=offsets)
         return
     name = "sequential" if algorithm == "auto" else algorithm

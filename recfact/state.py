@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from recfact.arrays import Array, accumulator, as_operands, library_of, to_torch
+from recfact.arrays import Array, as_operands, library_of, to_torch
 from recfact.containers import CONTAINERS, unwrapped
 from recfact.errors import DTypeError, OptionError, OptionTypeError, RecfactError, ShapeError, shown
+from recfact.number_types import accumulator
 from recfact.recurrence import forward
 from recfact.state_parts import WHOLE, checked_parts, counts, frozen, holds_steps, normal_form
 from recfact.windows import Window, check_window, window_of, window_text

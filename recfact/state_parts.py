@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from recfact.arrays import COMPUTED, Array, accumulator, as_numpy, check_scalars
+from recfact.arrays import Array, as_numpy, check_scalars
 from recfact.checks import LONGEST
 from recfact.errors import DTypeError, OptionError, OptionTypeError, ShapeError, shown
+from recfact.number_types import NUMBER_TYPES, accumulator
 from recfact.windows import Window, blocks_and_terms
 
 WHOLE = LONGEST
@@ -38,7 +39,7 @@ def checked_parts(window: Window, parts: Any, dtype: Any) -> tuple[Array, np.dty
     """
     parts = check_scalars(as_numpy(parts, "parts"), "parts")
     dtype = parts.dtype if dtype is None else _number_type(dtype)
-    if not (dtype in COMPUTED or dtype.kind == "O") or parts.dtype != accumulator(dtype):
+    if not (dtype in NUMBER_TYPES or dtype.kind == "O") or parts.dtype != accumulator(dtype):
         raise DTypeError(
             "must be float32 for states of float16 and bfloat16, and of the states' type for float32, float64, "
             f"complex64, complex128 and object, got {parts.dtype} for {dtype}",

@@ -10,22 +10,13 @@ from typing import Any
 import numpy as np
 
 from recfact import algorithms
-from recfact.arrays import (
-    COMPUTED,
-    Array,
-    accumulator,
-    as_operands,
-    broadcast_shape,
-    check_axis,
-    initial_state,
-    library_of,
-    to_torch,
-)
+from recfact.arrays import Array, as_operands, broadcast_shape, check_axis, initial_state, library_of, to_torch
 from recfact.carry import Solver, plain_solver
 from recfact.checks import positive_integer
 from recfact.containers import CONTAINERS, unwrapped
 from recfact.cpu import limits
 from recfact.errors import ArrayTypeError, ShapeError, shown
+from recfact.number_types import NUMBER_TYPES, accumulator
 from recfact.windows import Full, Window, WindowLike, check_window
 
 
@@ -166,7 +157,7 @@ class Stream:
     def choose(self, steps: int) -> Solver:
         """Return the solver that follows the path of `solve` for so many steps."""
         dtype, _, time, shape = self.kind
-        if accumulator(dtype) in COMPUTED:
+        if accumulator(dtype) in NUMBER_TYPES:
             from recfact.cpu.stream import solver
 
             in_time = prod(shape[time:]) == 1

@@ -10,8 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recfact.arrays import (
-    COMPUTED,
-    accumulator,
     as_numpy,
     as_operands,
     broadcast_shape,
@@ -22,9 +20,10 @@ from recfact.arrays import (
     result_dtype,
 )
 from recfact.errors import ArrayTypeError, DTypeError, ShapeError
+from recfact.number_types import NUMBER_TYPES, accumulator
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
-DTYPES = sorted(COMPUTED, key=str)  # a set has another order in every process
+DTYPES = sorted(NUMBER_TYPES, key=str)  # a set has another order in every process
 REAL = [np.dtype(kind) for kind in ("f2", "f4", "f8")]
 
 

@@ -23,7 +23,7 @@ from oracle import assert_near_definition
 from walks import DTYPES, Walk
 
 import recfact as rf
-from recfact.arrays import accumulator
+from recfact.number_types import accumulator
 from recfact.cpu import limits, row_job
 from recfact.errors import ArrayTypeError, OptionError, OptionTypeError, ShapeError
 from recfact.windows import Full, Jagged, Uniform, Window

@@ -12,7 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from recfact.arrays import accumulator
+from recfact.number_types import accumulator
 from recfact.windows import Full, Jagged, Uniform, Window
 
 Array = np.ndarray[Any, Any]

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from recfact.arrays import Array
 from recfact.bench.timing import Call
+from recfact.number_types import HALVES, DType
 from recfact.solve import solve
 from recfact.windows import Jagged, Uniform
 
@@ -63,8 +63,8 @@ def all_cases() -> Iterator[Case]:
         yield Case(name, 1.15, "np.copyto(x, u)", partial(shared, channels))
     yield Case("64 sequences, time last, float32", 1.15, MULTIPLY, partial(own, (64, -1), 1))
     yield Case("64 channels, time first, float32", 1.15, MULTIPLY, partial(own, (-1, 64), 0))
-    for dtype in ("float16", "bfloat16"):
-        yield Case(f"one sequence, {dtype}", 1.0, "solve in float32", partial(halves, dtype))
+    for half in HALVES:
+        yield Case(f"one sequence, {half}", 1.0, "solve in float32", partial(halves, half))
     for name, decaying in {"decaying": True, "all |a| = 1": False}.items():
         against = "np.multiply split over two threads"
         yield Case(f"two threads, {name}, float32", 1.25, against, partial(two_threads, decaying), cores=2)
@@ -105,11 +105,10 @@ def shared(channels: int, numbers: int) -> tuple[Call, Call]:
     return partial(solve, a, u, axis=0, out=x, threads=1), partial(np.copyto, x, u)
 
 
-def halves(dtype: str, numbers: int) -> tuple[Call, Call]:
+def halves(dtype: DType, numbers: int) -> tuple[Call, Call]:
     """Solve in a number type of two bytes."""
     a, u, x = inputs((numbers,))
-    kind = np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
-    short = [array.astype(kind) for array in (a, u, x)]
+    short = [array.astype(dtype) for array in (a, u, x)]
     return partial(solve, *short[:2], out=short[2], threads=1), partial(solve, a, u, out=x, threads=1)
 
 

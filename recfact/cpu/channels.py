@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from recfact.arrays import Array, accumulator
+from recfact.arrays import Array
 from recfact.cpu import limits
 from recfact.cpu.channel_kernels import follow
 from recfact.cpu.channel_windows import slide
@@ -27,6 +27,7 @@ from recfact.cpu.layout import Axis, address, addresses, merge_axes
 from recfact.cpu.numbers import Lanes
 from recfact.cpu.streaming import LINE, streams_channels
 from recfact.cpu.threads import run_all
+from recfact.number_types import accumulator
 from recfact.windows import Window, blocks_and_terms
 
 # Lanes of the widest vector.

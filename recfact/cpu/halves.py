@@ -10,8 +10,6 @@ from typing import Any
 
 from llvmlite import ir
 
-HALVES = ("float16", "bfloat16")
-
 I16, I32 = ir.IntType(16), ir.IntType(32)
 
 

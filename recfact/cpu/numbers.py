@@ -13,12 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import NativeValue, intrinsic, models, register_model, unbox
 
-from recfact.cpu.halves import HALVES, I16, I32, narrow, splat, widen
+from recfact.cpu.halves import I16, I32, narrow, splat, widen
+from recfact.number_types import NUMBER_TYPES
 
 # The decorator of numba with a type that mypy can follow.
 operation: Callable[[Callable[..., Any]], Any] = intrinsic
@@ -27,7 +29,6 @@ operation: Callable[[Callable[..., Any]], Any] = intrinsic
 ALIGNED = 16
 
 I8, I64 = ir.IntType(8), ir.IntType(64)
-BITS = {"float16": 16, "bfloat16": 16, "float32": 32, "complex64": 32, "float64": 64, "complex128": 64}
 
 
 class Lanes(types.Type):  # type: ignore[misc]
@@ -36,7 +37,7 @@ class Lanes(types.Type):  # type: ignore[misc]
     Parameters
     ----------
     storage : str
-        The name of their dtype: one of `BITS`.
+        The name of their dtype: one of `NUMBER_TYPES`.
     count : int
         How many.
     streams : bool, default False
@@ -45,6 +46,7 @@ class Lanes(types.Type):  # type: ignore[misc]
 
     def __init__(self, storage: str, count: int, streams: bool = False) -> None:
         self.storage = storage
+        self.type = NUMBER_TYPES[np.dtype(storage)]
         self.count = count
         self.streams = streams
         super().__init__(name=f"{storage}x{count}{'_streamed' if streams else ''}")
@@ -52,22 +54,22 @@ class Lanes(types.Type):  # type: ignore[misc]
     @property
     def is_complex(self) -> bool:
         """Whether the numbers are pairs of reals."""
-        return self.storage.startswith("complex")
+        return self.type.is_complex
 
     @property
     def itemsize(self) -> int:
         """Bytes of one number in memory."""
-        return BITS[self.storage] // 8 * (2 if self.is_complex else 1)
+        return self.type.size
 
     @property
     def state(self) -> Lanes:
         """The same number of lanes in the type that is computed in."""
-        return Lanes("float32" if self.storage in HALVES else self.storage, self.count)
+        return Lanes(self.type.accumulator.name, self.count)
 
     @property
     def real(self) -> ir.Type:
         """LLVM's type of a real in registers."""
-        return ir.DoubleType() if BITS[self.storage] == 64 else ir.FloatType()
+        return ir.DoubleType() if self.type.format == "binary64" else ir.FloatType()
 
     @property
     def vector(self) -> ir.VectorType:
@@ -156,7 +158,7 @@ def pointer(builder: Any, kind: ir.Type, address: Any, offset: Any) -> Any:
 
 def read(context: Any, builder: Any, lanes: Lanes, reals: int, address: Any, offset: Any) -> Any:
     """Load `reals` real numbers next to each other in memory as a vector."""
-    half = lanes.storage in HALVES
+    half = lanes.type.is_half
     kind = ir.VectorType(I16 if half else lanes.real, reals)
     vector = builder.load(pointer(builder, kind, address, offset))
     vector.align = 1
@@ -167,7 +169,7 @@ def write(
     context: Any, builder: Any, lanes: Lanes, address: Any, offset: Any, vector: Any, finite: bool = False
 ) -> None:
     """Store a vector of reals next to each other in memory; `finite` says that all are."""
-    if lanes.storage in HALVES:
+    if lanes.type.is_half:
         vector = narrow(context, builder, lanes.storage, vector, finite)
     put_bits(builder, lanes, address, offset, vector)
 

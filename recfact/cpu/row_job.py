@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from recfact.arrays import Array, accumulator
+from recfact.arrays import Array
 from recfact.cpu import limits
 from recfact.cpu.band_rows import band_rows
 from recfact.cpu.block_rows import block_rows
@@ -17,6 +17,7 @@ from recfact.cpu.scan_kernels import scan_rows
 from recfact.cpu.tiles import Tile
 from recfact.cpu.vectors import VECTOR
 from recfact.cpu.window_kernels import uniform_rows
+from recfact.number_types import accumulator
 from recfact.windows import Full, Uniform, Window, blocks_and_terms
 
 SCRATCH = 1 << 14  # bytes; the kernels use six tiles of 8-byte numbers

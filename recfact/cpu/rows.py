@@ -10,7 +10,6 @@ from functools import cache, partial
 from itertools import pairwise
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from recfact.arrays import Array
@@ -22,9 +21,8 @@ from recfact.cpu.streaming import streams_rows
 from recfact.cpu.threads import run_all
 from recfact.cpu.tiles import Tile
 from recfact.cpu.time_split import split
+from recfact.number_types import NUMBER_TYPES
 from recfact.windows import Full, Uniform, Window
-
-STORAGES = {np.dtype(kind): np.dtype(kind).name for kind in (np.float32, np.float64, np.float16, ml_dtypes.bfloat16)}
 
 # Sub-tiles in a tile of a short window, which has more to do between tiles than the whole recurrence.
 WINDOW_SUB_TILES = {"float64": 2, "float32": 4, "float16": 4, "bfloat16": 4}
@@ -38,9 +36,9 @@ def tile_for(
 
     If it `streams`, it writes past the caches; with `segments` it may start anew anywhere.
     """
-    if dtype not in STORAGES:
+    if not NUMBER_TYPES[dtype].tiled:
         return None
-    storage = STORAGES[dtype]
+    storage = dtype.name
     tile = Tile(storage, reverse, sub_tiles=1, streams=streams)
     if segments:
         return tile

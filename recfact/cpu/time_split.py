@@ -14,13 +14,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from recfact.arrays import Array, accumulator
+from recfact.arrays import Array
 from recfact.cpu import limits
 from recfact.cpu.layout import address
 from recfact.cpu.row_job import SCRATCH, Job, initial_states
 from recfact.cpu.scan_kernels import chain_segments, segment_totals
 from recfact.cpu.threads import run_all
 from recfact.cpu.tiles import Tile
+from recfact.number_types import accumulator
 from recfact.windows import Full, Uniform, Window, blocks_and_terms
 
 # Memory traffic of a piece: the inverse of reading two arrays and writing one, with or without reading them before.

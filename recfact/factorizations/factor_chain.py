@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from recfact.arrays import Array, accumulator, as_numpy
+from recfact.arrays import Array, as_numpy
 from recfact.factorizations.operator import Operator
 from recfact.factorizations.scalars import common_type, conjugate_of, require_sparse, times
+from recfact.number_types import accumulator
 
 
 @dataclass(frozen=True, slots=True)

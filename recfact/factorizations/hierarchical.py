@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 import numpy as np
 
 from recfact.affine import Blocks, products
-from recfact.arrays import Array, accumulator
+from recfact.arrays import Array
 from recfact.checks import choice, positive_integer
 from recfact.errors import OptionError
 from recfact.factorizations.block_operators import BlockColumns, BlockRows, BlockTransfer, RankOne, Shift
@@ -17,6 +17,7 @@ from recfact.factorizations.operator import Operator
 from recfact.factorizations.scalars import as_coefficients, scalars_that_fit, times
 from recfact.factorizations.transfer import TransferOperator
 from recfact.factorizations.transposable import TransposableOperator, as_columns
+from recfact.number_types import accumulator
 
 
 class Parts(NamedTuple):

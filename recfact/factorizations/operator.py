@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
-from recfact.arrays import Array, accumulator, as_numpy, library_of, to_torch
+from recfact.arrays import Array, as_numpy, library_of, to_torch
 from recfact.containers import CONTAINERS
 from recfact.errors import ArrayTypeError, DTypeError, ShapeError
 from recfact.factorizations.notebook_drawing import draw_corner
@@ -21,6 +21,7 @@ from recfact.factorizations.scalars import (
     scalars_that_fit,
     shape_of,
 )
+from recfact.number_types import accumulator
 
 
 class Operator(LinearOperator):

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.exceptions import DTypePromotionError
 
-from recfact.arrays import COMPUTED, Array, accumulator, as_numpy, check_scalars, library_of, native
+from recfact.arrays import Array, as_numpy, check_scalars, library_of, native
 from recfact.errors import ArrayTypeError, DTypeError, RecfactError, ShapeError, shown
+from recfact.number_types import NUMBER_TYPES, accumulator, listed
 
 DType = np.dtype[Any]
 
@@ -33,11 +34,11 @@ def number_type(dtype: Any) -> DType:
     given: DType = np.dtype(dtype)
     if given.kind in "biu":
         return np.dtype(np.float64)
-    if native(given) in COMPUTED or given.kind == "O":
+    if native(given) in NUMBER_TYPES or given.kind == "O":
         return native(given)
     raise DTypeError(
-        f"expected real or complex numbers that recfact computes in, got dtype {given}; convert them to float32, "
-        "float64, complex64, complex128, float16 or bfloat16, or to object for exact scalars"
+        f"expected real or complex numbers that recfact computes in, got dtype {given}; convert them to "
+        f"{listed('or')}, or to object for exact scalars"
     )
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from recfact.affine import products
-from recfact.arrays import Array, accumulator
+from recfact.arrays import Array
 from recfact.checks import positive_integer
 from recfact.errors import OptionTypeError, shown
 from recfact.factorizations.diagonals import ShiftedDiagonals, lag_products
@@ -30,6 +30,7 @@ from recfact.factorizations.operator import Operator
 from recfact.factorizations.scalars import as_coefficients, beside, conjugate_of
 from recfact.factorizations.transposable import TransposableOperator, Transpose
 from recfact.factorizations.truncated import BandedOperator, JaggedOperator, TruncatedOperator
+from recfact.number_types import accumulator
 from recfact.recurrence import backward, forward
 from recfact.solve import solve
 from recfact.windows import Full, Jagged, Uniform, WindowLike, check_window

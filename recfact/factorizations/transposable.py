@@ -3,10 +3,11 @@
 from abc import abstractmethod
 from typing import Any
 
-from recfact.arrays import Array, accumulator, as_numpy
+from recfact.arrays import Array, as_numpy
 from recfact.errors import ShapeError
 from recfact.factorizations.operator import Operator
 from recfact.factorizations.scalars import DType, common_type
+from recfact.number_types import accumulator
 
 
 class TransposableOperator(Operator):

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from recfact.affine import Blocks, products
-from recfact.arrays import Array, accumulator, as_numpy, check_scalars
+from recfact.arrays import Array, as_numpy, check_scalars
 from recfact.factorizations.diagonals import lag_products
 from recfact.factorizations.operator import Operator
 from recfact.factorizations.scalars import (
@@ -24,6 +24,7 @@ from recfact.factorizations.scalars import (
 )
 from recfact.factorizations.transposable import TransposableOperator, Transpose, as_columns, as_state
 from recfact.factorizations.truncation_error import ErrorOperator, RelativeErrorOperator
+from recfact.number_types import accumulator
 from recfact.recurrence import first_kept_rows, folded
 from recfact.solve import solve
 from recfact.windows import Jagged, Uniform

@@ -19,7 +19,6 @@ from recfact.gpu.plans import (
     wide,
 )
 
-TENSOR_CORES = {"float16": (7, 5), "bfloat16": (8, 0)}  # compute capabilities from which WMMA takes these types
 WARPS = 4  # of a thread block of b2p
 REGISTERS, FEW_REGISTERS = 128, 96  # of a thread
 BLACKWELL = (10, 0)  # compute capability from which few are enough for the same code
@@ -35,11 +34,11 @@ ROW_NUMBERS = 24  # from row to row of a matrix in shared memory, which keeps la
 def obstacle(geometry: Geometry, blocks: Blocks, device: Device) -> str | None:
     """Return why tensor cores can't do a solve, or None if they can."""
     u, x = geometry.u, geometry.x
-    least = TENSOR_CORES.get(u.dtype)
+    least = u.type.tensor_cores
     if least is None:
-        return f"{u.dtype} isn't a half-precision type"
+        return f"{u.type.dtype} isn't a half-precision type"
     if device.capability < least:
-        return f"{u.dtype} on tensor cores needs compute capability {least[0]}.{least[1]}"
+        return f"{u.type.dtype} on tensor cores needs compute capability {least[0]}.{least[1]}"
     if not geometry.shared or geometry.channels < GROUP:
         return "fewer than 8 channels share their coefficients"
     if blocks.terms is not None and blocks.length % TILE:
@@ -119,9 +118,9 @@ def b2p(
     warps = units_of(geometry) * split.segments
     a, u, x = geometry.a, geometry.u, geometry.x
     macros = {
-        "INPUT": u.c_type,
-        "COEFFICIENT": a.c_type,
-        "OUTPUT": x.c_type,
+        "INPUT": u.type.c_type,
+        "COEFFICIENT": a.type.c_type,
+        "OUTPUT": x.type.c_type,
         "TIME_CONTIGUOUS": int(geometry.time_contiguous),
         "REVERSE": int(reverse),
         "SPLIT": int(split_factor),

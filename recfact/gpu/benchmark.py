@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from recfact.arrays import BFLOAT16, to_torch
+from recfact.arrays import to_torch
 from recfact.gpu.availability import require
 from recfact.gpu.solver import solve
+from recfact.number_types import BFLOAT16
 from recfact.windows import Full, Jagged
 
 Call = Callable[[], Any]

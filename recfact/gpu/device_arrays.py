@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from recfact.arrays import BFLOAT16, COMPUTED, Array, check_tensor, is_tensor, native
+from recfact.arrays import Array, check_tensor, is_tensor, native
 from recfact.errors import ArrayTypeError, DTypeError
+from recfact.number_types import BFLOAT16, NUMBER_TYPES, DType, listed
 
-DType = np.dtype[Any]
 # Number type, shape, strides in bytes, address modulo 16.
 Layout = tuple[DType, tuple[int, ...], tuple[int, ...], int]
 # What kernels take, or CuPy converts to it.
-TAKEN = COMPUTED | {np.dtype(kind) for kind in "?bBhHiIlLqQ"}
+TAKEN = NUMBER_TYPES.keys() | {np.dtype(kind) for kind in "?bBhHiIlLqQ"}
 LEGACY_STREAM = 1  # the null stream's other name
 
 
@@ -148,8 +148,7 @@ def _taken(dtype: DType | None, given: Any, name: str) -> DType:
     """Return a number type that a GPU is asked for; `given` is what the array calls it."""
     if dtype not in TAKEN:
         raise DTypeError(
-            f"{name} must hold float32, float64, complex64, complex128, float16 or bfloat16, or integers or booleans, "
-            f"got {given}; convert it to one of these first"
+            f"{name} must hold {listed('or')}, or integers or booleans, got {given}; convert it to one of these first"
         )
     return dtype
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import gcd
 
+import numpy as np
+
 from recfact.errors import ShapeError
-from recfact.gpu.number_types import NUMBER_TYPES
+from recfact.number_types import NUMBER_TYPES, NumberType
 
 MOST_DIMENSIONS = 3  # besides time: what the kernels' arguments describe
 
@@ -29,17 +31,12 @@ class Operand:
     strides: tuple[int, ...]
     address: int = 0
 
-    @property
-    def size(self) -> int:
-        """Bytes of an element."""
-        return NUMBER_TYPES[self.dtype].size
-
 
 @dataclass(frozen=True, slots=True)
 class View:
     """An operand after dimensions were merged: bytes from element to element along each, and how it is aligned."""
 
-    dtype: str
+    type: NumberType
     batch: int
     head: int
     channel: int
@@ -49,17 +46,7 @@ class View:
     @property
     def size(self) -> int:
         """Bytes of an element."""
-        return NUMBER_TYPES[self.dtype].size
-
-    @property
-    def c_type(self) -> str:
-        """The type of an element in CUDA C++."""
-        return NUMBER_TYPES[self.dtype].c_type
-
-    @property
-    def computed_size(self) -> int:
-        """Bytes of a number of the type that kernels compute in."""
-        return NUMBER_TYPES[NUMBER_TYPES[self.dtype].computed].size
+        return self.type.size
 
     def alignment(self, *, step: bool, channel: bool) -> int:
         """Return the largest power of two up to 16 that divides the address of every element.
@@ -141,7 +128,14 @@ def geometry_of(shape: tuple[int, ...], axis: int, a: Operand, u: Operand, x: Op
     merged = [(1, (0,) * len(arrays))] * (MOST_DIMENSIONS - len(merged)) + merged
     (batch, batches), (heads, head_strides), (channels, channel_strides) = merged
     a_view, u_view, x_view, *initial = [
-        View(array.dtype, batches[k], head_strides[k], channel_strides[k], array.strides[axis], array.address)
+        View(
+            NUMBER_TYPES[np.dtype(array.dtype)],
+            batches[k],
+            head_strides[k],
+            channel_strides[k],
+            array.strides[axis],
+            array.address,
+        )
         for k, array in enumerate(arrays)
     ]
     return Geometry(shape[axis], batch, heads, channels, a_view, u_view, x_view, initial[0] if initial else None)

@@ -160,9 +160,9 @@ def frame_of(geometry: Geometry, lines: Lines, reverse: bool) -> Frame:
         *strides("x0", geometry.x0, None),
     )
     macros = (
-        ("INPUT", u.c_type),
-        ("COEFFICIENT", a.c_type),
-        ("OUTPUT", x.c_type),
+        ("INPUT", u.type.c_type),
+        ("COEFFICIENT", a.type.c_type),
+        ("OUTPUT", x.type.c_type),
         ("CHANNELS", str(lines.channels)),
         ("COEFFICIENTS", str(lines.coefficients)),
         ("STRIDE", stride),
@@ -287,7 +287,7 @@ def sliding(geometry: Geometry, blocks: Blocks, reverse: bool, device: Device) -
     """
     assert blocks.terms is not None
     lines = lines_of(geometry, reverse, 1)
-    size = geometry.u.computed_size
+    size = geometry.u.type.accumulator.itemsize
     channels = min(lines.channels, 2 if size == 4 else 1)
     lines = lines._replace(channels=channels, access=1, time_contiguous=False, own=lines.own and channels > 1)
     slot_bytes = blocks.terms * (lines.channels + lines.coefficients) * size
@@ -366,7 +366,7 @@ def chain(geometry: Geometry, lines: Lines, reverse: bool, why: str) -> Launch:
     columns = -(-all_lines // 32)
     rows = -(-geometry.steps // (CHAIN_WARPS * steps))
     tiles = columns * rows
-    size = geometry.u.computed_size
+    size = geometry.u.type.accumulator.itemsize
     own = (("WARPS", str(CHAIN_WARPS)), ("RESIDENT", str(warps_of_registers(CHAIN_REGISTERS))))
     return Launch(
         "chain",

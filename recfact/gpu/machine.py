@@ -6,24 +6,22 @@ from dataclasses import asdict, dataclass
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from recfact.errors import DeviceError
 from recfact.gpu.availability import driver_version, version_text, why_unavailable
 from recfact.gpu.compiler import header_folders
-from recfact.gpu.device_arrays import DType, laid_out
+from recfact.gpu.device_arrays import laid_out
 from recfact.gpu.run import Solve, scratch_bytes
+from recfact.number_types import FLOAT16, FLOAT32, DType
 from recfact.windows import Full, Jagged, Uniform, Window
 
 ISSUED = 4  # warp instructions of a multiprocessor in a cycle
 SOLVE = (128, 8192, 16)  # heads, steps, channels of the solve whose least time is told
-HALF, FLOAT32 = np.dtype(np.float16), np.dtype(np.float32)
 # Heads, number type and window: on an H100 each of these solves has a kernel of its own.
 COMPILED: tuple[tuple[int, DType, Window], ...] = (
-    (128, HALF, Jagged(16)),
+    (128, FLOAT16, Jagged(16)),
     (8192, FLOAT32, Jagged(16)),
     (4, FLOAT32, Full()),
-    (8192, HALF, Uniform(64)),
+    (8192, FLOAT16, Uniform(64)),
 )
 
 
@@ -64,7 +62,7 @@ class Gpu:
     def seconds(self) -> float:
         """The least time for a solve in half precision: that of moving its arrays once."""
         elements = prod(SOLVE)
-        return HALF.itemsize * (2 * elements + elements // SOLVE[2]) / self.bandwidth
+        return FLOAT16.itemsize * (2 * elements + elements // SOLVE[2]) / self.bandwidth
 
     @property
     def instructions(self) -> float:

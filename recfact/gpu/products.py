@@ -8,7 +8,8 @@ from typing import Any
 from recfact.arrays import Array, to_torch
 from recfact.gpu.availability import current_gpu, require
 from recfact.gpu.cuda_streams import caller_stream
-from recfact.gpu.device_arrays import DType, as_device_array, uploaded
+from recfact.gpu.device_arrays import as_device_array, uploaded
+from recfact.number_types import DType
 
 Types = Callable[[DType, tuple[int, ...]], tuple[DType, DType]]
 

@@ -18,12 +18,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from recfact.arrays import Array, accumulator
+from recfact.arrays import Array
 from recfact.errors import DeviceError
 from recfact.gpu.cuda_streams import follow
-from recfact.gpu.device_arrays import DeviceArray, DType, laid_out, of_cupy, uploaded
+from recfact.gpu.device_arrays import DeviceArray, laid_out, of_cupy, uploaded
 from recfact.gpu.launch import blocks_of
 from recfact.gpu.run import Solve, run, scratch_bytes
+from recfact.number_types import DType, accumulator
 from recfact.windows import Window
 
 SLOTS = 2

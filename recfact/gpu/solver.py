@@ -7,10 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from recfact.arrays import (
-    COMPUTED,
-    HALVES,
     Array,
-    accumulator,
     as_numpy,
     broadcast_shape,
     check_axis,
@@ -26,14 +23,14 @@ from recfact.checks import boolean, choice
 from recfact.errors import ArrayTypeError, DTypeError
 from recfact.gpu.availability import current_gpu, require
 from recfact.gpu.cuda_streams import caller_stream
-from recfact.gpu.device_arrays import DeviceArray, DType, as_device_array, empty_like, uploaded
+from recfact.gpu.device_arrays import DeviceArray, as_device_array, empty_like, uploaded
 from recfact.gpu.run import Solve, run
 from recfact.gpu.segments import solve_segments
+from recfact.number_types import FLOAT32, HALVES, NUMBER_TYPES, DType, accumulator, listed
 from recfact.results import check_out, check_overlap, check_place, check_written, empty_product, note_written
 from recfact.windows import Full, WindowLike, check_window
 
 PRECISIONS = ("full", "paper")
-FLOAT32 = np.dtype(np.float32)
 
 
 def solve(
@@ -224,10 +221,9 @@ class _Asked(NamedTuple):
 def _check(given: dict[str, Any], values: dict[str, Any], axis: Any) -> _Asked:
     """Check arguments, of which `values` are the arrays, and say what to make of them."""
     dtype = result_dtype(*(_typed(values[name], given[name]) for name in "au"))
-    if dtype not in COMPUTED:
+    if dtype not in NUMBER_TYPES:
         raise DTypeError(
-            f"the GPU engine computes in float32, float64, complex64, complex128, float16 and bfloat16, got {dtype}; "
-            "convert a and u, or solve them on the host"
+            f"the GPU engine computes in {listed('and')}, got {dtype}; convert a and u, or solve them on the host"
         )
     shape = broadcast_shape(values["a"], values["u"])
     axis = check_axis(axis, len(shape))

@@ -22,8 +22,8 @@ from pairs import Grid
 from walks import DTYPES, Walk
 
 import recfact as rf
-from recfact.arrays import accumulator
 from recfact.cpu import limits
+from recfact.number_types import accumulator
 from recfact.recurrence import windowed
 from recfact.windows import Full, Jagged, Uniform, Window
 

@@ -15,6 +15,7 @@ from recfact.cpu.channel_kernels import follow
 from recfact.cpu.numbers import Lanes, drain, put_bits
 from recfact.cpu.scan_kernels import scan_rows
 from recfact.cpu.window_kernels import uniform_rows
+from recfact.number_types import REALS
 from recfact.windows import Full, Jagged, Uniform
 
 WINDOWS = [Full(), Jagged(16), Uniform(32), Uniform(9)]
@@ -123,7 +124,7 @@ def test_rows_are_streamed_where_memory_is_what_they_wait_for(small):
     assert not rows.tile_of(a, u, u, False, Full()).streams, "in place"
     assert rows.tile_of(a, u, x, False, Uniform(100)).streams
     assert rows.tile_of(a, u, x, False, Jagged(256, 2)).streams
-    for kind in rows.STORAGES:
+    for kind in (kind.dtype for kind in REALS.values()):
         others = a.astype(kind), u.astype(kind), place(u.shape, kind)[0]
         assert rows.tile_of(*others, False, Full()).streams == (kind == np.float32)
     a, u = (array.reshape(2, 500).T for array in (a, u))

@@ -26,13 +26,13 @@ from market import (
 )
 from scipy.sparse.linalg import aslinearoperator, gmres, svds
 
-from recfact.arrays import accumulator
 from recfact.errors import DTypeError, OptionError, ShapeError
 from recfact.factorizations import BrentKung, Hierarchical, KoggeStone, TransferOperator
 from recfact.factorizations.notebook_drawing import APPLIED, DRAWN, draw, draw_corner
 from recfact.factorizations.operator import Operator
 from recfact.factorizations.operator_algebra import Conjugate
 from recfact.factorizations.scalars import as_coefficients, common_type
+from recfact.number_types import accumulator
 from recfact.windows import Uniform
 
 OPERATORS = (TransferOperator, KoggeStone, BrentKung, lambda a: TransferOperator(a).inv())

@@ -12,10 +12,10 @@ import numpy as np
 from gpu.late_machine import NULL, machine, numbers_at
 from gpu.stand_in_kernels import CompileException, RawModule
 
-from recfact.arrays import BFLOAT16
 from recfact.gpu import modules as compiled
 from recfact.gpu import run, segments
 from recfact.gpu.availability import HEADERS, require
+from recfact.number_types import BFLOAT16
 
 VERSION = 13000
 

@@ -20,8 +20,8 @@ from gpu.test_kernels import FEW, NO_TENSOR_CORES, check, compare, framed, make_
 from pairs import Grid, Pair
 
 from recfact.gpu.launch import blocks_of
-from recfact.gpu.number_types import NUMBER_TYPES
 from recfact.gpu.plans import ENDLESS, TILE, Device, Launch
+from recfact.number_types import NUMBER_TYPES
 from recfact.windows import Full, Jagged, Uniform, Window
 
 HEADS, TURNED, ROWS = LAYOUTS
@@ -175,7 +175,7 @@ def near_one(a: np.ndarray) -> None:
 
 
 def test_the_grid_has_all_there_is():
-    assert {types[0] for types in TYPES} == set(NUMBER_TYPES)
+    assert {types[0] for types in TYPES} == {dtype.name for dtype in NUMBER_TYPES}
     assert {type(window) for choices in CHOICES.values() for window in choices["window"]} == {Full, Jagged, Uniform}
     for kernel, rows in ((kernel, sample(kernel)) for kernel in GRID):
         met = {pair for row in rows for pair in GRID[kernel].pairs_of(row._asdict())}

@@ -11,10 +11,10 @@ from gpu import stand_in, torch_stand_in
 from gpu.late_machine import numbers_at
 from gpu.stand_in import Interface, asarray
 
-from recfact.arrays import BFLOAT16
 from recfact.errors import ArrayTypeError, DTypeError
 from recfact.gpu.cuda_streams import foreign
 from recfact.gpu.device_arrays import as_device_array, empty_like, uploaded
+from recfact.number_types import BFLOAT16
 
 KEYS = {
     "whole": (),

@@ -16,9 +16,9 @@ from gpu.cases import H100, LAYOUTS, Case
 from gpu.test_kernels import FEW, NO_TENSOR_CORES, make_case
 
 import recfact as rf
-from recfact.arrays import BFLOAT16
 from recfact.gpu import run
 from recfact.gpu.plans import Device, Launch
+from recfact.number_types import BFLOAT16
 from recfact.windows import Full, Jagged, Uniform, Window
 
 HEADS, TURNED, ROWS = LAYOUTS

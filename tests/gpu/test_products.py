@@ -12,8 +12,8 @@ from gpu.test_on_device import from_gpu, to_gpu
 from scipy.sparse.linalg import aslinearoperator
 
 import recfact as rf
-from recfact.arrays import BFLOAT16
 from recfact.errors import ArrayTypeError, DTypeError, ShapeError
+from recfact.number_types import BFLOAT16
 
 N = 21
 SIGNS = np.array([1, -1, 2, 0.5, -0.5, 0, 1] * 3)  # dyadic numbers: all products and sums are exact

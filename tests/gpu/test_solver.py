@@ -14,10 +14,10 @@ from gpu.cases import Case, random_numbers
 from gpu.stand_in import on_gpu
 
 import recfact as rf
-from recfact.arrays import BFLOAT16
 from recfact.errors import ArrayTypeError, DeviceError, DTypeError, OptionError, RecfactError, ShapeError
 from recfact.gpu import availability
 from recfact.gpu.compiler import source_of
+from recfact.number_types import BFLOAT16
 from recfact.windows import Full, Jagged, Uniform
 
 BF16, F32 = BFLOAT16, np.dtype("f4")

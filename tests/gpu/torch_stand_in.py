@@ -9,7 +9,7 @@ import numpy as np
 from gpu import stand_in
 from gpu.late_machine import machine, numbers_at
 
-from recfact.arrays import BFLOAT16
+from recfact.number_types import BFLOAT16
 
 STREAM = 0x7C00  # the handle of torch's current stream
 

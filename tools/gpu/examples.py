@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from recfact.gpu.geometry import Operand
 from recfact.gpu.launch import plan
-from recfact.gpu.number_types import NUMBER_TYPES
 from recfact.gpu.plans import Device, Launch
+from recfact.number_types import accumulator
 from recfact.windows import Full, Jagged, Uniform, Window
 
 H100 = Device((9, 0), 132)
@@ -68,7 +70,7 @@ def described(
     shape = make(heads, n, d)
 
     def operand(name: str, *left_out: int) -> Operand:
-        strides, stride = [0] * 3, NUMBER_TYPES[name].size
+        strides, stride = [0] * 3, np.dtype(name).itemsize
         for k in (2, 1, 0):
             if k not in left_out:
                 strides[k] = stride
@@ -77,7 +79,7 @@ def described(
 
     a = operand(a_dtype or dtype, *((channel_axis(layout),) if shared else ()))
     u, x = operand(dtype), operand(out or dtype)
-    x0 = operand(NUMBER_TYPES[dtype].computed, axis) if initial else None
+    x0 = operand(accumulator(np.dtype(dtype)).name, axis) if initial else None
     launch = plan(shape, axis, a, u, x, x0, window=window, reverse=reverse, device=device, precision=precision)
     if launch is None:
         raise ValueError(f"an example must have elements, got shape {shape}")

@@ -12,6 +12,7 @@ import numpy as np
 
 from recfact.checks import boolean, integer
 from recfact.errors import DTypeError, OptionError, shown
+from recfact.number_types import REALS
 from recfact.precision.formats.float_format import FloatFormat, check_widths
 
 _ieee = FloatFormat.from_bits
@@ -210,7 +211,7 @@ def _of_dtype(kind: Any) -> FloatFormat:
             name = np.dtype(kind).name if isinstance(kind, type | np.dtype) else ""
         except TypeError:
             name = ""
-    name = {"float16": "binary16", "float32": "binary32", "float64": "binary64"}.get(name, name)
+    name = next((kind.format for kind in REALS.values() if kind.dtype.name == name), name)
     if name not in FORMATS:
         raise DTypeError(
             f"format must be a name, a FloatFormat, or a floating-point dtype of at most 64 bits, got {shown(kind)}; "

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from recfact.arrays import BFLOAT16, Array, as_numpy
+from recfact.arrays import Array, as_numpy
 from recfact.errors import DTypeError, OptionError, shown
+from recfact.number_types import BFLOAT16
 from recfact.precision.exact.moduli import scaled_moduli
 from recfact.precision.horizons.horizon import threshold
 from recfact.precision.reals import Number, as_rational

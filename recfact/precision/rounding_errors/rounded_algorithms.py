@@ -7,13 +7,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from recfact.arrays import Array, as_numpy, broadcast_state
 from recfact.checks import boolean, choice
 from recfact.containers import without_labels
 from recfact.errors import OptionError
+from recfact.number_types import REALS
 from recfact.precision.formats.catalogue import FORMATS
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.formats.float_format import FloatFormat
@@ -24,10 +24,10 @@ from recfact.precision.rounding_errors.operands import ALGORITHMS, run_algorithm
 from recfact.precision.time_axis import time_first
 from recfact.windows import Full, Window, WindowLike, check_window
 
-NATIVE = {FORMATS["binary32"]: np.float32, FORMATS["binary64"]: np.float64}
+NATIVE = {FORMATS[name]: kind.dtype.type for name, kind in REALS.items() if not kind.is_half}
 """Formats whose operations, rounded to nearest, are those of a type of NumPy."""
 
-NATIVE_SCALARS = {FORMATS["binary16"]: np.float16, FORMATS["bfloat16"]: ml_dtypes.bfloat16}
+NATIVE_SCALARS = {FORMATS[name]: kind.dtype.type for name, kind in REALS.items() if kind.is_half}
 """Formats whose operations on single numbers are too: faster on those than ours, if not on arrays."""
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from recfact.arrays import BFLOAT16, Array, as_numpy, as_operands
+from recfact.arrays import Array, as_numpy, as_operands
 from recfact.checks import boolean, choice
 from recfact.errors import DTypeError, OptionError
+from recfact.number_types import REALS, accumulator
 from recfact.precision.formats.catalogue import FORMATS
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.formats.float_format import FloatFormat
@@ -30,13 +31,8 @@ COMPUTATIONS = (*ALGORITHMS, "engine", "mixed-precision")
 """The algorithms of `rounded_solve`; "engine", what `recfact.solve` computes; and "mixed-precision", what
 `mixed_precision_solve` does with all casts, in binary32 if no other format is named."""
 
-ENGINE = {
-    FORMATS["binary16"]: np.dtype(np.float16),
-    FORMATS["bfloat16"]: BFLOAT16,
-    FORMATS["binary32"]: np.dtype(np.float32),
-    FORMATS["binary64"]: np.dtype(np.float64),
-}
-"""The formats of the engine's number types."""
+ENGINE = {FORMATS[name]: kind.dtype for name, kind in REALS.items()}
+"""The number types of the engine by their formats."""
 
 
 def compute(
@@ -164,7 +160,7 @@ def engine_states(
 
 def accumulator_of(fmt: FloatFormat) -> FloatFormat:
     """Return the format in which the engine computes states of a format."""
-    return FORMATS["binary32"] if fmt in (FORMATS["binary16"], FORMATS["bfloat16"]) else fmt
+    return format_of(accumulator(ENGINE[fmt])) if fmt in ENGINE else fmt
 
 
 def _computes_in(fmt: FloatFormat, a: Any, u: Any) -> bool:

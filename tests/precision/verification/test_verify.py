@@ -8,8 +8,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from recfact.arrays import BFLOAT16
 from recfact.errors import DTypeError, OptionError, ShapeError
+from recfact.number_types import BFLOAT16
 from recfact.precision.formats.catalogue import FORMATS
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.formats.float_format import FloatFormat

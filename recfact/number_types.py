@@ -1,0 +1,94 @@
+"""The number types that recfact computes in: one table, which every room reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+DType = np.dtype[Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NumberType:
+    """What is known of a number type; there is one object for each.
+
+    Parameters
+    ----------
+    dtype, accumulator : dtype
+        How numbers are stored, and what they are computed in.
+    format : str
+        Of a real number in it, by its name in `recfact.precision.FORMATS`.
+    c_type : str
+        The type in CUDA C++.
+    tiled : bool
+        Whether the CPU engine has tiles for it, which solve a sequence in vectors.
+    tensor_cores : tuple of int or None
+        The compute capability from which a GPU's tensor cores take it.
+    """
+
+    dtype: DType
+    accumulator: DType
+    format: str
+    c_type: str
+    tiled: bool = False
+    tensor_cores: tuple[int, int] | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of a number."""
+        return self.dtype.itemsize
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether a number is a pair of reals."""
+        return self.dtype.kind == "c"
+
+    @property
+    def is_half(self) -> bool:
+        """Whether it is computed in a wider type."""
+        return self.dtype != self.accumulator
+
+
+BFLOAT16, FLOAT16, FLOAT32, FLOAT64, COMPLEX64, COMPLEX128 = (
+    np.dtype(kind) for kind in (ml_dtypes.bfloat16, np.float16, np.float32, np.float64, np.complex64, np.complex128)
+)
+
+NUMBER_TYPES: Mapping[DType, NumberType] = MappingProxyType(
+    {
+        kind.dtype: kind
+        for kind in (
+            NumberType(FLOAT32, FLOAT32, "binary32", "float", tiled=True),
+            NumberType(FLOAT64, FLOAT64, "binary64", "double", tiled=True),
+            NumberType(COMPLEX64, COMPLEX64, "binary32", "float2"),
+            NumberType(COMPLEX128, COMPLEX128, "binary64", "double2"),
+            NumberType(FLOAT16, FLOAT32, "binary16", "half", tiled=True, tensor_cores=(7, 5)),
+            NumberType(BFLOAT16, FLOAT32, "bfloat16", "__nv_bfloat16", tiled=True, tensor_cores=(8, 0)),
+        )
+    }
+)
+
+HALVES = tuple(kind.dtype for kind in NUMBER_TYPES.values() if kind.is_half)
+REALS = {kind.format: kind for kind in NUMBER_TYPES.values() if not kind.is_complex}
+
+
+def accumulator(dtype: DType) -> DType:
+    """Return the number type in which states of `dtype` are computed: float32 for the halves."""
+    kind = NUMBER_TYPES.get(dtype)
+    return dtype if kind is None else kind.accumulator
+
+
+def listed(word: str) -> str:
+    """Return the names of all number types as a sentence has them.
+
+    Examples
+    --------
+    >>> listed("or")
+    'float32, float64, complex64, complex128, float16 or bfloat16'
+    """
+    *first, last = (dtype.name for dtype in NUMBER_TYPES)
+    return f"{', '.join(first)} {word} {last}"
