@@ -31,7 +31,7 @@ def test_every_number_is_one_of_the_accumulator(kind):
 
 
 def test_types_that_are_not_in_the_table_are_computed_in_as_they_are():
-    assert accumulator(np.dtype(object)) == object
+    assert accumulator(np.dtype(object)).kind == "O"
     assert [kind.dtype for kind in REALS.values()] == [kind.dtype for kind in TABLE if np.isrealobj(kind.dtype.type(0))]
 
 

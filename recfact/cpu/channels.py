@@ -23,11 +23,12 @@ from recfact.arrays import Array
 from recfact.cpu import limits
 from recfact.cpu.channel_kernels import follow
 from recfact.cpu.channel_windows import slide
-from recfact.cpu.layout import Axis, address, addresses, merge_axes
+from recfact.cpu.layout import address, addresses
 from recfact.cpu.numbers import Lanes
 from recfact.cpu.streaming import LINE, streams_channels
 from recfact.cpu.threads import run_all
 from recfact.number_types import accumulator
+from recfact.strides import Axis, merged
 from recfact.windows import Window, blocks_and_terms
 
 # Lanes of the widest vector.
@@ -208,7 +209,7 @@ def tasks(
     if x0 is not None:
         x0 = np.broadcast_to(x0 if offsets is not None else x0[None], (len(edges) - 1, *x.shape[1:]))
         entry, entry_time, entry_strides = address(x0), x0.strides[0], x0.strides[1:]
-    axes, within = merge_axes(x.shape[1:], *[array.strides[1:] for array in arrays], entry_strides)
+    axes, within = merged(x.shape[1:], *[array.strides[1:] for array in arrays], entry_strides)
     starts = [start + offset for start, offset in zip([*starts, entry], within, strict=True)]
 
     block, terms = blocks_and_terms(window)

@@ -15,13 +15,14 @@ import numpy as np
 from recfact.arrays import Array
 from recfact.cpu import limits
 from recfact.cpu.chunks import CHUNK
-from recfact.cpu.layout import address, addresses, merge_axes
+from recfact.cpu.layout import address, addresses
 from recfact.cpu.row_job import Job, initial_states, run_short
 from recfact.cpu.streaming import streams_rows
 from recfact.cpu.threads import run_all
 from recfact.cpu.tiles import Tile
 from recfact.cpu.time_split import split
 from recfact.number_types import NUMBER_TYPES
+from recfact.strides import merged
 from recfact.windows import Full, Uniform, Window
 
 # Sub-tiles in a tile of a short window, which has more to do between tiles than the whole recurrence.
@@ -142,7 +143,7 @@ def tables(job: Job) -> Iterator[tuple[Array, Array]]:
     arrays = [job.x, job.u, job.a]
     shape = job.x.shape[1:]
     numbers = np.empty(shape, np.int8).strides  # one byte a row: offsets are the numbers
-    axes, offsets = merge_axes(shape, *[array.strides[1:] for array in arrays], numbers)
+    axes, offsets = merged(shape, *[array.strides[1:] for array in arrays], numbers)
     starts = [address(array) + offset for array, offset in zip(arrays, offsets, strict=False)]
     for piece in addresses(axes, [*starts, offsets[3]], limits.BATCH):
         yield piece[:3], piece[3]

@@ -15,8 +15,9 @@ from collections.abc import Sequence
 
 from recfact.arrays import Array
 from recfact.cpu import limits
-from recfact.cpu.layout import Axis, address
+from recfact.cpu.layout import address
 from recfact.cpu.numbers import ALIGNED
+from recfact.strides import Axis
 
 # Bytes of a line of the cache, and of the widest vector.
 LINE = 64

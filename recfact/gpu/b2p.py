@@ -10,10 +10,8 @@ from recfact.gpu.plans import (
     Blocks,
     Device,
     Launch,
-    Split,
-    first_block,
-    initial_state,
-    split_time,
+    pointers,
+    split_blocks,
     strides,
     warps_wanted,
     wide,
@@ -55,106 +53,90 @@ def obstacle(geometry: Geometry, blocks: Blocks, device: Device) -> str | None:
     return None
 
 
-def units_of(geometry: Geometry) -> int:
-    """Return how many warps own the tiles of one segment."""
-    return geometry.batch * geometry.heads * -(-geometry.channels // TILE)
+class B2P:
+    """A solve by the block two-pass algorithm on tensor cores.
 
+    Parameters
+    ----------
+    geometry : Geometry
+        The solve.
+    blocks : Blocks
+        With at most one before each; or the exact recurrence.
+    device : Device
+        Where it runs.
+    split_factor : bool
+        Store L_t in two terms.
 
-def stages_of(device: Device) -> int:
-    """Return how many tiles a warp asks for ahead."""
-    return STAGES if device.capability >= ASYNCHRONOUS else STAGES_IN_TURN
+    Attributes
+    ----------
+    obstacle : str or None
+        Why tensor cores can't do it; there is no launch then.
+    warps : int
+        How many there are.
+    split : Split
+        How time is split.
+    """
 
+    def __init__(self, geometry: Geometry, blocks: Blocks, device: Device, split_factor: bool) -> None:
+        self.geometry, self.blocks, self.split_factor = geometry, blocks, split_factor
+        self.obstacle = obstacle(geometry, blocks, device)
+        asynchronous = device.capability >= ASYNCHRONOUS
+        self.stages = STAGES if asynchronous else STAGES_IN_TURN
+        self.registers = FEW_REGISTERS if device.capability >= BLACKWELL else REGISTERS
+        room = device.limits.room(WARPS, self.registers, shared_bytes(self.stages, split_factor))
+        wanted = warps_wanted((self.stages if asynchronous else 1) * TILE_BYTES, room, device)
+        units = geometry.batch * geometry.heads * -(-geometry.channels // TILE)  # warps of one segment
+        self.split = split_blocks(units, geometry.steps, blocks, wanted, device, "tile")
+        self.warps = units * self.split.segments
 
-def registers_of(device: Device) -> int:
-    """Return how many registers a thread may have."""
-    return FEW_REGISTERS if device.capability >= BLACKWELL else REGISTERS
+    def launch(self, why: str) -> Launch:
+        """Return the launch; `why` is the first of its reasons."""
+        geometry, blocks, split = self.geometry, self.blocks, self.split
+        tiles = -(-geometry.steps // TILE)
+        block = tiles if blocks.terms is None else blocks.length // TILE
+        first = (tiles % block or block) if geometry.reverse else block
+        a, u, x = geometry.a, geometry.u, geometry.x  # the kernel goes backwards by itself
+        macros = {
+            "INPUT": u.type.c_type,
+            "COEFFICIENT": a.type.c_type,
+            "OUTPUT": x.type.c_type,
+            "TIME_CONTIGUOUS": int(geometry.time_contiguous),
+            "REVERSE": int(geometry.reverse),
+            "SPLIT": int(self.split_factor),
+            "STAGES": self.stages,
+            "WARPS": WARPS,
+            "RESIDENT": warps_of_registers(self.registers),
+            "WINDOW": blocks.window,
+            "SINGLE": int(block == 1),
+            "INITIAL": int(geometry.x0 is not None),
+        }
+        return Launch(
+            "b2p",
+            tuple((name, str(value)) for name, value in macros.items()),
+            (-(-self.warps // WARPS), 1, 1),
+            (32 * WARPS, 1, 1),
+            0,
+            (
+                *pointers(geometry, (a, u, x)),
+                wide("steps", geometry.steps),
+                Argument("first", "int", first),
+                Argument("block", "int", block),
+                Argument("blocks", "int", split.blocks),
+                wide("segments", split.segments),
+                wide("batch", geometry.batch),
+                wide("heads", geometry.heads),
+                wide("channels", geometry.channels),
+                *(argument for argument in strides("a", a) if argument.name != "a_channel"),
+                *strides("u", u),
+                *strides("x", x),
+                *strides("x0", geometry.x0, None),
+            ),
+            (),
+            (why, "L_t in two terms" if self.split_factor else "L_t in one term, as in the paper", split.reason),
+        )
 
 
 def shared_bytes(stages: int, split_factor: bool) -> int:
     """Return the shared memory of a thread block: tiles, the terms of L_t and the product in float32, and vectors."""
     matrices = stages + 1 + split_factor + 2
     return WARPS * (2 * ROW_NUMBERS * TILE * matrices + 4 * TILE * 6)
-
-
-def room(device: Device, split_factor: bool) -> int:
-    """Return how many warps a multiprocessor holds."""
-    return device.limits.room(WARPS, registers_of(device), shared_bytes(stages_of(device), split_factor))
-
-
-def b2p_split(geometry: Geometry, blocks: Blocks, device: Device, split_factor: bool) -> Split:
-    """Split the time of `b2p` into segments."""
-    if blocks.terms is None:
-        return Split(1, 1, "one segment: the exact recurrence passes its state from tile to tile")
-    count = -(-geometry.steps // blocks.length)
-    ahead = stages_of(device) if device.capability >= ASYNCHRONOUS else 1
-    wanted = warps_wanted(ahead * TILE_BYTES, room(device, split_factor), device)
-    return split_time(units_of(geometry), count, blocks.terms, wanted, device)
-
-
-def b2p(
-    geometry: Geometry, blocks: Blocks, split: Split, reverse: bool, split_factor: bool, device: Device, why: str
-) -> Launch:
-    """Plan the block two-pass algorithm on tensor cores.
-
-    Parameters
-    ----------
-    geometry : Geometry
-        A solve to which there is no `obstacle`.
-    blocks : Blocks
-        Of whole tiles, with at most one before each; or the exact recurrence.
-    split : Split
-        From `b2p_split`.
-    reverse : bool
-        Apply the transpose.
-    split_factor : bool
-        Store L_t in two terms.
-    device : Device
-        Where it runs.
-    why : str
-        The first of the launch's reasons.
-    """
-    tiles = -(-geometry.steps // TILE)
-    block = tiles if blocks.terms is None else blocks.length // TILE
-    warps = units_of(geometry) * split.segments
-    a, u, x = geometry.a, geometry.u, geometry.x
-    macros = {
-        "INPUT": u.type.c_type,
-        "COEFFICIENT": a.type.c_type,
-        "OUTPUT": x.type.c_type,
-        "TIME_CONTIGUOUS": int(geometry.time_contiguous),
-        "REVERSE": int(reverse),
-        "SPLIT": int(split_factor),
-        "STAGES": stages_of(device),
-        "WARPS": WARPS,
-        "RESIDENT": warps_of_registers(registers_of(device)),
-        "WINDOW": blocks.window,
-        "SINGLE": int(block == 1),
-        "INITIAL": int(geometry.x0 is not None),
-    }
-    return Launch(
-        "b2p",
-        tuple((name, str(value)) for name, value in macros.items()),
-        (-(-warps // WARPS), 1, 1),
-        (32 * WARPS, 1, 1),
-        0,
-        (
-            Argument("a", "const char*", "a"),
-            Argument("u", "const char*", "u"),
-            Argument("x", "char*", "x"),
-            initial_state(geometry),
-            wide("steps", geometry.steps),
-            Argument("first", "int", first_block(tiles, block, reverse)),
-            Argument("block", "int", block),
-            Argument("blocks", "int", split.blocks),
-            wide("segments", split.segments),
-            wide("batch", geometry.batch),
-            wide("heads", geometry.heads),
-            wide("channels", geometry.channels),
-            *(argument for argument in strides("a", a, a.step) if argument.name != "a_channel"),
-            *strides("u", u, u.step),
-            *strides("x", x, x.step),
-            *strides("x0", geometry.x0, None),
-        ),
-        (),
-        (why, "L_t in two terms" if split_factor else "L_t in one term, as in the paper", split.reason),
-    )

@@ -7,26 +7,26 @@ with bfloat16, which it does for a short time only.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from functools import cache
-from math import prod
 from operator import index
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from recfact.arrays import Array, check_tensor, is_tensor, native
 from recfact.errors import ArrayTypeError, DTypeError
 from recfact.number_types import BFLOAT16, NUMBER_TYPES, DType, listed
+from recfact.strides import Strided, contiguous
 
-# Number type, shape, strides in bytes, address modulo 16.
-Layout = tuple[DType, tuple[int, ...], tuple[int, ...], int]
 # What kernels take, or CuPy converts to it.
 TAKEN = NUMBER_TYPES.keys() | {np.dtype(kind) for kind in "?bBhHiIlLqQ"}
 LEGACY_STREAM = 1  # the null stream's other name
 
 
-class DeviceArray(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceArray(Strided):
     """An array on a GPU.
 
     Parameters
@@ -35,12 +35,6 @@ class DeviceArray(NamedTuple):
         What keeps the memory: the caller's array, or one of CuPy's.
     library : {"cupy", "torch", "interface"}
         How it came.
-    dtype, shape
-        As NumPy's.
-    strides : tuple of int
-        Bytes from element to element along each axis.
-    address : int
-        Of the first element.
     device : int
         Number of the GPU.
     stream : int or None
@@ -49,34 +43,11 @@ class DeviceArray(NamedTuple):
         Whether results may be put into it.
     """
 
-    owner: Any
-    library: str
-    dtype: DType
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    address: int
-    device: int
-    stream: int | None = None
-    writeable: bool = True
-
-    @property
-    def layout(self) -> Layout:
-        """All that the plan of a launch depends on."""
-        return self.dtype, self.shape, self.strides, self.address % 16
-
-    def broadcast_to(self, shape: tuple[int, ...]) -> DeviceArray:
-        """Return a view broadcast to a shape."""
-        missing = len(shape) - len(self.shape)
-        strides = (0 if n == 1 else step for n, step in zip(self.shape, self.strides, strict=True))
-        return self._replace(shape=shape, strides=(0,) * missing + tuple(strides))
-
-    def taken(self, axis: int, index: int) -> DeviceArray:
-        """Return the view of one index on an axis, without that axis."""
-        return self._replace(
-            shape=self.shape[:axis] + self.shape[axis + 1 :],
-            strides=self.strides[:axis] + self.strides[axis + 1 :],
-            address=self.address + index * self.strides[axis],
-        )
+    owner: Any = field(kw_only=True)
+    library: str = field(kw_only=True)
+    device: int = field(kw_only=True)
+    stream: int | None = field(default=None, kw_only=True)
+    writeable: bool = field(default=True, kw_only=True)
 
     def addresses(self) -> Array:
         """Return a NumPy array at the same addresses, to compare them: its numbers aren't the host's to read."""
@@ -167,7 +138,8 @@ def _aligned(array: DeviceArray, name: str) -> DeviceArray:
 
 def of_cupy(array: Any) -> DeviceArray:
     """Describe one of CuPy's arrays."""
-    return DeviceArray(array, "cupy", array.dtype, array.shape, array.strides, array.data.ptr, array.data.device_id)
+    place = array.dtype, array.shape, array.strides, array.data.ptr
+    return DeviceArray(*place, owner=array, library="cupy", device=array.data.device_id)
 
 
 def _of_torch(tensor: Any, name: str) -> DeviceArray:
@@ -175,7 +147,8 @@ def _of_torch(tensor: Any, name: str) -> DeviceArray:
     dtype = _taken(_number_type(tensor.dtype), tensor.dtype, name)
     tensor = tensor.resolve_conj().resolve_neg()
     strides = tuple(step * dtype.itemsize for step in tensor.stride())
-    return DeviceArray(tensor, "torch", dtype, tuple(tensor.shape), strides, tensor.data_ptr(), tensor.device.index)
+    place = dtype, tuple(tensor.shape), strides, tensor.data_ptr()
+    return DeviceArray(*place, owner=tensor, library="torch", device=tensor.device.index)
 
 
 @cache
@@ -194,7 +167,7 @@ def _of_interface(value: Any, name: str) -> DeviceArray:
         interface = value.__cuda_array_interface__
         shape, dtype = tuple(map(index, interface["shape"])), np.dtype(interface["typestr"])
         address, read_only = interface["data"]
-        strides = tuple(map(index, interface.get("strides") or contiguous_strides(shape, dtype.itemsize)))
+        strides = tuple(map(index, interface.get("strides") or contiguous(dtype, shape).strides))
         if min(shape, default=0) < 0 or len(strides) != len(shape):
             raise ValueError(f"shape {shape} and strides {strides} are no array's")
         address = index(address)
@@ -210,29 +183,23 @@ def _of_interface(value: Any, name: str) -> DeviceArray:
     stream = interface.get("stream")
     device = cupy.cuda.UnownedMemory(address, 0, value).device_id if address else cupy.cuda.runtime.getDevice()
     return DeviceArray(
-        value,
-        "interface",
         dtype,
         shape,
         strides,
         address,
-        device,
-        0 if stream == LEGACY_STREAM else stream,
-        not read_only,
+        owner=value,
+        library="interface",
+        device=device,
+        stream=0 if stream == LEGACY_STREAM else stream,
+        writeable=not read_only,
     )
-
-
-def contiguous_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-    """Return the bytes from element to element along each axis of an array in C order."""
-    return tuple(prod(shape[k + 1 :]) * itemsize for k in range(len(shape)))
 
 
 def laid_out(shape: tuple[int, ...], dtype: DType) -> DeviceArray:
     """Describe an array of the current GPU in C order that has no memory yet."""
     import cupy
 
-    strides = contiguous_strides(shape, dtype.itemsize)
-    return DeviceArray(None, "cupy", dtype, shape, strides, 0, cupy.cuda.Device().id)
+    return DeviceArray(*contiguous(dtype, shape).key, owner=None, library="cupy", device=cupy.cuda.Device().id)
 
 
 def uploaded(host: Array) -> DeviceArray:

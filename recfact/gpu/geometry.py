@@ -2,39 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd
-
-import numpy as np
 
 from recfact.errors import ShapeError
 from recfact.number_types import NUMBER_TYPES, NumberType
+from recfact.strides import ALIGNMENT, Axis, Strided, merged
 
 MOST_DIMENSIONS = 3  # besides time: what the kernels' arguments describe
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
-    """One array of a solve, broadcast to the shape of the result: no data, only where it lies.
+class View:
+    """An array after dimensions were merged.
 
     Parameters
     ----------
-    dtype : str
-        Name of the number type: "float16", "bfloat16", "float32", "float64", "complex64" or "complex128".
-    strides : tuple of int
-        Bytes from element to element along each axis of the result; 0 where the array is broadcast.
+    type : NumberType
+        Of its numbers.
+    batch, head, channel, step : int
+        Bytes from element to element along each dimension.
     address : int
-        Address of the first element, or what is known of it: only its remainder by 16 counts.
+        Of the first element, or what is known of it: only its remainder by 16 counts.
+    start : int
+        Bytes to there from the first element of the array, other than 0 where the array is walked backwards.
     """
-
-    dtype: str
-    strides: tuple[int, ...]
-    address: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """An operand after dimensions were merged: bytes from element to element along each, and how it is aligned."""
 
     type: NumberType
     batch: int
@@ -42,6 +34,7 @@ class View:
     channel: int
     step: int
     address: int
+    start: int = 0
 
     @property
     def size(self) -> int:
@@ -55,7 +48,12 @@ class View:
         """
         strides = [self.address, self.batch, self.head]
         strides += [self.step] * step + [self.channel] * channel
-        return gcd(16, *strides)
+        return gcd(ALIGNMENT, *strides)
+
+    def backwards(self, first: int) -> View:
+        """Return the view that starts at step `first` and goes back from there."""
+        bytes_ahead = first * self.step
+        return replace(self, step=-self.step, address=self.address + bytes_ahead, start=self.start + bytes_ahead)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +61,11 @@ class Geometry:
     """A solve as the kernels see it.
 
     `steps` runs fastest in the order of the recurrence, `channels` are what a coefficient may be shared by; `x0` has no
-    steps. Time is contiguous if neighbouring steps of input and result are neighbours in memory.
+    steps. Time is contiguous if neighbouring steps of input and result are neighbours in memory. `reverse` asks for the
+    transpose; the views are forward in any case.
     """
 
+    reverse: bool
     steps: int
     batch: int
     heads: int
@@ -90,52 +90,65 @@ class Geometry:
         """Whether the channels of a head share their coefficients."""
         return self.a.channel == 0 or self.channels == 1
 
+    def first_block(self, length: int) -> int:
+        """Return the steps of the first block in the order of the sweep: in reverse that is the last, perhaps short."""
+        return (self.steps % length or length) if self.reverse else length
 
-def geometry_of(shape: tuple[int, ...], axis: int, a: Operand, u: Operand, x: Operand, x0: Operand | None) -> Geometry:
-    """Describe a solve along `axis` of arrays that are broadcast to `shape`.
+    def swept(self) -> tuple[View, View, View]:
+        """Return coefficients, inputs and result in the order of the sweep.
+
+        In reverse they start at the last step, but for the coefficients: the one that leads into a step stands one
+        place behind it.
+        """
+        if not self.reverse:
+            return self.a, self.u, self.x
+        return self.a.backwards(self.steps), self.u.backwards(self.steps - 1), self.x.backwards(self.steps - 1)
+
+
+def geometry_of(axis: int, a: Strided, u: Strided, x: Strided, x0: Strided | None, reverse: bool) -> Geometry:
+    """Describe a solve.
 
     Parameters
     ----------
-    shape : tuple of int
-        Of the result, time included.
     axis : int
         Time, counted from the front.
-    a, u, x : Operand
-        Coefficients, inputs, result; a stride for every axis of `shape`.
-    x0 : Operand or None
-        Initial states; a stride for every axis of `shape`, of which that of time doesn't count.
+    a, u, x : Strided
+        Coefficients, inputs, result; the first two broadcast to the shape of the third.
+    x0 : Strided or None
+        Initial states; they broadcast to the result without time.
+    reverse : bool
+        Apply the transpose.
 
     Raises
     ------
     ShapeError
         If more than three dimensions besides time are left after merging those that run on into each other.
     """
-    arrays = [a, u, x] if x0 is None else [a, u, x, x0]
-    others = [k for k in range(len(shape)) if k != axis and shape[k] != 1]
-    others.sort(key=lambda k: (-abs(x.strides[k]), -abs(u.strides[k])))
-    merged: list[tuple[int, tuple[int, ...]]] = []  # extent, stride of each array
-    for k in others:
-        strides = tuple(array.strides[k] for array in arrays)
-        if merged and all(outer == inner * shape[k] for outer, inner in zip(merged[-1][1], strides, strict=True)):
-            merged[-1] = (merged[-1][0] * shape[k], strides)
-        else:
-            merged.append((shape[k], strides))
-    if len(merged) > MOST_DIMENSIONS:
+    arrays = [x, u.broadcast_to(x.shape), a.broadcast_to(x.shape)]
+    steps = [array.strides[axis] for array in arrays]
+    arrays = [array.taken(axis, 0) for array in arrays]
+    if x0 is not None:
+        arrays.append(x0.broadcast_to(arrays[0].shape))
+    axes, starts = merged(arrays[0].shape, *(array.strides for array in arrays))
+    if len(axes) > MOST_DIMENSIONS:
         raise ShapeError(
             f"the GPU engine takes arrays of at most {MOST_DIMENSIONS} dimensions besides time that don't run on into "
-            f"each other, got {len(merged)} for shape {shape}; copy the arrays to contiguous ones"
+            f"each other, got {len(axes)} for shape {x.shape}; copy the arrays to contiguous ones"
         )
-    merged = [(1, (0,) * len(arrays))] * (MOST_DIMENSIONS - len(merged)) + merged
-    (batch, batches), (heads, head_strides), (channels, channel_strides) = merged
-    a_view, u_view, x_view, *initial = [
+    channels, heads, batch = axes + [Axis(1, (0,) * len(arrays))] * (MOST_DIMENSIONS - len(axes))
+    x_view, u_view, a_view, *initial = (
         View(
-            NUMBER_TYPES[np.dtype(array.dtype)],
-            batches[k],
-            head_strides[k],
-            channel_strides[k],
-            array.strides[axis],
-            array.address,
+            NUMBER_TYPES[array.dtype],
+            batch.strides[k],
+            heads.strides[k],
+            channels.strides[k],
+            step,
+            array.address + starts[k],
+            starts[k],
         )
-        for k, array in enumerate(arrays)
-    ]
-    return Geometry(shape[axis], batch, heads, channels, a_view, u_view, x_view, initial[0] if initial else None)
+        for k, (array, step) in enumerate(zip(arrays, [*steps, 0], strict=False))
+    )
+    x0_view = initial[0] if initial else None
+    return Geometry(
+        reverse, x.shape[axis], batch.length, heads.length, channels.length, a_view, u_view, x_view, x0_view
+    )

@@ -1,12 +1,12 @@
 """What the plans of all kernels are made of: the launch itself, its arguments, and how time is split.
 
-The constants here, in `lines` and in `tiles`, and the limits in `multiprocessors`, are what kernels are tuned by. They
+The constants here and in the files of kernels, and the limits in `multiprocessors`, are what kernels are tuned by. They
 are bounds from the machine or estimates, and measured on no GPU yet; the page on tuning says why each is what it is.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from recfact.gpu.geometry import Geometry, View
@@ -15,14 +15,14 @@ from recfact.gpu.multiprocessors import Multiprocessor, multiprocessor_of
 WARPS_NEEDED = 4
 SEGMENT_BLOCKS = 20
 SHORT_BLOCKS = 8
-SLOT_BYTES = 48 * 1024
 TILE = 16  # steps and channels of a tensor-core tile
 ENDLESS = 1 << 62  # steps of a block that never ends; a multiple of every chunk
 
 FULL, ALONE, NEIGHBOUR = 0, 1, 2  # values of the macro WINDOW
 
 
-class Device(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Device:
     """What of a GPU a plan depends on.
 
     Parameters
@@ -31,15 +31,16 @@ class Device(NamedTuple):
         Compute capability.
     multiprocessors : int
         How many there are.
+    limits : Multiprocessor
+        What each of them has room for.
     """
 
     capability: tuple[int, int]
     multiprocessors: int
+    limits: Multiprocessor = field(init=False, repr=False)
 
-    @property
-    def limits(self) -> Multiprocessor:
-        """What each of them has room for."""
-        return multiprocessor_of(self.capability)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "limits", multiprocessor_of(self.capability))
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,34 +202,36 @@ def split_time(warps: int, blocks: int, halo: int, wanted: int, device: Device) 
     return Split(length, segments, f"{segments} segments of {length} blocks: {warps} warps each, {reason}", short)
 
 
-def resident(warps: int, device: Device) -> float:
-    """Return how many warps a multiprocessor has."""
-    return warps / device.multiprocessors
+def split_blocks(warps: int, steps: int, blocks: Blocks, wanted: int, device: Device, part: str) -> Split:
+    """Split time where blocks end, if it can be: a kernel of the exact recurrence goes from `part` to `part`."""
+    if blocks.terms is None:
+        return Split(1, 1, f"one segment: the exact recurrence passes its state from {part} to {part}")
+    return split_time(warps, -(-steps // blocks.length), blocks.terms, wanted, device)
 
 
-def first_block(steps: int, length: int, reverse: bool) -> int:
-    """Return the steps of the first block in the order of the sweep: in reverse that is the last one, perhaps short."""
-    return (steps % length or length) if reverse else length
+def pointers(geometry: Geometry, views: tuple[View, View, View]) -> tuple[Argument, ...]:
+    """Return the arguments that point to where coefficients, inputs, result and initial states start."""
+    a, u, x = views
+    x0 = geometry.x0
+    return (
+        Argument("a", "const char*", "a", a.start),
+        Argument("u", "const char*", "u", u.start),
+        Argument("x", "char*", "x", x.start),
+        Argument("x0", "const char*", None) if x0 is None else Argument("x0", "const char*", "x0", x0.start),
+    )
 
 
-def strides(name: str, view: View | None, step: int | None, c_type: str = "long long") -> tuple[Argument, ...]:
-    """Return the arguments that say where an operand's elements are, with the stride of time if there is one."""
-    batch, head, channel = (0, 0, 0) if view is None else (view.batch, view.head, view.channel)
-    arguments = [
+def strides(name: str, view: View | None, step: str | None = "long long") -> tuple[Argument, ...]:
+    """Return the arguments that say where an array's elements are, along time in the C type `step`."""
+    batch, head, channel, along = (0,) * 4 if view is None else (view.batch, view.head, view.channel, view.step)
+    arguments = (
         Argument(f"{name}_batch", "long long", batch),
         Argument(f"{name}_head", "long long", head),
         Argument(f"{name}_channel", "long long", channel),
-    ]
-    if step is not None:
-        arguments.append(Argument(f"{name}_step", c_type, step))
-    return tuple(arguments)
+    )
+    return arguments if step is None else (*arguments, Argument(f"{name}_step", step, along))
 
 
 def wide(name: str, value: int) -> Argument:
     """Return an argument of 64 bits."""
     return Argument(name, "long long", value)
-
-
-def initial_state(geometry: Geometry) -> Argument:
-    """Return the argument for the initial states."""
-    return Argument("x0", "const char*", None if geometry.x0 is None else "x0")

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from recfact.errors import ShapeError
-from recfact.gpu.device_arrays import DeviceArray, Layout
-from recfact.gpu.geometry import Operand
+from recfact.gpu.device_arrays import DeviceArray
 from recfact.gpu.launch import plan
 from recfact.gpu.modules import function_of
 from recfact.gpu.plans import NEIGHBOUR, Argument, Device, Launch
+from recfact.strides import Key, Strided
 from recfact.windows import Window
 
 PLANS_KEPT = 1024
@@ -117,7 +117,7 @@ def _aligned(size: int) -> int:
 def _prepared_for(solve: Solve) -> Prepared | None:
     """Return the launch for arrays that are laid out like these; None if the result is empty."""
     a, u, x, x0, *asked = solve
-    return _prepared(a.layout, u.layout, x.layout, None if x0 is None else x0.layout, *asked, x.device)
+    return _prepared(a.key, u.key, x.key, None if x0 is None else x0.key, *asked, x.device)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +147,10 @@ class Prepared:
 
 @lru_cache(PLANS_KEPT)
 def _prepared(
-    a: Layout,
-    u: Layout,
-    x: Layout,
-    x0: Layout | None,
+    a: Key,
+    u: Key,
+    x: Key,
+    x0: Key | None,
     axis: int,
     window: Window,
     reverse: bool,
@@ -158,15 +158,12 @@ def _prepared(
     device: int,
 ) -> Prepared | None:
     """Plan a launch and compile its kernel; None if the result is empty."""
-    shape = x[1]
-    step = shape[:axis] + shape[axis + 1 :]
     launch = plan(
-        shape,
         axis,
-        _operand(a, shape),
-        _operand(u, shape),
-        _operand(x, shape),
-        None if x0 is None else _initial(_operand(x0, step), axis),
+        Strided(*a),
+        Strided(*u),
+        Strided(*x),
+        None if x0 is None else Strided(*x0),
         window=window,
         reverse=reverse,
         device=_device(device),
@@ -183,19 +180,6 @@ def _rereads(launch: Launch) -> bool:
     segments = next((argument.value for argument in launch.arguments if argument.name == "segments"), 1)
     halo = dict(launch.macros).get("WINDOW") == str(NEIGHBOUR) and segments != 1
     return halo or launch.kernel == "sliding"
-
-
-def _operand(layout: Layout, shape: tuple[int, ...]) -> Operand:
-    """Describe an array broadcast to a shape."""
-    dtype, given, strides, address = layout
-    missing = len(shape) - len(given)
-    kept = (0 if n == 1 != full else step for n, step, full in zip(given, strides, shape[missing:], strict=True))
-    return Operand(dtype.name, (0,) * missing + tuple(kept), address)
-
-
-def _initial(state: Operand, axis: int) -> Operand:
-    """Describe initial states with an axis for time."""
-    return Operand(state.dtype, (*state.strides[:axis], 0, *state.strides[axis:]), state.address)
 
 
 def _value(argument: Argument) -> tuple[Any, int]:

@@ -11,6 +11,7 @@ not from the memory that happens to be free: where that is too little for two sl
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 from itertools import cycle
 from math import prod
@@ -251,7 +252,7 @@ class Buffer:
 
     def on_gpu(self, shape: tuple[int, ...], dtype: DType) -> DeviceArray:
         """Return the GPU's memory as an array."""
-        return laid_out(shape, dtype)._replace(owner=self.memory, address=self.memory.data.ptr)
+        return replace(laid_out(shape, dtype), owner=self.memory, address=self.memory.data.ptr)
 
     def send(self, array: Array) -> DeviceArray:
         """Put an array of the host on its way to the GPU, on the current stream."""

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recfact.cpu.layout import Axis, address, addresses, merge_axes
+from recfact.cpu.layout import address, addresses
+from recfact.strides import Axis, merged
 
 
 @st.composite
@@ -32,7 +33,7 @@ def addresses_by_indexing(array):
 @given(views(), st.integers(1, 7))
 def test_every_position_once_with_its_addresses_in_all_arrays(arrays, most):
     first, second = arrays
-    axes, offsets = merge_axes(first.shape, first.strides, second.strides)
+    axes, offsets = merged(first.shape, first.strides, second.strides)
     starts = [address(array) + offset for array, offset in zip(arrays, offsets, strict=True)]
     pieces = list(addresses(axes, starts, most))
     assert all(piece.dtype == np.int64 and piece.shape[1] <= most for piece in pieces)
@@ -44,7 +45,7 @@ def test_every_position_once_with_its_addresses_in_all_arrays(arrays, most):
 @given(views())
 def test_axes_are_sorted_and_as_few_as_possible(arrays):
     first, second = arrays
-    axes, _ = merge_axes(first.shape, first.strides, second.strides)
+    axes, _ = merged(first.shape, first.strides, second.strides)
     assert all(axis.length > 1 and axis.strides[0] > 0 for axis in axes)
     for inner, outer in pairwise(axes):
         assert inner.strides[0] <= outer.strides[0]
@@ -54,11 +55,11 @@ def test_axes_are_sorted_and_as_few_as_possible(arrays):
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_contiguous_arrays_have_one_axis(order):
     array = np.zeros((3, 4, 5), order=order)
-    assert merge_axes(array.shape, array.strides) == ([Axis(60, (8,))], (0,))
+    assert merged(array.shape, array.strides) == ([Axis(60, (8,))], (0,))
 
 
 def test_no_axes_are_one_position():
-    assert merge_axes((), (), ()) == ([], (0, 0))
+    assert merged((), (), ()) == ([], (0, 0))
     assert [piece.tolist() for piece in addresses([], (16, 32), 9)] == [[[16], [32]]]
 
 

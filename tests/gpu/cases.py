@@ -9,9 +9,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from recfact.gpu.geometry import Operand
 from recfact.gpu.launch import plan
 from recfact.gpu.plans import Device, Launch
+from recfact.strides import Strided
 from recfact.windows import Window
 from tools.gpu.examples import H100 as H100
 from tools.gpu.examples import LAYOUTS as LAYOUTS
@@ -36,6 +36,11 @@ def need_tools() -> None:
         pytest.skip(missing)
 
 
+def strided(array: np.ndarray) -> Strided:
+    """Describe an array of the host."""
+    return Strided(array.dtype, array.shape, array.strides, array.ctypes.data)
+
+
 @dataclass(frozen=True)
 class Case:
     """A solve by its arrays; any may be a view with other strides."""
@@ -46,22 +51,13 @@ class Case:
     axis: int
     x0: np.ndarray | None = None
 
-    def operand(self, array: np.ndarray) -> Operand:
-        """Describe an array broadcast to the result."""
-        steps = (
-            0 if extent == 1 and self.x.shape[k] != 1 else stride
-            for k, (extent, stride) in enumerate(zip(array.shape, array.strides, strict=True))
-        )
-        return Operand(array.dtype.name, tuple(steps), array.ctypes.data % 16)
-
     def plan(self, window: Window, *, reverse: bool = False, device: Device = H100, precision: str = "full") -> Launch:
         launch = plan(
-            self.x.shape,
             self.axis,
-            self.operand(self.a),
-            self.operand(self.u),
-            self.operand(self.x),
-            None if self.x0 is None else self.operand(self.x0),
+            strided(self.a),
+            strided(self.u),
+            strided(self.x),
+            None if self.x0 is None else strided(self.x0).taken(self.axis, 0),
             window=window,
             reverse=reverse,
             device=device,

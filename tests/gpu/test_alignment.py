@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import recfact as rf
 from recfact.gpu.geometry import View
+from recfact.number_types import FLOAT32, NUMBER_TYPES
 from recfact.windows import Full, Jagged, Uniform
 
 HEADS, TURNED, ROWS = LAYOUTS
@@ -59,7 +60,7 @@ def test_arrays_that_begin_anywhere(name, array):
 
 @given(address=st.integers(0, 64), strides=st.lists(st.integers(-64, 64), min_size=4, max_size=4))
 def test_alignment_is_that_of_every_element(address, strides):
-    view = View("float32", *strides, address)
+    view = View(NUMBER_TYPES[FLOAT32], *strides, address)
     batch, head, channel, step = strides
     for sees_step, sees_channel in product((False, True), repeat=2):
         kept = batch, head, step * sees_step, channel * sees_channel

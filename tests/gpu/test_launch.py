@@ -7,17 +7,19 @@ from importlib import resources
 
 import numpy as np
 import pytest
-from gpu.cases import COMPUTED, H100, LAYOUTS, Case, described, random_numbers
+from gpu.cases import H100, LAYOUTS, NUMPY, Case, described, random_numbers, strided
 from hypothesis import given
 from hypothesis import strategies as st
 
 from recfact.errors import ShapeError
 from recfact.gpu.compiler import options_of, source_of
-from recfact.gpu.geometry import Operand, geometry_of
+from recfact.gpu.geometry import geometry_of
 from recfact.gpu.launch import blocks_of, plan
 from recfact.gpu.multiprocessors import MULTIPROCESSORS
 from recfact.gpu.plans import ENDLESS, SEGMENT_BLOCKS, Device, Launch, split_time, warps_wanted
+from recfact.number_types import FLOAT32
 from recfact.recurrence import first_kept
+from recfact.strides import Strided, contiguous
 from recfact.windows import Full, Jagged, Uniform
 
 HEADS, ROWS, STEPS = "head, time, channel", "head, channel, time", "time, head, channel"
@@ -265,8 +267,8 @@ def test_slots_are_shared_where_four_warps_have_room_for_theirs(device, terms):
 
 def test_nothing_to_do():
     for shape in ((0, 3), (4, 0)):
-        operand = Operand("float32", (12, 4))
-        assert plan(shape, 0, operand, operand, operand, None, window=Full(), reverse=False, device=H100) is None
+        array = contiguous(FLOAT32, shape)
+        assert plan(0, array, array, array, None, window=Full(), reverse=False, device=H100) is None
 
 
 def test_more_sequences_than_a_grid_dimension():
@@ -276,11 +278,10 @@ def test_more_sequences_than_a_grid_dimension():
 
 def test_dimensions_merge():
     u = random_numbers(np.random.default_rng(0), (2, 3, 40, 4, 5), "float32")
-    operand = Operand("float32", u.strides)
-    geometry = geometry_of(u.shape, 2, operand, operand, operand, None)
+    own = strided(u)
+    geometry = geometry_of(2, own, own, own, None, False)
     assert (geometry.batch, geometry.heads, geometry.channels) == (1, 6, 20)
-    shared = Operand("float32", (*u.strides[:4], 0))
-    geometry = geometry_of(u.shape, 2, shared, operand, operand, None)
+    geometry = geometry_of(2, strided(u[..., :1]), own, own, None, False)
     assert (geometry.batch, geometry.heads, geometry.channels) == (6, 4, 5)
 
 
@@ -295,15 +296,14 @@ def test_too_many_dimensions():
 def test_access_width_follows_alignment(dtype):
     size = {"bfloat16": 2, "float32": 4, "complex128": 16}[dtype]
     for shift in range(16 // size):
-        memory = np.zeros((40, 64 + 8), COMPUTED.get(dtype, dtype) if dtype != "bfloat16" else "uint16")
-        u = Operand(dtype, memory.strides, size * shift)
-        launch = plan((40, 64), 0, u, u, u, None, window=Jagged(8), reverse=False, device=H100)
+        u = Strided(NUMPY[dtype], (40, 64), ((64 + 8) * size, size), size * shift)
+        launch = plan(0, u, u, u, None, window=Jagged(8), reverse=False, device=H100)
         channels = int(macro(launch, "CHANNELS"))
         assert channels * size == (16 if shift == 0 else min(16, (size * shift) & -(size * shift)))
 
 
 def test_long_strides_take_wide_arithmetic():
-    near, far = Operand("float32", (4096, 4)), Operand("float32", (1 << 33, 4))
-    for operand, wanted in ((near, "int"), (far, "long long")):
-        launch = plan((64, 1024), 0, operand, operand, operand, None, window=Full(), reverse=False, device=H100)
+    near, far = (Strided(FLOAT32, (64, 1024), (step, 4)) for step in (4096, 1 << 33))
+    for array, wanted in ((near, "int"), (far, "long long")):
+        launch = plan(0, array, array, array, None, window=Full(), reverse=False, device=H100)
         assert macro(launch, "STRIDE") == wanted

@@ -11,8 +11,8 @@ from gpu.bounds import bound
 from gpu.cases import H100, NUMPY, Case, random_numbers
 
 from recfact.gpu.compiler import source_of
-from recfact.gpu.geometry import Operand
 from recfact.gpu.launch import plan
+from recfact.strides import Strided
 from recfact.windows import Full, Jagged, Uniform, Window
 from tools.gpu.emulator import Buffer, emulate
 
@@ -42,7 +42,7 @@ class Spread:
 
     values: np.ndarray
     buffer: Buffer
-    operand: Operand
+    place: Strided
 
 
 def strides_of(place: str, size: int) -> tuple[int, ...]:
@@ -59,10 +59,8 @@ def spread(values: np.ndarray, strides: tuple[int, ...], role: str = "in") -> Sp
     places = {sum(i * s for i, s in zip(at, outer, strict=True)): runs[at] for at in np.ndindex(runs.shape[:-1])}
     low, high = min(places), max(places) + values.itemsize * runs.shape[-1]
     pieces = {place - low: run for place, run in places.items()}
-    operand = Operand(
-        values.dtype.name, tuple(s if extent > 1 else 0 for s, extent in zip(strides, values.shape, strict=True))
-    )
-    return Spread(np.moveaxis(runs, -1, along), Buffer(pieces, high - low, role, pointer=-low), operand)
+    place = Strided(values.dtype, values.shape, strides)
+    return Spread(np.moveaxis(runs, -1, along), Buffer(pieces, high - low, role, pointer=-low), place)
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -82,12 +80,11 @@ def test_offsets_beyond_32_bits(kernel, place, reverse):
         x0 = spread(random_numbers(rng, (2, 2, 1, D), "float32"), strides_of(place, 4))
         arrays["x0"] = x0.buffer
     launch = plan(
-        shape,
         2,
-        a.operand,
-        u.operand,
-        x.operand,
-        x0 and x0.operand,
+        a.place,
+        u.place,
+        x.place,
+        x0 and x0.place.taken(2, 0),
         window=window,
         reverse=reverse,
         device=H100,

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from recfact.gpu.geometry import Operand
 from recfact.gpu.launch import plan
 from recfact.gpu.plans import Device, Launch
 from recfact.number_types import accumulator
+from recfact.strides import contiguous
 from recfact.windows import Full, Jagged, Uniform, Window
 
 H100 = Device((9, 0), 132)
@@ -69,18 +69,13 @@ def described(
     make, axis = LAYOUTS[layout]
     shape = make(heads, n, d)
 
-    def operand(name: str, *left_out: int) -> Operand:
-        strides, stride = [0] * 3, np.dtype(name).itemsize
-        for k in (2, 1, 0):
-            if k not in left_out:
-                strides[k] = stride
-                stride *= shape[k]
-        return Operand(name, tuple(strides))
-
-    a = operand(a_dtype or dtype, *((channel_axis(layout),) if shared else ()))
-    u, x = operand(dtype), operand(out or dtype)
-    x0 = operand(accumulator(np.dtype(dtype)).name, axis) if initial else None
-    launch = plan(shape, axis, a, u, x, x0, window=window, reverse=reverse, device=device, precision=precision)
+    kind, single, step = np.dtype(dtype), list(shape), shape[:axis] + shape[axis + 1 :]
+    if shared:
+        single[channel_axis(layout)] = 1
+    a = contiguous(np.dtype(a_dtype or dtype), tuple(single))
+    u, x = contiguous(kind, shape), contiguous(np.dtype(out or dtype), shape)
+    x0 = contiguous(accumulator(kind), step) if initial else None
+    launch = plan(axis, a, u, x, x0, window=window, reverse=reverse, device=device, precision=precision)
     if launch is None:
         raise ValueError(f"an example must have elements, got shape {shape}")
     return launch

@@ -1,0 +1,65 @@
+"""The plan of `chain`, whose threads own lines: the exact recurrence with time split among thread blocks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from recfact.gpu.lines import Lines
+from recfact.gpu.multiprocessors import warps_of_registers
+from recfact.gpu.plans import Argument, Launch, Scratch, wide
+
+WARPS, REGISTERS = 11, 80  # that own steps, of a tile; of a thread
+LEAST_STEPS = 256  # with no more, `sweep` is preferred
+CHUNK_BYTES = 160  # in registers of a thread
+
+
+def chain_steps(lines: Lines) -> int:
+    """Return the steps that a warp of `chain` owns: as many as its registers hold until their states are known."""
+    # What doesn't move together with the next step takes a register of its own.
+    inputs = max(lines.channels * lines.geometry.u.size, 4 if lines.access == 1 else 0)
+    coefficients = max(lines.coefficients * lines.geometry.a.size, 4 if lines.coefficient_steps == 1 else 0)
+    steps = 8 if lines.channels > 1 else 32
+    while steps > lines.access and steps * (inputs + coefficients) > CHUNK_BYTES:
+        steps //= 2
+    return steps
+
+
+def chain(lines: Lines, why: str) -> Launch:
+    """Plan the exact recurrence with time split among thread blocks.
+
+    Parameters
+    ----------
+    lines : Lines
+        From `lines_of`, for a block that never ends.
+    why : str
+        The first of the launch's reasons.
+    """
+    if lines.own:  # 8 channels of halves with their coefficients, widened, are too much for the registers
+        lines = replace(lines, channels=min(lines.channels, 4))
+    geometry, frame, steps, columns = lines.geometry, lines.frame(), chain_steps(lines), lines.warps
+    rows = -(-geometry.steps // (WARPS * steps))
+    tiles = columns * rows
+    size = geometry.u.type.accumulator.itemsize
+    own = (("WARPS", str(WARPS)), ("RESIDENT", str(warps_of_registers(REGISTERS))))
+    return Launch(
+        "chain",
+        (*frame.macros, *lines.chunks(steps), *own),
+        (tiles, 1, 1),
+        (32 * (WARPS + 1), 1, 1),
+        0,
+        (
+            *frame.pointers,
+            Argument("counters", "unsigned int*", "counters"),
+            Argument("aggregates", "char*", "aggregates"),
+            Argument("states", "char*", "states"),
+            wide("steps", geometry.steps),
+            wide("columns", columns),
+            *frame.places,
+        ),
+        (
+            Scratch("counters", 4 * (1 + tiles), True),
+            Scratch("aggregates", tiles * 32 * (lines.channels + lines.coefficients) * size, False),
+            Scratch("states", tiles * 32 * lines.channels * size, False),
+        ),
+        (why, lines.reason, f"{rows} tiles of {WARPS * steps} steps in time, {columns} of 32 lines each"),
+    )

@@ -1,0 +1,81 @@
+"""The plan of `sliding`, whose threads own lines: windows of several blocks, and what blocks leave kept in slots."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from recfact.gpu.geometry import Geometry
+from recfact.gpu.lines import lines_of
+from recfact.gpu.multiprocessors import warps_of_registers
+from recfact.gpu.plans import (
+    WARPS_NEEDED,
+    Argument,
+    Blocks,
+    Device,
+    Launch,
+    Scratch,
+    split_time,
+    warps_wanted,
+    wide,
+)
+
+THREADS = 128  # of a thread block whose slots are in global memory
+REGISTERS = 128  # of a thread
+SLOT_BYTES = 48 * 1024
+
+
+def sliding(geometry: Geometry, blocks: Blocks, device: Device) -> Launch:
+    """Plan a window of several blocks.
+
+    Parameters
+    ----------
+    geometry : Geometry
+        The solve.
+    blocks : Blocks
+        With several before each.
+    device : Device
+        To be kept busy.
+    """
+    assert blocks.terms is not None
+    lines = lines_of(geometry, 1)
+    size = geometry.u.type.accumulator.itemsize
+    channels = min(lines.channels, 2 if size == 4 else 1)
+    lines = replace(lines, channels=channels, access=1, time_contiguous=False, own=lines.own and channels > 1)
+    slot_bytes = blocks.terms * (lines.channels + lines.coefficients) * size
+    # Slots of a thread block of one warp, if there is room for enough of them.
+    room = device.limits.room(1, REGISTERS, slot_bytes * 32)
+    shared = slot_bytes * 32 <= SLOT_BYTES and room >= WARPS_NEEDED
+    if not shared:
+        room = device.limits.room(THREADS // 32, REGISTERS)
+    threads = 32 if shared else THREADS
+    count = -(-geometry.steps // (blocks.length * blocks.terms))
+    wanted = warps_wanted(32 * lines.channels * geometry.u.size, room, device)
+    split = split_time(lines.warps, count, 1, wanted, device)
+    frame = lines.frame()
+    resident = warps_of_registers(REGISTERS)
+    own = (("SLOTS_SHARED", str(int(shared))), ("THREADS", str(threads)), ("RESIDENT", str(resident)))
+    where = "shared memory" if shared else "global memory, because shared memory is too small"
+    return Launch(
+        "sliding",
+        (*frame.macros, *own),
+        (-(-lines.count // threads) * split.segments, 1, 1),
+        (threads, 1, 1),
+        slot_bytes * threads if shared else 0,
+        (
+            *frame.pointers,
+            Argument("slots", "char*", None if shared else "slots"),
+            wide("steps", geometry.steps),
+            wide("first", geometry.first_block(blocks.length)),
+            wide("block", blocks.length),
+            wide("terms", blocks.terms),
+            wide("groups", split.blocks),
+            wide("segments", split.segments),
+            *frame.places,
+        ),
+        () if shared else (Scratch("slots", slot_bytes * lines.count * split.segments, False),),
+        (
+            f"sliding: the window has {blocks.terms + 1} blocks of {blocks.length} steps",
+            f"{lines.channels} channels to a thread; what blocks leave is in {where}",
+            split.reason.replace("blocks", "groups of blocks"),
+        ),
+    )

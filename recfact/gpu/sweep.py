@@ -1,0 +1,79 @@
+"""The plan of `sweep`, whose threads own lines: the exact recurrence, blocks alone, or blocks with one before them."""
+
+from __future__ import annotations
+
+from recfact.gpu.geometry import Geometry
+from recfact.gpu.lines import ACCESS_BYTES, Lines, lines_of
+from recfact.gpu.multiprocessors import warps_of_registers
+from recfact.gpu.plans import ENDLESS, Blocks, Device, Launch, split_blocks, warps_wanted, wide
+
+THREADS = 128  # of a thread block
+WIDE_REGISTERS, NARROW_REGISTERS = 96, 80  # of a thread
+NARROW_BYTES = 1024  # of a warp's chunk
+
+
+class Sweep:
+    """A solve by `sweep`.
+
+    Parameters
+    ----------
+    geometry : Geometry
+        The solve.
+    blocks : Blocks
+        With at most one before each; or the exact recurrence.
+    device : Device
+        To be kept busy.
+
+    Attributes
+    ----------
+    lines : Lines
+        What a thread owns.
+    wanted, warps : int
+        How many warps keep the GPU busy, and how many there are.
+    split : Split
+        How time is split.
+    """
+
+    def __init__(self, geometry: Geometry, blocks: Blocks, device: Device) -> None:
+        self.geometry, self.blocks = geometry, blocks
+        self.lines = lines_of(geometry, blocks.length)
+        self.steps = chunk_steps(self.lines, blocks.length)
+        ahead = 32 * self.lines.channels * geometry.u.size * self.steps  # bytes of a warp's next chunk
+        self.registers = NARROW_REGISTERS if ahead <= NARROW_BYTES else WIDE_REGISTERS
+        self.wanted = warps_wanted(ahead, device.limits.room(THREADS // 32, self.registers), device)
+        self.split = split_blocks(self.lines.warps, geometry.steps, blocks, self.wanted, device, "step")
+        self.warps = self.lines.warps * self.split.segments
+
+    def launch(self, why: str) -> Launch:
+        """Return the launch; `why` is the first of its reasons."""
+        geometry, length, split, frame = self.geometry, self.blocks.length, self.split, self.lines.frame()
+        resident = warps_of_registers(self.registers)
+        own = (("WINDOW", str(self.blocks.window)), ("THREADS", str(THREADS)), ("RESIDENT", str(resident)))
+        return Launch(
+            "sweep",
+            (*frame.macros, *self.lines.chunks(self.steps), *own),
+            (-(-self.lines.count // THREADS) * split.segments, 1, 1),
+            (THREADS, 1, 1),
+            0,
+            (
+                *frame.pointers,
+                wide("steps", geometry.steps),
+                wide("first", ENDLESS if length == ENDLESS else geometry.first_block(length)),
+                wide("block", length),
+                wide("blocks", split.blocks),
+                wide("segments", split.segments),
+                *frame.places,
+            ),
+            (),
+            (why, self.lines.reason, split.reason),
+        )
+
+
+def chunk_steps(lines: Lines, block: int) -> int:
+    """Return the steps of a chunk: as many as stay in registers, and a whole number of them to a block."""
+    vectors = lines.own or (lines.time_contiguous and lines.coefficient_steps > 1)
+    heavy = vectors or lines.geometry.a.size == ACCESS_BYTES  # coefficients fill registers, too
+    steps = max((16 if lines.access > 1 else 8) // (1 + heavy), lines.access)
+    while block % steps:
+        steps //= 2
+    return steps
