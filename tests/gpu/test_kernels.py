@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -259,3 +260,24 @@ def test_strided_arrays():
         a = random_numbers(rng, (6, 400, 1), dtype, 0.9)[::2, ::2]
         x = np.full((3, 20, 200), np.nan, NUMPY[dtype]).transpose(0, 2, 1)
         check(Case(a, u, x, 1), Jagged(16))
+
+
+@pytest.mark.parametrize("which", ["a", "u", "x", "x0", "all"])
+@pytest.mark.parametrize("kernel", ["sweep", "sliding", "chain", "b2p"])
+def test_arrays_walked_backwards_along_axes_beside_time(kernel, which):
+    dtype, window = {
+        "sweep": ("float32", Jagged(8)),
+        "sliding": ("float32", Uniform(9)),
+        "chain": ("bfloat16", Full()),
+        "b2p": ("bfloat16", Jagged(16)),
+    }[kernel]
+    device = {"chain": NO_TENSOR_CORES, "b2p": H100}.get(kernel, FEW)
+    for reverse in (False, True) if which != "x0" else (False,):
+        case = make_case("head, time, channel", 3, 400, 16, dtype, initial=not reverse)
+        flipped = {
+            name: np.flip(array, (0, 2)) if which in (name, "all") else array
+            for name, array in (("a", case.a), ("u", case.u), ("x", case.x), ("x0", case.x0))
+            if array is not None
+        }
+        launch = check(replace(case, **flipped), window, reverse=reverse, device=device)
+        assert launch.kernel == (kernel if which in ("a", "x0", "all") or kernel != "b2p" else "sweep")

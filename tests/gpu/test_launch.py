@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from importlib import resources
 
 import numpy as np
@@ -307,3 +308,22 @@ def test_long_strides_take_wide_arithmetic():
     for array, wanted in ((near, "int"), (far, "long long")):
         launch = plan(0, array, array, array, None, window=Full(), reverse=False, device=H100)
         assert macro(launch, "STRIDE") == wanted
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(("dtype", "window"), [("bfloat16", Jagged(16)), ("float32", Uniform(9)), ("float32", Full())])
+def test_arrays_walked_backwards_together_are_planned_as_forwards(layout, dtype, window, reverse):
+    make, axis = LAYOUTS[layout]
+    shape = make(3, 400, 16)
+    arrays = {name: random_numbers(np.random.default_rng(0), shape, dtype) for name in "aux"}
+    if not reverse:
+        arrays["x0"] = random_numbers(np.random.default_rng(0), shape, "float32").take([0], axis)
+    others = [k for k in range(3) if k != axis]
+    turned = {name: np.flip(array, others) for name, array in arrays.items()}
+    forwards, backwards = (
+        Case(axis=axis, **each).plan(window, reverse=reverse, device=H100) for each in (arrays, turned)
+    )
+    to_start = {name: arrays[name].ctypes.data - array.ctypes.data for name, array in turned.items()}
+    moved = [replace(each, offset=each.offset + to_start.get(each.value, 0)) for each in forwards.arguments]
+    assert backwards == replace(forwards, arguments=tuple(moved))
