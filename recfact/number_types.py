@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
@@ -29,6 +29,8 @@ class NumberType:
         Whether the CPU engine has tiles for it, which solve a sequence in vectors.
     tensor_cores : tuple of int or None
         The compute capability from which a GPU's tensor cores take it.
+    size : int
+        Bytes of a number.
     """
 
     dtype: DType
@@ -37,11 +39,10 @@ class NumberType:
     c_type: str
     tiled: bool = False
     tensor_cores: tuple[int, int] | None = None
+    size: int = field(init=False)
 
-    @property
-    def size(self) -> int:
-        """Bytes of a number."""
-        return self.dtype.itemsize
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "size", self.dtype.itemsize)
 
     @property
     def is_complex(self) -> bool:

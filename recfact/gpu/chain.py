@@ -16,8 +16,8 @@ CHUNK_BYTES = 160  # in registers of a thread
 def chain_steps(lines: Lines) -> int:
     """Return the steps that a warp of `chain` owns: as many as its registers hold until their states are known."""
     # What doesn't move together with the next step takes a register of its own.
-    inputs = max(lines.channels * lines.geometry.u.size, 4 if lines.access == 1 else 0)
-    coefficients = max(lines.coefficients * lines.geometry.a.size, 4 if lines.coefficient_steps == 1 else 0)
+    inputs = max(lines.channels * lines.geometry.u.type.size, 4 if lines.access == 1 else 0)
+    coefficients = max(lines.coefficients * lines.geometry.a.type.size, 4 if lines.coefficient_steps == 1 else 0)
     steps = 8 if lines.channels > 1 else 32
     while steps > lines.access and steps * (inputs + coefficients) > CHUNK_BYTES:
         steps //= 2
@@ -52,8 +52,7 @@ def chain(lines: Lines, why: str) -> Launch:
             Argument("counters", "unsigned int*", "counters"),
             Argument("aggregates", "char*", "aggregates"),
             Argument("states", "char*", "states"),
-            wide("steps", geometry.steps),
-            wide("columns", columns),
+            *wide(steps=geometry.steps, columns=columns),
             *frame.places,
         ),
         (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import gcd
 
 from recfact.errors import ShapeError
@@ -36,11 +37,6 @@ class View:
     address: int
     start: int = 0
 
-    @property
-    def size(self) -> int:
-        """Bytes of an element."""
-        return self.type.size
-
     def alignment(self, *, step: bool, channel: bool) -> int:
         """Return the largest power of two up to 16 that divides the address of every element.
 
@@ -56,7 +52,7 @@ class View:
         return replace(self, step=-self.step, address=self.address + bytes_ahead, start=self.start + bytes_ahead)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Geometry:
     """A solve as the kernels see it.
 
@@ -75,17 +71,17 @@ class Geometry:
     x: View
     x0: View | None
 
-    @property
+    @cached_property
     def time_contiguous(self) -> bool:
         """Whether steps, and not channels, are next to each other in memory."""
-        return not self.channels_contiguous and self.u.step == self.u.size and self.x.step == self.x.size
+        return not self.channels_contiguous and self.u.step == self.u.type.size and self.x.step == self.x.type.size
 
-    @property
+    @cached_property
     def channels_contiguous(self) -> bool:
         """Whether channels are next to each other in memory."""
-        return self.channels > 1 and self.u.channel == self.u.size and self.x.channel == self.x.size
+        return self.channels > 1 and self.u.channel == self.u.type.size and self.x.channel == self.x.type.size
 
-    @property
+    @cached_property
     def shared(self) -> bool:
         """Whether the channels of a head share their coefficients."""
         return self.a.channel == 0 or self.channels == 1

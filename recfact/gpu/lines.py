@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from recfact.gpu.geometry import Geometry, View
-from recfact.gpu.plans import Argument, pointers, strides, wide
+from recfact.gpu.plans import Argument, places, pointers, wide
 
 ACCESS_BYTES = 16  # the widest access
 INT_STRIDE = 1 << 30  # strides of time below this, 16 of them together, leave 32-bit arithmetic room
@@ -71,15 +71,7 @@ class Lines:
         a, u, x = views
         fits = all(abs(view.step) * 16 < INT_STRIDE for view in views)
         stride = "int" if fits else "long long"
-        places = (
-            wide("batch", geometry.batch),
-            wide("heads", geometry.heads),
-            wide("lines", geometry.channels // self.channels),
-            *strides("a", a, stride),
-            *strides("u", u, stride),
-            *strides("x", x, stride),
-            *strides("x0", geometry.x0, None),
-        )
+        extents = wide(batch=geometry.batch, heads=geometry.heads, lines=geometry.channels // self.channels)
         macros = (
             ("INPUT", u.type.c_type),
             ("COEFFICIENT", a.type.c_type),
@@ -89,7 +81,7 @@ class Lines:
             ("STRIDE", stride),
             ("INITIAL", str(int(geometry.x0 is not None))),
         )
-        return Frame(pointers(geometry, views), places, macros)
+        return Frame(pointers(geometry, views), (*extents, *places(geometry, views, stride)), macros)
 
     def chunks(self, steps: int) -> tuple[tuple[str, str], ...]:
         """Return the macros of kernels that move chunks of several steps."""
@@ -113,21 +105,23 @@ def lines_of(geometry: Geometry, block: int) -> Lines:
         Steps of a block; no access goes from one into the next.
     """
     a, u, x = geometry.a, geometry.u, geometry.x
-    along = a.step == a.size and not geometry.reverse  # backwards, coefficients stand one place off
-    most = ACCESS_BYTES // u.size
+    along = a.step == a.type.size and not geometry.reverse  # backwards, coefficients stand one place off
+    most = ACCESS_BYTES // u.type.size
     if geometry.time_contiguous:
         width = most
         while width > 1 and (
             block % width
             or (geometry.reverse and geometry.steps % width)
-            or any(view.alignment(step=False, channel=True) % min(width * view.size, ACCESS_BYTES) for view in (u, x))
+            or any(
+                view.alignment(step=False, channel=True) % min(width * view.type.size, ACCESS_BYTES) for view in (u, x)
+            )
         ):
             width //= 2
-        aligned = a.alignment(step=False, channel=True) % min(width * a.size, ACCESS_BYTES) == 0
+        aligned = a.alignment(step=False, channel=True) % min(width * a.type.size, ACCESS_BYTES) == 0
         reason = f"{width} steps in one access, because time is contiguous"
         return Lines(geometry, 1, width, True, False, width if along and aligned else 1, reason)
-    coefficient_steps = a.alignment(step=False, channel=True) // a.size if along else 1
-    if not geometry.channels_contiguous or not (geometry.shared or a.channel == a.size):
+    coefficient_steps = a.alignment(step=False, channel=True) // a.type.size if along else 1
+    if not geometry.channels_contiguous or not (geometry.shared or a.channel == a.type.size):
         return Lines(
             geometry,
             1,
@@ -142,7 +136,7 @@ def lines_of(geometry: Geometry, block: int) -> Lines:
     width = most
     while width > 1 and (
         geometry.channels % width
-        or any(view.alignment(step=True, channel=False) % min(width * view.size, ACCESS_BYTES) for view in views)
+        or any(view.alignment(step=True, channel=False) % min(width * view.type.size, ACCESS_BYTES) for view in views)
     ):
         width //= 2
     own = own and width > 1

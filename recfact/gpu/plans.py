@@ -221,17 +221,16 @@ def pointers(geometry: Geometry, views: tuple[View, View, View]) -> tuple[Argume
     )
 
 
-def strides(name: str, view: View | None, step: str | None = "long long") -> tuple[Argument, ...]:
-    """Return the arguments that say where an array's elements are, along time in the C type `step`."""
-    batch, head, channel, along = (0,) * 4 if view is None else (view.batch, view.head, view.channel, view.step)
-    arguments = (
-        Argument(f"{name}_batch", "long long", batch),
-        Argument(f"{name}_head", "long long", head),
-        Argument(f"{name}_channel", "long long", channel),
-    )
-    return arguments if step is None else (*arguments, Argument(f"{name}_step", step, along))
+def places(geometry: Geometry, views: tuple[View, View, View], step: str = "long long") -> tuple[Argument, ...]:
+    """Return the arguments that say where elements of all arrays are: strides, those of time in the C type `step`."""
+    strides = [
+        (f"{name}_{axis}", step if axis == "step" else "long long", getattr(view, axis, 0))
+        for name, view in zip(("a", "u", "x", "x0"), (*views, geometry.x0), strict=True)
+        for axis in ("batch", "head", "channel", "step")
+    ]
+    return tuple(Argument(*stride) for stride in strides[:-1])  # initial states have no steps
 
 
-def wide(name: str, value: int) -> Argument:
-    """Return an argument of 64 bits."""
-    return Argument(name, "long long", value)
+def wide(**values: int) -> tuple[Argument, ...]:
+    """Return arguments of 64 bits."""
+    return tuple(Argument(name, "long long", value) for name, value in values.items())

@@ -49,7 +49,7 @@ def sliding(geometry: Geometry, blocks: Blocks, device: Device) -> Launch:
         room = device.limits.room(THREADS // 32, REGISTERS)
     threads = 32 if shared else THREADS
     count = -(-geometry.steps // (blocks.length * blocks.terms))
-    wanted = warps_wanted(32 * lines.channels * geometry.u.size, room, device)
+    wanted = warps_wanted(32 * lines.channels * geometry.u.type.size, room, device)
     split = split_time(lines.warps, count, 1, wanted, device)
     frame = lines.frame()
     resident = warps_of_registers(REGISTERS)
@@ -64,12 +64,14 @@ def sliding(geometry: Geometry, blocks: Blocks, device: Device) -> Launch:
         (
             *frame.pointers,
             Argument("slots", "char*", None if shared else "slots"),
-            wide("steps", geometry.steps),
-            wide("first", geometry.first_block(blocks.length)),
-            wide("block", blocks.length),
-            wide("terms", blocks.terms),
-            wide("groups", split.blocks),
-            wide("segments", split.segments),
+            *wide(
+                steps=geometry.steps,
+                first=geometry.first_block(blocks.length),
+                block=blocks.length,
+                terms=blocks.terms,
+                groups=split.blocks,
+                segments=split.segments,
+            ),
             *frame.places,
         ),
         () if shared else (Scratch("slots", slot_bytes * lines.count * split.segments, False),),

@@ -38,7 +38,7 @@ class Sweep:
         self.geometry, self.blocks = geometry, blocks
         self.lines = lines_of(geometry, blocks.length)
         self.steps = chunk_steps(self.lines, blocks.length)
-        ahead = 32 * self.lines.channels * geometry.u.size * self.steps  # bytes of a warp's next chunk
+        ahead = 32 * self.lines.channels * geometry.u.type.size * self.steps  # bytes of a warp's next chunk
         self.registers = NARROW_REGISTERS if ahead <= NARROW_BYTES else WIDE_REGISTERS
         self.wanted = warps_wanted(ahead, device.limits.room(THREADS // 32, self.registers), device)
         self.split = split_blocks(self.lines.warps, geometry.steps, blocks, self.wanted, device, "step")
@@ -57,11 +57,13 @@ class Sweep:
             0,
             (
                 *frame.pointers,
-                wide("steps", geometry.steps),
-                wide("first", ENDLESS if length == ENDLESS else geometry.first_block(length)),
-                wide("block", length),
-                wide("blocks", split.blocks),
-                wide("segments", split.segments),
+                *wide(
+                    steps=geometry.steps,
+                    first=ENDLESS if length == ENDLESS else geometry.first_block(length),
+                    block=length,
+                    blocks=split.blocks,
+                    segments=split.segments,
+                ),
                 *frame.places,
             ),
             (),
@@ -72,7 +74,7 @@ class Sweep:
 def chunk_steps(lines: Lines, block: int) -> int:
     """Return the steps of a chunk: as many as stay in registers, and a whole number of them to a block."""
     vectors = lines.own or (lines.time_contiguous and lines.coefficient_steps > 1)
-    heavy = vectors or lines.geometry.a.size == ACCESS_BYTES  # coefficients fill registers, too
+    heavy = vectors or lines.geometry.a.type.size == ACCESS_BYTES  # coefficients fill registers, too
     steps = max((16 if lines.access > 1 else 8) // (1 + heavy), lines.access)
     while block % steps:
         steps //= 2
