@@ -94,7 +94,7 @@ class B2P:
         geometry, blocks, split = self.geometry, self.blocks, self.split
         tiles = -(-geometry.steps // TILE)
         block = tiles if blocks.terms is None else blocks.length // TILE
-        first = (tiles % block or block) if geometry.reverse else block
+        first = -(-geometry.first_block(TILE * block) // TILE)
         a, u, x = geometry.a, geometry.u, geometry.x  # the kernel goes backwards by itself
         macros = {
             "INPUT": u.type.c_type,

@@ -51,7 +51,7 @@ def plan(
         Coefficients (of the inputs' number type, or float32 for inputs in half precision), inputs, result (of the
         inputs' number type, or float32 likewise), initial states (of the number type computed in). The first two
         broadcast to the shape of the result, and initial states to that without time.
-    window : Full, Uniform, Jagged or str
+    window : Full, Uniform or Jagged
         What is kept of the transfer operator.
     reverse : bool
         Apply the transpose.

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from recfact.gpu.geometry import Geometry, View
 from recfact.gpu.plans import Argument, places, pointers, wide
 
+THREADS = 128  # of most thread blocks of `sweep` and `sliding`
 ACCESS_BYTES = 16  # the widest access
 INT_STRIDE = 1 << 30  # strides of time below this, 16 of them together, leave 32-bit arithmetic room
 

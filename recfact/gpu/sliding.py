@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from recfact.gpu.geometry import Geometry
-from recfact.gpu.lines import lines_of
+from recfact.gpu.lines import THREADS, lines_of
 from recfact.gpu.multiprocessors import warps_of_registers
 from recfact.gpu.plans import (
     WARPS_NEEDED,
@@ -19,7 +19,6 @@ from recfact.gpu.plans import (
     wide,
 )
 
-THREADS = 128  # of a thread block whose slots are in global memory
 REGISTERS = 128  # of a thread
 SLOT_BYTES = 48 * 1024
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from recfact.gpu.geometry import Geometry
-from recfact.gpu.lines import ACCESS_BYTES, Lines, lines_of
+from recfact.gpu.lines import ACCESS_BYTES, THREADS, Lines, lines_of
 from recfact.gpu.multiprocessors import warps_of_registers
 from recfact.gpu.plans import ENDLESS, Blocks, Device, Launch, split_blocks, warps_wanted, wide
 
-THREADS = 128  # of a thread block
 WIDE_REGISTERS, NARROW_REGISTERS = 96, 80  # of a thread
 NARROW_BYTES = 1024  # of a warp's chunk
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from gpu.cases import described
 
-from recfact.gpu import b2p, lines
+from recfact.gpu import b2p, chain, sliding, sweep
 from recfact.gpu.multiprocessors import MULTIPROCESSORS, multiprocessor_of, warps_of_registers
 from recfact.gpu.plans import Device
 from recfact.windows import Uniform
@@ -67,16 +67,17 @@ def test_the_numbers_on_the_page_of_tuning_are_those_of_the_code():
 
 
 def test_what_kernels_take_on_the_page_of_tuning_is_what_plans_assume():
-    tensor, sweep, chain, sliding = rows_of_tuning("What a kernel takes of it")
+    tensor, lines, tiles, slots = rows_of_tuning("What a kernel takes of it")
     for row, registers in (
         (tensor, (b2p.REGISTERS, b2p.FEW_REGISTERS)),
-        (sweep, (lines.WIDE_REGISTERS, lines.NARROW_REGISTERS)),
-        (chain, (lines.CHAIN_REGISTERS,)),
-        (sliding, (lines.SLIDING_REGISTERS,)),
+        (lines, (sweep.WIDE_REGISTERS, sweep.NARROW_REGISTERS)),
+        (tiles, (chain.REGISTERS,)),
+        (slots, (sliding.REGISTERS,)),
     ):
         assert tuple(int(part.split()[0]) for part in row[1].split("; ")) == registers
         assert tuple(int(part.split()[0]) for part in row[2].split("; ")) == tuple(map(warps_of_registers, registers))
-    shared = [b2p.shared_bytes(b2p.stages_of(Device(target, 1)), True) for target in TARGETS]
+    launches = [kinds(Device(target, 1))["b2p along time"] for target in TARGETS]
+    shared = [b2p.shared_bytes(int(dict(launch.macros)["STAGES"]), True) for launch in launches]
     assert f"{shared[-1] / 1024:g} KiB for {b2p.WARPS} warps, {shared[0] / 1024:g} KiB on 7.5" == tensor[3]
     assert set(shared[1:]) == {shared[-1]}
     assert multiprocessor_of((7, 5)).room(b2p.WARPS, b2p.REGISTERS, shared[-1]) == 8  # with 4 stages there
