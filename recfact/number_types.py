@@ -25,8 +25,6 @@ class NumberType:
         Of a real number in it, by its name in `recfact.precision.FORMATS`.
     c_type : str
         The type in CUDA C++.
-    tiled : bool
-        Whether the CPU engine has tiles for it, which solve a sequence in vectors.
     tensor_cores : tuple of int or None
         The compute capability from which a GPU's tensor cores take it.
     size : int
@@ -37,7 +35,6 @@ class NumberType:
     accumulator: DType
     format: str
     c_type: str
-    tiled: bool = False
     tensor_cores: tuple[int, int] | None = None
     size: int = field(init=False)
 
@@ -63,18 +60,21 @@ NUMBER_TYPES: Mapping[DType, NumberType] = MappingProxyType(
     {
         kind.dtype: kind
         for kind in (
-            NumberType(FLOAT32, FLOAT32, "binary32", "float", tiled=True),
-            NumberType(FLOAT64, FLOAT64, "binary64", "double", tiled=True),
+            NumberType(FLOAT32, FLOAT32, "binary32", "float"),
+            NumberType(FLOAT64, FLOAT64, "binary64", "double"),
             NumberType(COMPLEX64, COMPLEX64, "binary32", "float2"),
             NumberType(COMPLEX128, COMPLEX128, "binary64", "double2"),
-            NumberType(FLOAT16, FLOAT32, "binary16", "half", tiled=True, tensor_cores=(7, 5)),
-            NumberType(BFLOAT16, FLOAT32, "bfloat16", "__nv_bfloat16", tiled=True, tensor_cores=(8, 0)),
+            NumberType(FLOAT16, FLOAT32, "binary16", "half", tensor_cores=(7, 5)),
+            NumberType(BFLOAT16, FLOAT32, "bfloat16", "__nv_bfloat16", tensor_cores=(8, 0)),
         )
     }
 )
 
 HALVES = tuple(kind.dtype for kind in NUMBER_TYPES.values() if kind.is_half)
+"""The types that are computed in a wider one."""
+
 REALS = {kind.format: kind for kind in NUMBER_TYPES.values() if not kind.is_complex}
+"""The types of real numbers by their formats, of which there is one for each."""
 
 
 def accumulator(dtype: DType) -> DType:

@@ -37,7 +37,7 @@ def tile_for(
 
     If it `streams`, it writes past the caches; with `segments` it may start anew anywhere.
     """
-    if not NUMBER_TYPES[dtype].tiled:
+    if NUMBER_TYPES[dtype].is_complex:
         return None
     storage = dtype.name
     tile = Tile(storage, reverse, sub_tiles=1, streams=streams)

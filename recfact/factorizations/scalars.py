@@ -18,9 +18,7 @@ from numpy.exceptions import DTypePromotionError
 
 from recfact.arrays import Array, as_numpy, check_scalars, library_of, native
 from recfact.errors import ArrayTypeError, DTypeError, RecfactError, ShapeError, shown
-from recfact.number_types import NUMBER_TYPES, accumulator, listed
-
-DType = np.dtype[Any]
+from recfact.number_types import FLOAT32, FLOAT64, NUMBER_TYPES, DType, accumulator, listed
 
 
 def number_type(dtype: Any) -> DType:
@@ -33,7 +31,7 @@ def number_type(dtype: Any) -> DType:
     """
     given: DType = np.dtype(dtype)
     if given.kind in "biu":
-        return np.dtype(np.float64)
+        return FLOAT64
     if native(given) in NUMBER_TYPES or given.kind == "O":
         return native(given)
     raise DTypeError(
@@ -48,7 +46,7 @@ def common_type(*dtypes: Any) -> DType:
     try:
         common: DType = np.result_type(*kept)
     except DTypePromotionError:  # float16 and bfloat16
-        common = np.dtype(np.float32)
+        common = FLOAT32
     return common
 
 

@@ -6,8 +6,8 @@ from typing import Any
 from recfact.arrays import Array, as_numpy
 from recfact.errors import ShapeError
 from recfact.factorizations.operator import Operator
-from recfact.factorizations.scalars import DType, common_type
-from recfact.number_types import accumulator
+from recfact.factorizations.scalars import common_type
+from recfact.number_types import DType, accumulator
 
 
 class TransposableOperator(Operator):

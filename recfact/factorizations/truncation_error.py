@@ -16,8 +16,9 @@ from recfact.factorizations.norms import (
     row_sums,
     square_root,
 )
-from recfact.factorizations.scalars import DType, beside, times
+from recfact.factorizations.scalars import beside, times
 from recfact.factorizations.transposable import TransposableOperator
+from recfact.number_types import DType
 from recfact.recurrence import backward, forward
 from recfact.solve import solve
 
