@@ -23,9 +23,9 @@ from oracle import assert_near_definition
 from walks import DTYPES, Walk
 
 import recfact as rf
-from recfact.number_types import accumulator
 from recfact.cpu import limits, row_job
 from recfact.errors import ArrayTypeError, OptionError, OptionTypeError, ShapeError
+from recfact.number_types import accumulator
 from recfact.windows import Full, Jagged, Uniform, Window
 
 Array = np.ndarray[Any, Any]
