@@ -22,7 +22,7 @@ from recfact.cpu.scan_kernels import chain_segments, segment_totals
 from recfact.cpu.threads import run_all
 from recfact.cpu.tiles import Tile
 from recfact.number_types import accumulator
-from recfact.windows import Full, Uniform, Window, blocks_and_terms
+from recfact.windows import Full, Jagged, Uniform, Window, blocks_and_terms
 
 # Memory traffic of a piece: the inverse of reading two arrays and writing one, with or without reading them before.
 ONE_PASS, TWO_PASSES = 3, 2
@@ -99,9 +99,13 @@ def cuts_in_time(job: Job, threads: int) -> list[int]:
 def known_from(job: Job, position: int) -> int:
     """Return from where on, in the direction of the steps, to solve for the state that enters a tile at a position.
 
-    That is as many steps away as the window reaches, or at the edge of a segment.
+    That is as many steps away as the window reaches, or at the edge of a segment. With carrier terms it is twice as
+    many. The tile in which the reach begins is solved step by step if something in it isn't finite, and that may come
+    from before.
     """
     reach = window_reach(job.tile, job.window, job.starts is not None)
+    if isinstance(job.window, Jagged) and job.window.terms:
+        reach *= 2
     if job.tile.reverse:
         return min(position + reach, segment_edge(job, position))
     return max(position - reach, segment_edge(job, position))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import recfact as rf
-from recfact.cpu import time_split
+from recfact.cpu import limits, time_split
 from recfact.cpu.limits import SEGMENT
 from recfact.windows import Full, Jagged, Uniform
 
@@ -129,6 +129,17 @@ def test_threads_change_no_bit_of_a_window(window, direction, rng):
         a[n // 3] = np.inf
         u[n // 2 : n // 2 + 2] = np.nan, np.inf
         assert len(set(solve_on((1, 2, 3, 5), a, u, window=window, **direction))) == 1
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_what_is_not_finite_before_a_piece_changes_no_bit_of_a_window(reverse, rng, monkeypatch):
+    """It may lie before all that a piece depends on, in the tile in which that begins."""
+    monkeypatch.setattr(limits, "WORTH_THREADS", 1)
+    for _ in range(300):
+        n, window = int(rng.integers(2000, 4000)), Jagged(int(rng.integers(20, 130)), int(rng.integers(1, 3)))
+        a, u = rng.uniform(0.9, 1, n).astype(np.float32), rng.standard_normal(n).astype(np.float32)
+        u[rng.integers(0, n, 3)] = rng.choice([np.nan, np.inf], 3)
+        assert len(set(solve_on((1, 2, 3, 4), a, u, window=window, reverse=reverse))) == 1
 
 
 def test_steps_far_apart_in_memory(rng):
