@@ -7,6 +7,7 @@ libraries are those of `recfact.containers`.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -109,7 +110,8 @@ def check_scalars(array: Array, name: str) -> Array:
 
 def _refuse_compiling() -> None:
     """Raise ArrayTypeError in code that torch compiles, where it would follow NumPy's functions by its own."""
-    if _torch().compiler.is_compiling():
+    torch = sys.modules.get("torch")  # where there is a tensor, it is there
+    if torch is not None and torch.compiler.is_compiling():
         raise ArrayTypeError(
             "torch.compile and torch.export can't look into recfact; call it outside of what they compile, or, without "
             "fullgraph=True, as torch.compiler.disable(recfact.solve)"

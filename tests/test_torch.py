@@ -187,7 +187,8 @@ def test_results_lie_in_memory_as_torchs_products(drawn, data):
     product = torch.mul(a, u)
     x = rf.solve(a, u, axis=data.draw(st.integers(0, product.ndim - 1)))
     assert x.shape == product.shape
-    assert x.stride() == product.stride() or not x.numel()
+    longer = [axis for axis, length in enumerate(x.shape) if length > 1]  # a single number has no next one
+    assert [x.stride(axis) for axis in longer] == [product.stride(axis) for axis in longer] or not x.numel()
 
 
 def test_a_tensor_beside_an_array_lies_as_numpys_product():

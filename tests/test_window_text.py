@@ -20,6 +20,7 @@ CALLS = {
     "solve": lambda window: rf.solve(A, U, window=window),
     "solve_chunks": lambda window: np.concatenate(list(rf.solve_chunks([(A, U)], window=window))),
     "TransferOperator.truncate": lambda window: rf.TransferOperator(A).truncate(window) @ U,
+    "State": lambda window: rf.State(window, np.zeros((0, 2) if window in (WINDOWS[1], "uniform:3") else 0)).window,
     "cast_counts": lambda window: pr.cast_counts(12, window=window),
     "engine_bound": lambda window: pr.engine_bound(A, U, "float64", window=window),
     "factor_counts": lambda window: pr.factor_counts("sequential", 12, window=window),
