@@ -302,8 +302,7 @@ def band_rows(
         begun, next_tile, near = 0, 0, 0
         if where.segments > 1:
             near = segment_near(where, origin + tile_position(tile, 0, steps))
-        high = tile_position(tile, 0, steps) + length
-        low = high - length
+        low = tile_position(tile, 0, steps)
         base = sums + lags * word - low * word  # where the sum of position 0 would be
         fill(tile, base, low - lags, low, initial)
         while next_tile < tiles:
@@ -363,7 +362,7 @@ def band_rows(
                 together = 1
                 if dense and written and is_whole(tile, row, turn, tiles):
                     together = min(whole_from(tile, row, turn, tiles), last + 1 - turn)
-                target = tile_target(tile, row, position, scratch) if written else spare(tile, scratch)
+                target = tile_target(tile, row, position, scratch) if written else unsure
                 done, state, product, finite = band_tiles(
                     tile,
                     tile_coefficients(tile, row, position, scratch),

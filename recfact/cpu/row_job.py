@@ -23,6 +23,12 @@ from recfact.windows import Full, Uniform, Window, blocks_and_terms
 SCRATCH = 1 << 14  # bytes; the kernels use six tiles of 8-byte numbers
 
 
+def scratch_memory(more: int = 0) -> tuple[Array, int]:
+    """Return scratch memory, with `more` bytes than the kernels' tiles take, and where in it a line starts."""
+    scratch = np.empty(SCRATCH + VECTOR + more, np.uint8)
+    return scratch, -(-address(scratch) // VECTOR) * VECTOR
+
+
 def initial_states(x: Array, x0: Array | None) -> Array:
     """Return the state of each row before its first step, in the order of ``x[0].flat``.
 
@@ -96,13 +102,13 @@ class Job:
         entries : ndarray, shape (rows, segments), optional
             The initial states of the segments, contiguous; the `states` are those of the first.
         """
-        scratch = np.empty(SCRATCH + VECTOR, np.uint8)
-        room = -(-address(scratch) // VECTOR) * VECTOR
         rows = (address(table), table.shape[1], steps, self.x.strides[0], self.u.strides[0], self.a.strides[0])
         match self.window:
             case Full() if self.starts is None:
+                _scratch, room = scratch_memory()
                 return int(scan_rows[self.tile](*rows, address(states), start, alone, limits.SEGMENT, room))
             case Uniform(self.tile.block) if self.starts is None:
+                _scratch, room = scratch_memory()
                 x0 = np.ascontiguousarray(states[:, 0])
                 uniform_rows[self.tile](*rows, address(x0) if initial else 0, alone, skip, room)
             case Uniform(lags):
@@ -120,8 +126,7 @@ class Job:
         terms = min(terms, max(1, (self.end - 1) // block))
         cuts = cuts_in_memory(block, self.end, starts=self.starts)
         entering = np.repeat(states[:, :1], terms + 1, axis=1)
-        scratch = np.empty(SCRATCH + VECTOR + (terms + 1) * states.itemsize, np.uint8)
-        room = -(-address(scratch) // VECTOR) * VECTOR
+        _scratch, room = scratch_memory((terms + 1) * states.itemsize)
         block_rows[self.tile](*rows, address(cuts), terms, address(entering), alone, listed(entries), start, skip, room)
 
     def run_band(
@@ -136,8 +141,7 @@ class Job:
         entries: Array | None,
     ) -> None:
         """Solve the uniform window of any number of lags; the arguments are those of `run`."""
-        scratch = np.empty(SCRATCH + VECTOR, np.uint8)
-        room = -(-address(scratch) // VECTOR) * VECTOR
+        _scratch, room = scratch_memory()
         cuts = cuts_in_memory(lags, self.end, starts=self.starts, backwards=self.tile.reverse)
         x0 = np.ascontiguousarray(states[:, 0])
         sums = np.empty(2 * lags + (limits.BAND_TILES + 4) * self.tile.steps, states.dtype)
@@ -151,8 +155,7 @@ class Workspace:
     """What a short call needs besides its arrays: scratch memory, a table of addresses, and the states of a row."""
 
     def __init__(self) -> None:
-        self.scratch = np.empty(SCRATCH + VECTOR, np.uint8)
-        self.room = -(-address(self.scratch) // VECTOR) * VECTOR
+        self.scratch, self.room = scratch_memory()
         self.table = array("q", (0, 0, 0))
         self.table_at = self.table.buffer_info()[0]
         self.states: dict[str, array[float]] = {"f": array("f", (0, 0, 0)), "d": array("d", (0, 0, 0))}
