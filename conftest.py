@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from doctest import ELLIPSIS, NORMALIZE_WHITESPACE
+from importlib.util import find_spec
 
 import mpmath
 import pytest
@@ -12,6 +13,9 @@ from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 import recfact  # noqa: F401  # or pytest, given recfact/solve.py, puts the module in the place of the function
 
 os.environ.setdefault("MPLBACKEND", "Agg")  # before anything imports matplotlib: a run needs no display
+
+collect_ignore_glob = [f"recfact/{room}/*" for room in ("torch", "dask") if not find_spec(room)]  # they import it
+collect_ignore_glob += ["docs/conf.py", "docs/_extensions/*"]  # which import Sphinx
 
 # The python blocks of README.md and docs/*.md run in order, one namespace a page.
 pytest_collect_file = Sybil(

@@ -10,7 +10,7 @@ from email.parser import Parser
 from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).resolve().parent.parent
-EXTRAS = {"report", "gpu-cuda12", "gpu-cuda13", "gpu-test", "jax", "torch", "test", "docs", "bench", "dev"}
+EXTRAS = {"report", "dask", "gpu-cuda12", "gpu-cuda13", "gpu-test", "jax", "torch", "test", "docs", "bench", "dev"}
 
 
 def files_of(folder: str) -> set[str]:

@@ -1,8 +1,8 @@
-"""recfact: the recurrence x_i = a_i x_{i-1} + u_i as a matrix, its factors, its windows, and a fast solver."""
+"""recfact: the recurrence x_i = a_i x_{i-1} + u_i as a matrix, with its factors, its windows and a fast solver."""
 
 from recfact.public_names import attach
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
-# On first use: factorizations import scipy.sparse.linalg, which takes longer than all else here.
+# Names are loaded on first use: factorizations import scipy.sparse.linalg, which takes longer than all the rest.
 __getattr__, __dir__, __all__ = attach(__name__)

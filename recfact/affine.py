@@ -1,14 +1,14 @@
-"""Pieces of a recurrence as affine maps: what enters a piece as x leaves it as c x + v.
+"""Pieces of a recurrence as affine maps: if x is the state before a piece, c x + v is the state after it.
 
-c is the product of the coefficients of the piece, the last one first, and v the state that the piece reaches from zero.
-Maps compose in the order of time, and composing is associative: that is all that parallel algorithms, blocks and pieces
-rely on. Scalars may be any with + and *, and need not commute.
+c is the product of the coefficients of the piece, the last one first. v is the state that the piece reaches from zero.
+Maps compose in the order of time, and composition is associative. Parallel algorithms, blocks and pieces rely on
+nothing else. Scalars may be anything with + and *, and need not commute.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -34,16 +34,17 @@ def summarise(a: Any, u: Any, *, axis: int | str = -1, block: int | None = None)
     a, u : array_like
         Coefficients and inputs, as for `recfact.solve`. The first coefficient of a piece is part of its map.
     axis : int or str, default -1
-        The axis of time; labels are checked, and axes named, as for `recfact.solve`.
+        The axis of time. Labels are checked, and axes are named, as for `recfact.solve`.
     block : int, optional
-        Steps in a block; the last one may be shorter. Without it all steps are one piece.
+        Number of steps in a block. The last block may be shorter. Without it all steps are one piece.
 
     Returns
     -------
     c, v : array
-        Products of the coefficients, the last one first, and the states reached from zero. Both have the shape of the
-        result of `recfact.solve` without `axis`, or with the blocks along it. No steps make the identity, c = 1 and
-        v = 0. Tensors if `a` or `u` is one. float16 and bfloat16 give float32, in which they can be passed on.
+        The products of the coefficients, the last one first, and the states reached from zero. Their shape is that of
+        the result of `recfact.solve` without `axis`, or with the blocks along `axis`. Without steps the map is the
+        identity, c = 1 and v = 0. The results are tensors if `a` or `u` is one. float16 and bfloat16 give float32, in
+        which the maps can be passed on.
 
     Raises
     ------
@@ -54,9 +55,10 @@ def summarise(a: Any, u: Any, *, axis: int | str = -1, block: int | None = None)
 
     Notes
     -----
-    Neighbours are composed until one map is left of each piece, in ceil(log2 n) passes of 2 n operations in all, as in
-    the up-sweep of Brent and Kung (1982). The input of a step d before the end passes through d + ceil(log2 n)
-    roundings at most. A product that overflows meets a zero state as inf * 0 = NaN, where the loop has 0.
+    Neighbouring maps are composed until one map is left of each piece. This takes ceil(log2 n) passes and 2 n
+    operations in all, as in the up-sweep of Brent and Kung (1982). The input of a step d before the end passes through
+    d + ceil(log2 n) roundings at most. If a product overflows and meets a zero state, the result is inf * 0 = NaN. The
+    loop has 0 there.
 
     Examples
     --------
@@ -86,7 +88,7 @@ def compose(later: tuple[Any, Any], earlier: tuple[Any, Any]) -> tuple[Any, Any]
     Parameters
     ----------
     later, earlier : tuple of (c, v)
-        The maps (c2, v2) and (c1, v1), of arrays of any library or of scalars. Arrays broadcast.
+        The maps (c2, v2) and (c1, v1). They consist of arrays of any library, or of scalars. Arrays broadcast.
 
     Returns
     -------
@@ -100,8 +102,8 @@ def compose(later: tuple[Any, Any], earlier: tuple[Any, Any]) -> tuple[Any, Any]
 
     Notes
     -----
-    Composing is associative, and (1, 0) changes nothing: the semigroup of Blelloch (1990), in whose terms every
-    parallel algorithm here is a scan.
+    Composition is associative, and composing with (1, 0) changes nothing. So the maps are a semigroup in the sense of
+    Blelloch (1990), and every parallel algorithm here is a scan over them.
 
     Examples
     --------
@@ -116,8 +118,8 @@ def compose(later: tuple[Any, Any], earlier: tuple[Any, Any]) -> tuple[Any, Any]
         (c2, v2), (c1, v1) = later, earlier
     except (TypeError, ValueError):
         raise ShapeError(
-            "compose joins two pairs (c, v), the later piece first, and one of these isn't a pair; pass what summarise "
-            "returns"
+            "compose takes two pairs (c, v), the later piece first, got something that isn't a pair; pass what "
+            "summarise returns"
         ) from None
     return c2 * c1, c2 * v1 + v2
 
@@ -128,21 +130,21 @@ def carriers(c: Any, v: Any, *, x0: Any = None, terms: int | None = None, axis: 
     Parameters
     ----------
     c, v : array_like
-        The maps of the pieces, in the order of time, as from `summarise`. They broadcast.
+        The maps of the pieces, in the order of time, as `summarise` returns them. They broadcast.
     x0 : array_like, optional
-        State before the first piece, broadcastable against the result without `axis`; zero if left out. It counts as
-        part of the first piece, v[0] + c[0] x0.
+        State before the first piece, zero by default. It broadcasts against the result without `axis`. It counts as
+        part of the first piece: v[0] + c[0] x0.
     terms : int, optional
-        How many pieces a carrier remembers: its own and the ``terms - 1`` before it, as in the jagged window of so many
-        terms. All of them by default.
+        Number of pieces that a carrier remembers: its own and the ``terms - 1`` before it. This is what a jagged window
+        of so many terms keeps. By default all are remembered.
     axis : int or str, default -1
         The axis of the pieces.
 
     Returns
     -------
     array
-        The carriers, of the shape of the result of `recfact.solve`. A tensor if `c` or `v` is one. float16 and bfloat16
-        give float32.
+        The carriers, in the shape of the result of `recfact.solve`. They are a tensor if `c` or `v` is one. float16 and
+        bfloat16 give float32.
 
     Raises
     ------
@@ -153,9 +155,9 @@ def carriers(c: Any, v: Any, *, x0: Any = None, terms: int | None = None, axis: 
 
     Notes
     -----
-    With all terms, equation 2 of the page on blocks and carriers: a loop over the pieces. With fewer, so many terms of
-    T = I + CZ + (CZ)^2 + ..., by Horner's rule over all pieces at once (section 4.2 of the sliding window recurrences
-    paper).
+    With all terms this is a loop over the pieces, equation 2 of the page on blocks and carriers. With fewer, it is the
+    sum of the first terms of T = I + CZ + (CZ)^2 + ..., by Horner's rule over all pieces at once (section 4.2 of the
+    sliding window recurrences paper).
 
     Examples
     --------
@@ -188,13 +190,13 @@ def carried(c: Array, v: Array, terms: int | None = None) -> Array:
 
 
 def products(a: Array, axis: int = 0) -> Array:
-    """Return the running products a[i] a[i-1] ... a[0] along an axis, in this order: c of all that a piece begins with.
+    """Return the running products a[i] a[i-1] ... a[0] along an axis, in this order of factors.
 
     They are rounded in the arithmetic of the array.
     """
     if type(a) is np.ndarray and a.dtype == object:
         return np.asarray(_LATER_TIMES_EARLIER.accumulate(a, axis=axis))
-    return np.asanyarray(np.multiply.accumulate(a, axis=axis))
+    return cast(Array, np.multiply.accumulate(a, axis=axis))
 
 
 _LATER_TIMES_EARLIER = np.frompyfunc(lambda earlier, later: later * earlier, 2, 1)
@@ -202,10 +204,10 @@ _LATER_TIMES_EARLIER = np.frompyfunc(lambda earlier, later: later * earlier, 2, 
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """The partition of n steps into blocks of `length` steps, the last of which may be shorter.
+    """The partition of n steps into blocks of `length` steps. The last block may be shorter.
 
-    A sequence is worked on as an array of shape (count, length, ...) with the last block filled up: coefficients by 1
-    and inputs by 0, so that the state at the end of the last block is the state at the end of the sequence.
+    A sequence becomes an array of shape (count, length, ...), in which the last block is filled up with coefficients 1
+    and inputs 0. So the state at the end of the last block is the state at the end of the sequence.
     """
 
     steps: int
@@ -243,7 +245,7 @@ class Blocks:
 
 
 def _time_first(a: Any, u: Any, x0: Any, axis: Any) -> tuple[bool, Array, Array, Any, int]:
-    """Return whether one is a tensor, both in one shape and type to compute in, time first, x0, and the axis."""
+    """Return whether one is a tensor, both arrays in one shape and type with time first, x0, and the axis."""
     a, u, x0, axis = without_labels(a, u, x0, axis)
     tensors = "torch" in {library_of(a), library_of(u)}
     a, u, dtype = as_operands(a, u)

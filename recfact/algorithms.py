@@ -1,9 +1,9 @@
 """Named algorithms, run in the arithmetic of their inputs.
 
-Each solves the recurrence along axis 0 of arrays of any dtype, `object` arrays included, with one rounding an
-operation and in the order that gives the algorithm its name. They are for study: error analysis runs the very algorithm
-it speaks of. The schedules say which rows a stage changes, and the sparse factors of `recfact.factorizations` are built
-from the same ones.
+Each solves the recurrence along axis 0 of arrays of any dtype, `object` arrays included. It rounds once per operation,
+in the order that the algorithm is named for. The algorithms are for study: error analysis runs the very algorithm that
+it describes. The schedules say which rows a stage changes. The sparse factors of `recfact.factorizations` are built
+from the same schedules.
 """
 
 from __future__ import annotations
@@ -54,15 +54,16 @@ def _at(rows: range, lag: int = 0) -> slice:
 
 
 def sequential(a: Array, u: Array, window: Window) -> Array:
-    """Solve a truncated recurrence by a loop per row over the inputs that it keeps, all rows together.
+    """Solve a truncated recurrence: every row is a loop over the inputs that it keeps, and all loops run together.
+
+    The results are those of `recfact.recurrence.windowed`, bit for bit, because rows don't depend on each other.
 
     Parameters
     ----------
     a, u : ndarray, shape (n, ...)
         Coefficients and inputs, of one shape.
     window : Window
-        What is kept. Rows don't depend on each other, so their loops go on side by side: the results of
-        `recfact.recurrence.windowed`, bit for bit.
+        What is kept.
     """
     lags = np.arange(len(u)) - first_kept_rows(len(u), window)
     x = u.copy()
@@ -83,7 +84,7 @@ def kogge_stone(a: Array, u: Array, lags: int | None = None) -> Array:
     a, u : ndarray, shape (n, ...)
         Coefficients and inputs; ``a[0]`` is not read.
     lags : int, optional
-        A power of two at which to stop: the uniform window of that many lags.
+        A power of two at which to stop. The result is that of the uniform window of so many lags.
     """
     v, f = u.copy(), a.copy()
     for _, lag in doubling(len(v) if lags is None else min(lags, len(v))):
@@ -113,7 +114,7 @@ def hierarchical(a: Array, u: Array, block: int, terms: int | None = None) -> Ar
     block : int
         Steps in a block; the last one may be shorter.
     terms : int, optional
-        Terms of the carrier operator to keep: the jagged window; 1 is B2P. All of them by default.
+        Number of terms of the carrier operator to keep, as in a jagged window (1 is B2P). By default all are kept.
     """
     blocks = Blocks.of(len(u), block)
     coefficients, inputs = blocks.split(a, 1).swapaxes(0, 1), blocks.split(u, 0).swapaxes(0, 1)
@@ -124,9 +125,7 @@ def hierarchical(a: Array, u: Array, block: int, terms: int | None = None) -> Ar
     return blocks.join(w.swapaxes(0, 1))
 
 
-def run_segments(
-    a: Array, u: Array, x0: Array | None, offsets: Array, *, window: Window, reverse: bool = False
-) -> Array:
+def run_segments(a: Array, u: Array, x0: Array | None, offsets: Array, *, window: Window, reverse: bool) -> Array:
     """Run the sequential algorithm along axis 0 of each segment.
 
     Parameters

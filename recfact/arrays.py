@@ -1,8 +1,8 @@
-"""What a caller passes: array libraries, number types, shapes and axes.
+"""Arguments of a caller: array libraries, number types, shapes and axes.
 
 Array libraries are recognised by the type of the array, never by importing them. NumPy arrays, and whatever NumPy can
-read as one, are worked on as they are; torch CPU tensors are shared with NumPy by DLPack, without a copy. Other
-libraries are those of `recfact.containers`.
+read as one, are used as they are. NumPy reads the memory of torch CPU tensors by DLPack, without a copy.
+`recfact.containers` reads the arrays of other libraries.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ MISSING = ("NAType", "NaTType", "MaskedConstant")  # pandas' and NumPy's, which 
 def library_of(value: Any) -> str:
     """Return the library of an array.
 
-    'torch' for a torch tensor on the host, 'gpu' for any array on a GPU, 'jax', 'pandas', 'polars' or 'xarray' for
-    what `recfact.containers` unwraps, and 'numpy' for anything else that NumPy reads.
+    This is 'torch' for a torch tensor on the host, 'gpu' for any array on a GPU, and 'jax', 'pandas', 'polars' or
+    'xarray' for the arrays that `recfact.containers` unwraps. It is 'numpy' for anything else that NumPy reads.
 
     Raises
     ------
     ArrayTypeError
-        For a tensor on a device of another kind, for an array that carries a mask, for sparse matrices, and for what
-        holds no numbers yet: lazy arrays and traced ones.
+        For a tensor on another kind of device, for an array with a mask, for sparse matrices and operators, and for
+        lazy and traced arrays, which hold no numbers yet.
     """
     kind = type(value)
     if kind is np.ndarray or kind in SCALARS:
@@ -52,11 +52,18 @@ def library_of(value: Any) -> str:
         raise ArrayTypeError("arrays must hold all their numbers, got a masked array; fill it with .filled(value)")
     if hasattr(value, "tocsr"):
         raise ArrayTypeError(f"arrays must be dense, got a sparse {kind.__name__}; densify it with .toarray()")
+    if hasattr(value, "rmatvec"):
+        raise ArrayTypeError(
+            f"expected an array of numbers, got the operator {value!r}; pass its coefficients L.a, write L @ x to "
+            "multiply by it, or pass np.asarray(L) if its dense matrix is meant"
+        )
     return library or "numpy"
 
 
 def is_tensor(kind: type[Any]) -> bool:
     """Say whether a type is that of torch's tensors."""
+    if kind is np.ndarray:
+        return False
     return (kind.__module__ == "torch" and kind.__name__ == "Tensor") or ("torch", "Tensor") in names(kind)
 
 
@@ -66,7 +73,7 @@ def as_numpy(value: Any, name: str) -> Array:
     Raises
     ------
     ArrayTypeError
-        If it can't be read as an array of numbers: ragged lists, tensors that require gradients, arrays on a GPU.
+        If it can't be read as an array of numbers, as ragged lists, tensors that require gradients and arrays on a GPU.
     DTypeError
         If numbers are missing in it.
     """
@@ -92,12 +99,12 @@ def as_numpy(value: Any, name: str) -> Array:
 
 
 def check_scalars(array: Array, name: str) -> Array:
-    """Return an array, whose elements must multiply and add if they are objects.
+    """Return the array after a check of its objects, if it holds any: they must multiply and add.
 
     Raises
     ------
     DTypeError
-        If one is None, a text or another thing that is no number.
+        If one is None, a text or anything else that isn't a number.
     """
     if array.dtype.kind == "O":
         for value in array.flat:
@@ -109,7 +116,7 @@ def check_scalars(array: Array, name: str) -> Array:
 
 
 def _refuse_compiling() -> None:
-    """Raise ArrayTypeError in code that torch compiles, where it would follow NumPy's functions by its own."""
+    """Raise ArrayTypeError in code that torch compiles: it would replace NumPy's functions by its own."""
     torch = sys.modules.get("torch")  # where there is a tensor, it is there
     if torch is not None and torch.compiler.is_compiling():
         raise ArrayTypeError(
@@ -119,7 +126,7 @@ def _refuse_compiling() -> None:
 
 
 def check_tensor(tensor: Any, name: str) -> None:
-    """Raise ArrayTypeError for a tensor that is more than its numbers here, or doesn't hold them in memory."""
+    """Raise ArrayTypeError for a tensor that is more than numbers in memory here, or has none there."""
     torch = _torch()
     if tensor.layout != torch.strided or tensor.is_nested:
         layout = (
@@ -137,17 +144,19 @@ def check_tensor(tensor: Any, name: str) -> None:
             f"{name} is a {kind.__name__}, which doesn't hold its numbers itself; pass a plain torch.Tensor, and call "
             "recfact outside of torch.compile and torch.export"
         )
-    if not _has_memory(tensor):
+    if not holds_memory(tensor):
         if _freed(tensor):  # torch can't even write it
             raise ArrayTypeError(f"{name} must hold its numbers, got a tensor whose storage was resized to 0 bytes")
         raise ArrayTypeError(
-            f"{name} is a {repr(tensor).partition('(')[0]}, which torch.func (vmap, grad, jvp) puts for a tensor and "
-            "which holds no numbers; call recfact outside of that: for vmap's axis, it takes arrays of several axes"
+            f"{name} is a {repr(tensor).partition('(')[0]}, which torch.func (vmap, grad, jvp) puts in place of "
+            "a tensor, and which holds no numbers; call recfact outside of torch.func. Instead of vmap, pass arrays of "
+            "several axes"
         )
     if tensor.requires_grad and torch.is_grad_enabled():
         raise ArrayTypeError(
-            f"{name} is a torch tensor that requires gradients, which recfact doesn't record; pass {name}.detach(), or "
-            "call it under torch.no_grad()"
+            f"{name} is a torch tensor that requires gradients, which only recfact.torch records; pass "
+            f"{name}.detach(), call this under torch.no_grad(), or recfact.torch.solve in place of solve, with dim for "
+            "axis"
         )
     if torch.autograd.forward_ad.unpack_dual(tensor).tangent is not None:
         raise ArrayTypeError(
@@ -155,7 +164,8 @@ def check_tensor(tensor: Any, name: str) -> None:
         )
 
 
-def _has_memory(tensor: Any) -> bool:
+def holds_memory(tensor: Any) -> bool:
+    """Say whether a tensor has numbers in memory, and isn't a placeholder of torch.func."""
     try:
         return tensor.data_ptr() != 0 or not tensor.numel()
     except RuntimeError:  # what most wrappers raise; others answer 0
@@ -200,7 +210,8 @@ def _torch() -> Any:
 def result_dtype(a: Any, u: Any) -> np.dtype[Any]:
     """Return the number type of the states for coefficients `a` and inputs `u` (arrays, or Python scalars).
 
-    NumPy's promotion, except that integers and booleans become float64 and the two half types together float32.
+    This is NumPy's promotion with two exceptions: integers and booleans become float64, and the two half types together
+    become float32.
 
     Raises
     ------
@@ -231,7 +242,7 @@ def result_dtype(a: Any, u: Any) -> np.dtype[Any]:
 
 
 def _foreign(kind: Any) -> bool:
-    """Say whether a number type is one that another package adds to NumPy, such as int4, whose promotion is odd."""
+    """Say whether another package has added this number type to NumPy, such as int4. Its promotion then is odd."""
     return isinstance(kind, np.dtype) and kind.isbuiltin == 2 and kind != BFLOAT16
 
 
@@ -240,7 +251,7 @@ def native(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return dtype if dtype.isnative else dtype.newbyteorder("=")
 
 
-def broadcast_shape(a: Array, u: Array) -> tuple[int, ...]:
+def broadcast_shape(a: Any, u: Any) -> tuple[int, ...]:
     """Return the common shape of coefficients and inputs.
 
     Raises
@@ -276,20 +287,25 @@ def check_axis(axis: Any, ndim: int) -> int:
     ShapeError
         If the array has no such axis.
     """
-    number = integer(axis, "axis")
+    number = axis if type(axis) is int else integer(axis, "axis")
     if not -ndim <= number < ndim:
         raise ShapeError(f"must be an axis of the result, {-ndim} to {ndim - 1}", "axis", given=number)
     return number % ndim
 
 
-def as_operands(a: Any, u: Any) -> tuple[Array, Array, np.dtype[Any]]:
-    """Return coefficients and inputs as arrays of one number type, and that type."""
-    if type(a) is type(u) is np.ndarray and a.dtype is u.dtype and a.dtype in NUMBER_TYPES and a.dtype.isnative:
+def as_operands(a: Any, u: Any, mixed: bool = False) -> tuple[Array, Array, np.dtype[Any]]:
+    """Return coefficients and inputs as arrays of one number type, and that type.
+
+    With `mixed`, a half beside float32 or beside the other half keeps its type.
+    """
+    if type(a) is type(u) is np.ndarray and a.dtype is u.dtype and a.dtype in NUMBER_TYPES:
         return a, u, a.dtype  # what a short call spends its time on otherwise
     arrays = as_numpy(a, "a"), as_numpy(u, "u")
     dtype = result_dtype(
         *(given if type(given) in SCALARS else array for given, array in zip((a, u), arrays, strict=True))
     )
+    if mixed and dtype == FLOAT32 and all(array.dtype in (FLOAT32, *HALVES) for array in arrays):
+        return *arrays, dtype
     a, u = (converted(array, dtype, name) for array, name in zip(arrays, "au", strict=True))
     if dtype.kind == "O" and a.size and u.size:
         try:
@@ -305,7 +321,7 @@ def as_operands(a: Any, u: Any) -> tuple[Array, Array, np.dtype[Any]]:
 
 
 def converted(array: Array, dtype: np.dtype[Any], name: str) -> Array:
-    """Return an array in another number type, or as it is if it has that.
+    """Return an array in another number type, or the array itself if it has that type.
 
     Raises
     ------
@@ -324,9 +340,11 @@ def converted(array: Array, dtype: np.dtype[Any], name: str) -> Array:
 def initial_state(
     x0: Any, shape: tuple[int, ...], dtype: np.dtype[Any], whole: str = "one step of the result"
 ) -> Array:
-    """Return the initial state in the type of the computation, checked against the shape of one step, the `whole`."""
-    state = as_numpy(x0, "x0")
+    """Return the initial state in the type of the computation. It must fit to `shape`, which `whole` names in words."""
     target = accumulator(dtype)
+    if type(x0) is float and target == FLOAT64:
+        return np.array(x0)  # what fits everywhere
+    state = as_numpy(x0, "x0")
     check_state(state.dtype, state.shape, target, shape, whole)
     own = converted(state, target, "x0")
     return own.copy() if own is state else own
@@ -339,27 +357,27 @@ def check_state(
     shape: tuple[int, ...],
     whole: str = "one step of the result",
 ) -> None:
-    """Raise an error if an initial state doesn't fit into a number type, or doesn't broadcast to a step's shape."""
+    """Raise an error if an initial state doesn't fit into a number type or doesn't broadcast to the shape of a step."""
     if target.kind != "O" and (dtype.kind == "O" or not np.can_cast(dtype, target, "same_kind")):
         raise DTypeError(f"must fit into {target}, got {dtype}", "x0", advice="convert it, or make u of a wider type")
     check_step(given, shape, whole)
 
 
 def check_step(given: tuple[int, ...], shape: tuple[int, ...], whole: str = "one step of the result") -> None:
-    """Raise ShapeError if an initial state of shape `given` doesn't broadcast to the shape of one step, the `whole`."""
+    """Raise ShapeError if an initial state of shape `given` doesn't broadcast to `shape`, which `whole` names."""
     missing = len(shape) - len(given)
     if missing < 0 or any(length not in (1, full) for length, full in zip(given, shape[missing:], strict=True)):
         raise ShapeError(f"must broadcast against {whole}, of shape {shape}, got shape {given}", "x0")
 
 
 def broadcast_state(x0: Array, shape: tuple[int, ...]) -> Array:
-    """Return an initial state in the shape of one step, as a view, checked by `check_step`."""
+    """Return an initial state as a view in the shape of one step, after `check_step`."""
     check_step(x0.shape, shape)
     return np.broadcast_to(x0, shape)
 
 
 def check_no_state(x0: Any) -> None:
-    """Raise OptionError if there is an initial state, for a recurrence that runs backwards."""
+    """Raise OptionError if there is an initial state, because a recurrence that runs backwards takes none."""
     if x0 is not None:
         required = "doesn't go with reverse, because the last step has no coefficient behind it"
         raise OptionError(required, "x0", advice="add a_{n+1} x_{n+1} to the last input instead")

@@ -1,5 +1,7 @@
-"""Checks of single arguments, whose errors say what was required, what was given and what to do."""
+"""Checks of single arguments. Their errors say what was required, what was given and what to do."""
 
+from collections.abc import Mapping
+from difflib import get_close_matches
 from operator import index
 from typing import Any
 
@@ -69,16 +71,36 @@ def choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
     """
     if isinstance(value, str) and value in choices:
         return value
-    raise OptionError(f"must be one of {', '.join(map(repr, choices))}", name, given=value)
+    advice = did_you_mean(value, {each: repr(each) for each in choices}) if isinstance(value, str) else ""
+    raise OptionError(f"must be one of {', '.join(map(repr, choices))}", name, given=value, advice=advice)
+
+
+def did_you_mean(text: str, names: Mapping[str, str]) -> str:
+    """Return a question that suggests what was meant, or an empty text if nothing is spelled much like `text`.
+
+    Parameters
+    ----------
+    text : str
+        What was given.
+    names : mapping of str to str
+        What each spelling is suggested as.
+
+    Examples
+    --------
+    >>> did_you_mean("kogge_stone", {"sequential": "sequential", "kogge-stone": "kogge-stone"})
+    'did you mean kogge-stone?'
+    """
+    close = dict.fromkeys(names[spelling] for spelling in get_close_matches(text, names))
+    return f"did you mean {' or '.join(close)}?" if close else ""
 
 
 def generator(seed: Any) -> np.random.Generator:
-    """Return the random numbers of a seed.
+    """Return the random number generator of a seed.
 
     Raises
     ------
     OptionError
-        If `seed` is nothing that NumPy makes a generator of.
+        If NumPy can't make a generator from `seed`.
     """
     try:
         return np.random.default_rng(seed)
@@ -101,12 +123,12 @@ def callback(value: Any, name: str) -> Any:
 
 
 def several(value: Any, name: str) -> list[Any]:
-    """Return the values of a list or tuple, or a single value, as a list.
+    """Return a list of the values: those of a list or tuple, or a single one.
 
     Raises
     ------
     OptionError
-        If there is none.
+        If there is no value.
     """
     values = list(value) if isinstance(value, tuple | list) else [value]
     if not values:

@@ -1,7 +1,7 @@
-"""Arrays of other libraries: how they are read, how they fit to each other, and how a result comes back as one.
+"""Arrays of other libraries: how they are read, how their labels are matched, and how a result becomes one of them.
 
-Types are recognised by name, and by the names of what they are derived from, so that no library is imported to find
-out: whoever passes one of its arrays has imported it.
+Types are recognised by their names and by those of their base classes, so no library is imported for that. A caller who
+passes an array of a library has imported it already.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from recfact.errors import ArrayTypeError, DTypeError, ShapeError, shown
 
 
 class Container(NamedTuple):
-    """What is done with the arrays of a library.
+    """How the arrays of a library are treated.
 
     Parameters
     ----------
     read : function of (value, name)
-        Returns the plain array of the numbers, of NumPy or whatever library holds them.
+        Returns the numbers as a plain array, of NumPy or of the library that holds them.
     wrap : function of (leader, result)
         Returns a plain result as an array like `leader`.
     fit : function of (value, leader, left_out, name), optional
-        For arrays with labels: reads `value` as an array that broadcasts against `leader`, or, if an axis is left out,
-        against one step of it.
+        For arrays with labels: reads `value` as an array that broadcasts against `leader`. If an axis is left out, it
+        broadcasts against one step of `leader`.
     axis : function of (axis, leader), optional
         For arrays with labels: returns the number of an axis.
     kinds : str
-        Kinds of the number types that the library holds; all if empty.
+        Kinds of the number types that the library holds. Empty means all.
     """
 
     read: Callable[[Any, str], Any]
@@ -42,32 +42,39 @@ class Container(NamedTuple):
 
 
 def names(kind: type[Any]) -> set[tuple[str, str]]:
-    """Return the library and the name of a type, and of all that it is derived from."""
+    """Return the library and the name of a type and of its base classes."""
     return {(base.__module__.partition(".")[0], base.__name__) for base in kind.__mro__}
 
 
 def container_of(value: Any) -> str:
-    """Return the library of an array that comes back as it came, or an empty text.
+    """Return the library of an array if results are wrapped as arrays of that library, otherwise an empty text.
 
     Raises
     ------
     ArrayTypeError
-        For what holds no numbers yet, and for collections of arrays.
+        For lazy arrays, which hold no numbers yet, and for collections of arrays.
     """
-    known = names(type(value))
-    for name in known & REFUSED.keys():
-        raise ArrayTypeError(f"arrays must hold their numbers, got {type(value).__name__}, {REFUSED[name]}")
+    library = container_of_any(value)  # and first, because a Proxy of torch.fx claims to have any attribute
     graph = getattr(value, "__dask_graph__", None)
     if graph is not None and graph() is not None:  # dask's own, and xarray's that dask computes
         raise ArrayTypeError(
             f"arrays must hold their numbers, got {type(value).__name__}, which dask computes later; pass its "
-            ".compute(), or let dask.array.map_blocks call recfact.solve where each block holds all steps"
+            ".compute(); to compute later, call recfact.dask.solve, or map any other function over chunks that hold "
+            "all of time, by map_blocks"
         )
+    return library
+
+
+def container_of_any(value: Any) -> str:
+    """Return the library of an array as `container_of` does, even if dask will compute the array later."""
+    known = names(type(value))
+    for name in known & REFUSED.keys():
+        raise ArrayTypeError(f"arrays must hold their numbers, got {type(value).__name__}, {REFUSED[name]}")
     return next((LIBRARIES[name] for name in known & LIBRARIES.keys()), "")
 
 
 def read(value: Any, name: str) -> Any:
-    """Return the numbers of an array of another library as a plain array, and any other value as it is."""
+    """Return the numbers of an array of another library as a plain array. Other values are returned unchanged."""
     for known in names(type(value)) & READERS.keys():
         return READERS[known](value, name)
     return value
@@ -81,14 +88,14 @@ def unwrapped(
     Parameters
     ----------
     libraries : set of str
-        Those of `a` and `u`, one of them a container's.
+        The libraries of `a` and `u`. At least one of them has a container.
 
     Raises
     ------
     ArrayTypeError
-        If they are of two libraries, beside NumPy, or there is an `out`.
+        If they are of two libraries other than NumPy, or if there is an `out`.
     ShapeError
-        If labels differ, or the result has axes without labels, or it isn't said which axis is time.
+        If labels differ, if the result has axes without labels, or if the axis of time isn't given.
     DTypeError
         If numbers are missing.
     """
@@ -102,16 +109,16 @@ def unwrapped(
     container = CONTAINERS[library]
     if out is not None:
         raise ArrayTypeError(
-            f"out is for NumPy arrays, tensors and arrays on a GPU, and the result is one of {library}, whose memory "
-            "isn't for others to write to; call it without out, or pass the numbers of a and u, with numpy.asarray"
+            f"out must be left out if the result is an array of {library}, because others can't write to its memory; "
+            "leave it out, or pass the numbers of a and u, with numpy.asarray"
         )
-    held = {name: value for name, value in (("u", u), ("a", a)) if container_of(value)}
+    held = {name: value for name, value in (("u", u), ("a", a)) if container_of_any(value)}
     leader = max(held.values(), key=lambda value: value.ndim if container.fit else 0)  # u, if as many axes
     if container.axis:
         axis = container.axis(axis, leader)
 
     def plain(value: Any, name: str, left_out: int | None = None) -> Any:
-        if container_of(value) != library:
+        if container_of_any(value) != library:
             return value
         return container.fit(value, leader, left_out, name) if container.fit else container.read(value, name)
 
@@ -131,7 +138,7 @@ def unwrapped(
 def without_labels(a: Any, u: Any, x0: Any = None, axis: Any = 0) -> tuple[Any, Any, Any, Any]:
     """Return coefficients, inputs, initial states and the axis as `unwrapped` does, for a result without labels.
 
-    Arrays of libraries without containers, and all others that are none, stay as they are.
+    Arrays of libraries without a container are returned unchanged.
     """
     if type(a) is type(u) is np.ndarray:
         return a, u, x0, axis
@@ -150,7 +157,7 @@ def check_plain(value: Any, name: str, reason: str) -> None:
 
 
 def _check_labelled(first: tuple[int, ...], second: tuple[int, ...], leader: Any) -> None:
-    """Raise ShapeError if two arrays broadcast to another shape than that of the one with the labels."""
+    """Raise ShapeError if two arrays broadcast to a shape that isn't the shape of the array with labels."""
     try:
         shape = np.broadcast_shapes(first, second)
     except ValueError:
@@ -252,6 +259,25 @@ def _read_polars(value: Any, name: str) -> Any:
     if str(value.dtype) in ("Int128", "UInt128"):
         raise DTypeError(f"{name} must be of a number type that NumPy has, got {value.dtype}; .cast it")
     return value.to_numpy()
+
+
+def with_gaps(value: Any) -> Any:
+    """Return the numbers of pandas or polars, with NaN for missing ones; float64 if they aren't plain floats."""
+    if container_of(value) == "polars":
+        if not (value.dtype.is_numeric() or str(value.dtype) in ("Boolean", "Null")):
+            raise DTypeError(f"u must hold real numbers, got a Series of {value.dtype}; .cast it to Float64")
+        return value.to_numpy() if value.dtype.is_float() else value.cast(sys.modules["polars"].Float64).to_numpy()
+    names, dtypes = (value.columns, value.dtypes) if hasattr(value, "columns") else ([value.name], [value.dtype])
+    if all(isinstance(dtype, np.dtype) and dtype.kind == "f" for dtype in dtypes):
+        return value.to_numpy()
+    try:
+        if any(dtype.kind in "cmM" for dtype in dtypes):
+            raise TypeError("neither complex numbers nor times are real numbers")
+        return value.to_numpy(dtype=float, na_value=np.nan)
+    except (TypeError, ValueError) as error:
+        held = {str(dtype): name for name, dtype in zip(names, dtypes, strict=True)}
+        kinds = ", ".join(f"{dtype} in {name!r}" for dtype, name in held.items())
+        raise DTypeError(f"u must hold real numbers, got {kinds}; choose the columns that do") from error
 
 
 def _read_jax(value: Any, name: str) -> Any:

@@ -1,194 +1,246 @@
 """Solving from a `State`, and to one.
 
-What stands in a State touches the steps up to the end of its block, and the `terms` blocks behind: these few steps are
-solved block by block, in which nothing is dropped. The rest doesn't see it, and is solved as ever. The State after the
-last step comes from the last ``terms + 1`` blocks alone.
+A State acts on the steps up to the end of its block and on the next `terms` blocks. These few steps are solved after
+the ghosts that stand for the State (`recfact.past`). All later steps don't see the State, and are solved as usual. The
+State after the last step depends on the last ``terms + 1`` blocks alone.
 
-Arrays have time on axis 0.
+Every array consists of segments here; a single sequence is one segment. Time is on axis 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_left, bisect_right
+from itertools import accumulate, pairwise
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from recfact.arrays import Array
-from recfact.carry import LastState
 from recfact.checks import boolean
 from recfact.errors import OptionError
 from recfact.number_types import accumulator
-from recfact.recurrence import folded
-from recfact.state import (
-    State,
-    check_fits,
-    check_state,
-    first_state,
-    groups,
-    initial_state_of,
-    is_uniform,
-    joined,
-)
-from recfact.state_parts import WHOLE, holds_steps, normal_form
+from recfact.past import Past, Run
+from recfact.state import State, alike, joined, made, turned
+from recfact.state_parts import WHOLE, check_fits, check_state, holds_steps, initial_place, normal_form
 from recfact.windows import Full, Window
 
-# Solves coefficients and inputs into the states, from an initial state or None, in a window.
-Run = Callable[[Array, Array, Array, Array | None, Window], None]
-
-PIECE = 1 << 20  # numbers that are solved at once where states aren't kept
+PIECE, LEAST_STEPS = 1 << 16, 1 << 8
+"""Numbers that are solved at once where states aren't kept, of at least so many steps."""
 
 
 def check_options(
     state: Any, return_state: Any, states: Any, window: Window, reverse: bool, given: dict[str, bool]
 ) -> tuple[bool, bool]:
-    """Return two options of `solve` as booleans, if they go with the others.
+    """Return `return_state` and `states` as booleans, if they agree with the other options of `solve`.
 
     Parameters
     ----------
     given : dict
-        Which other arguments are there, of "x0", "out", a named "algorithm" and a "device".
+        Which of the other arguments are given: "x0", "out", a named "algorithm" and a "device".
     """
     return_state, states = boolean(return_state, "return_state"), boolean(states, "states")
     name = "return_state" if state is None else "state"
     if state is not None:
-        check_state(state, window)
+        check_state(state, State, window)
         if given["x0"]:
             raise OptionError("doesn't go with x0, which a State holds already", "state", advice="pass one of them")
     if not states and not return_state:
-        raise OptionError("=False leaves nothing to return", "states", advice="pass return_state=True as well")
+        required = "must be True if no State is returned"
+        raise OptionError(required, "states", given=False, advice="pass return_state=True as well")
     if not states and given["out"]:
-        raise OptionError("=False writes no states", "states", advice="leave out away")
+        raise OptionError("=False writes no states, so it doesn't go with out", "states", advice="pass one of them")
     if state is None and not return_state:
         return return_state, states
     if reverse:
         raise OptionError(
-            "doesn't go with reverse, whose steps come from the end", name, advice="flip a and u, if that is meant"
+            "doesn't go with reverse, which starts from the end", name, advice="flip a and u, if that is meant"
         )
     if given["algorithm"]:
-        raise OptionError("goes with the engine only", name, advice="leave algorithm out")
+        raise OptionError("doesn't go with a named algorithm", name, advice='pass algorithm="auto"')
     if given["device"]:
-        raise OptionError("is for arrays on the host as yet", name, advice="copy them there, or pass x0 with Full()")
+        raise OptionError(
+            "is only for arrays on the host", name, advice="copy the arrays there, or pass x0 with window=Full()"
+        )
     return return_state, states
 
 
 def solve_on(
-    run: Run, a: Array, u: Array, x: Array | None, x0: Array | None, state: State | None, axis: int, window: Window
+    run: Run,
+    a: Array,
+    u: Array,
+    x: Array | None,
+    x0: Array | None,
+    state: State | None,
+    axis: int,
+    window: Window,
+    offsets: Array | None,
 ) -> State:
-    """Solve from a State, or an initial state, into `x` if there is one; return the State after the last step.
+    """Solve from a State or from initial states, into `x` if there is one, and return the State after the last step.
 
     Parameters
     ----------
     run : callable
         Solves without States.
     a, u, x : ndarray
-        Coefficients, inputs and states, of one number type, with time on `axis`; `x` may be `u`.
+        Coefficients, inputs and states, of one number type, with time on `axis`. `x` may be `u`.
+    x0 : ndarray or None
+        Initial states. Those of segments are on axis 0.
+    offsets : ndarray of int64 or None
+        Where segments start, and where the last one ends. A State then has an axis of segments in the place of time.
     """
     shape = np.broadcast_shapes(a.shape, u.shape)
-    a, u = (np.moveaxis(np.broadcast_to(array, shape), axis, 0) for array in (a, u))
+    a, u = (time_first(array if array.shape == shape else np.broadcast_to(array, shape), axis) for array in (a, u))
+    x = None if x is None else time_first(x, axis)
+    cuts = [0, len(u)] if offsets is None else offsets.tolist()
+
+    def segments_first(array: Array, at: int) -> Array:
+        return np.expand_dims(array, at) if offsets is None else np.moveaxis(array, at + axis, at)
+
+    def segments_back(array: Array, at: int) -> Array:
+        return array[(slice(None),) * at + (0,)] if offsets is None else np.moveaxis(array, at, at + axis)
+
     if state is None:
-        state = first_state(window, u.shape[1:], u.dtype, x0)
-    check_fits(state, u.dtype, u.shape[1:])
-    return solve_from(run, a, u, None if x is None else np.moveaxis(x, axis, 0), state)
+        past = before_first(window, (len(cuts) - 1, *u.shape[1:]), u.dtype, x0)
+        return turned(state_of(solve_from(run, a, u, x, cuts, past, window), window, u.dtype), segments_back)
+    check_fits(state, u.dtype, (*shape[:axis], *([] if offsets is None else [len(cuts) - 1]), *shape[axis + 1 :]))
+    if len(u) == 0:
+        return state
+    start = turned(state, segments_first)
+    ends = []
+    for places, part in alike(start):
+        if not places:
+            end = solve_from(run, a, u, x, cuts, past_of(part), window)
+            return turned(state_of(end, window, u.dtype), segments_back)
+        rows: Any = (slice(None), *places)
+        states = None if x is None else np.empty_like(x[rows])
+        end = solve_from(run, a[rows], u[rows], states, cuts, past_of(part), window)
+        ends.append((rows, state_of(end, window, u.dtype)))
+        if x is not None:
+            x[rows] = states
+    return turned(joined(start.shape, ends), segments_back)
 
 
-def solve_from(run: Run, a: Array, u: Array, x: Array | None, start: State) -> State:
-    """Solve from a State into `x`, if there is one, and return the State after the last step."""
-    n = len(u)
-    if n == 0:
-        return start
-    if not is_uniform(start):
-        return _solve_groups(run, a, u, x, start)
-    block, terms = normal_form(start.window)
-    if block == WHOLE:
-        return _solve_whole(run, a, u, x, start)
-    left = block - start.phase
-    reach = left + terms * block
-    if n <= reach:
-        head, end = _advance(run, a, u, start)
-    else:
-        if x is not None and start.phase:
-            head, _ = _advance(run, a[:reach], u[:reach], start)
-        first = left + ((n - 1 - left) // block - terms) * block
-        empty = first_state(start.window, start.shape, start.dtype, None)
-        _, end = _advance(run, a[first:], u[first:], empty)
-    if x is not None and start.phase == 0:
-        run(a, u, x, initial_state_of(start), start.window)
-    elif x is not None:
-        if n > reach:
-            run(a[left:], u[left:], x[left:], None, start.window)
-        with np.errstate(all="ignore"):
-            x[:reach] = head
+def solve_from(run: Run, a: Array, u: Array, x: Array | None, offsets: list[int], past: Past, window: Window) -> Past:
+    """Solve segments from their past, into `x` if there is one, and return the past of the steps that follow."""
+    if len(u) == 0:
+        return past
+    if past.block == WHOLE:
+        return solve_whole(run, a, u, x, offsets, past)
+    end = past.after(run, a, u, offsets)  # before states are written, where inputs may be
+    if x is not None:
+        solve_window(run, a, u, x, offsets, past, window)
     return end
 
 
-def _solve_groups(run: Run, a: Array, u: Array, x: Array | None, start: State) -> State:
-    ends = []
-    for rows, state in groups(start):
-        at: Any = (slice(None), *rows)
-        states = None if x is None else np.empty((len(u), *state.shape), x.dtype)
-        ends.append((rows, solve_from(run, a[at], u[at], states, state)))
-        if x is not None:
-            x[at] = states
-    return joined(start.shape, ends)
+def solve_window(run: Run, a: Array, u: Array, x: Array, offsets: list[int], past: Past, window: Window) -> None:
+    """Solve segments in a window, from their past."""
+    if not any(past.phase) and len(set(map(bool, past.held))) == 1:
+        solve_between(run, a, u, x, past.initial(), window, offsets)
+        return
+    heads, places, cuts = [], [], [0]
+    for segment, (start, end) in enumerate(pairwise(offsets)):
+        phase, ghosts = past.phase[segment], past.ghosts(segment)
+        cuts += [min(start + (past.block - phase if phase else 0), end), end]
+        if past.held[segment] and start < end:
+            stop = min(start + past.block - phase + past.terms * past.block, end)
+            heads.append(past.steps(a[start:end], u[start:end], segment, 0, ghosts + stop - start))
+            places.append((slice(start, stop), ghosts))
+    if not heads:  # only empty segments have something before them
+        solve_between(run, a, u, x, None, window, cuts)
+        return
+    coefficients, inputs = (np.concatenate(arrays) for arrays in zip(*heads, strict=True))
+    ends = [0, *accumulate(len(head) for head, _ in heads)]
+    head = np.empty_like(inputs)
+    solve_between(run, coefficients, inputs, head, None, window, ends)
+    solve_between(run, a, u, x, None, window, cuts)
+    with np.errstate(all="ignore"):
+        for (place, ghosts), (start, end) in zip(places, pairwise(ends), strict=True):
+            x[place] = head[start + ghosts : end]
 
 
-def _solve_whole(run: Run, a: Array, u: Array, x: Array | None, start: State) -> State:
-    """Solve where nothing is dropped: the last state continues, in the type that it is computed in."""
-    kept = accumulator(start.dtype)
-    if x is not None and x.dtype == kept:
-        run(a, u, x, initial_state_of(start), Full())
-        return State(start.window, x[-1:], dtype=start.dtype)
-    carried = LastState(lambda a, u, x0: _solved(run, a, u, x0), initial_state_of(start))
-    steps = max(1, PIECE * len(u) // max(1, u.size))
-    for first in range(0, len(u), steps):
-        piece = slice(first, first + steps)
-        states = carried.solve(a[piece].astype(kept), u[piece].astype(kept))
-        if x is not None:
+def solve_between(run: Run, a: Array, u: Array, x: Array, x0: Array | None, window: Window, offsets: list[int]) -> None:
+    """Solve segments. One or two are solved as separate sequences, which is faster."""
+    if len(offsets) > 3:
+        run(a, u, x, x0, window, np.array(offsets))
+        return
+    for segment, (start, end) in enumerate(pairwise(offsets)):
+        if start < end:
+            run(a[start:end], u[start:end], x[start:end], None if x0 is None else x0[segment], window, None)
+
+
+def solve_whole(run: Run, a: Array, u: Array, x: Array | None, offsets: list[int], past: Past) -> Past:
+    """Solve segments without a window. Their last states, in the type computed in, are all that continues."""
+    n, kept = len(u), past.parts.dtype
+    last, begun = np.zeros(past.parts.shape[1:], kept), list(map(bool, past.held))
+    if any(begun):
+        last[:] = past.parts[0]
+    if x is None and u.dtype == kept and len(offsets) == 2:
+        x = in_one_place(n, np.empty(u.shape[1:], kept))
+    direct = x is not None and x.dtype == kept
+    steps = n if direct else max(LEAST_STEPS, PIECE // max(1, prod(u.shape[1:])))
+    spare = x if x is not None and direct else np.empty((min(n, steps), *u.shape[1:]), kept)
+    for start in range(0, n, steps):
+        end = min(start + steps, n)
+        first, behind = bisect_right(offsets, start) - 1, bisect_left(offsets, end)
+        cuts = [min(max(offset - start, 0), end - start) for offset in offsets[first : behind + 1]]
+        own_a, own_u = (array[start:end].astype(kept, copy=False) for array in (a, u))
+        states = spare[: end - start]
+        x0 = last[first:behind] if any(begun[first:behind]) else None
+        if x0 is not None:
+            fresh = zip(pairwise(cuts), begun[first:behind], strict=True)
+            own_a = without(own_a, [cut for (cut, following), old in fresh if cut < following and not old])
+        solve_between(run, own_a, own_u, states, x0, Full(), cuts)
+        for segment, (cut, following) in enumerate(pairwise(cuts), first):
+            if cut < following:
+                last[segment], begun[segment] = states[following - 1], True
+        if x is not None and not direct:
             with np.errstate(all="ignore"):
-                x[piece] = states
-    return State(start.window, np.asarray(carried.state)[None], dtype=start.dtype)
+                x[start:end] = states
+    return Past(past.block, past.terms, last[None], past.phase, list(map(int, begun)))
 
 
-def _solved(run: Run, a: Array, u: Array, x0: Array | None, window: Window = Full()) -> Array:
-    x = np.empty(u.shape, u.dtype)
-    run(a, u, x, x0, window)
-    return x
+def in_one_place(n: int, place: Array) -> Array:
+    """Return an array of `n` steps that share one place in memory, so the last one written stays there."""
+    return np.lib.stride_tricks.as_strided(place, (n, *place.shape), (0, *place.strides))
 
 
-def _advance(run: Run, a: Array, u: Array, start: State) -> tuple[Array, State]:
-    """Return all states and the State after them, in the type that they are computed in."""
-    a, u = (array.astype(start.parts.dtype) for array in (a, u))
-    return (_advance_steps if holds_steps(start.window) else _advance_blocks)(run, a, u, start)
+def without(a: Array, steps: list[int]) -> Array:
+    """Return coefficients with 0 at some steps, if a coefficient there times a state of 0 wouldn't be 0."""
+    if not steps or (a.dtype != object and np.isfinite(a[steps]).all()):
+        return a
+    a = a.copy()
+    a[steps] = 0
+    return a
 
 
-def _advance_steps(run: Run, a: Array, u: Array, start: State) -> tuple[Array, State]:
-    known = len(start.parts) if start.phase else 0
-    u = folded(a, u, None if start.phase else initial_state_of(start))
-    a, u = (np.concatenate([start.parts[:known, i][::-1], new]) for i, new in enumerate((a, u)))
-    _, terms = normal_form(start.window)
-    recent = np.stack([a[::-1][: terms + 1], u[::-1][: terms + 1]], axis=1)
-    return _solved(run, a, u, None, start.window)[known:], State(start.window, recent, 1, dtype=start.dtype)
+def time_first(array: Array, axis: int) -> Array:
+    """Return an array with an axis moved to the front."""
+    return np.moveaxis(array, axis, 0) if axis else array
 
 
-def _advance_blocks(run: Run, a: Array, u: Array, start: State) -> tuple[Array, State]:
-    block, terms = normal_form(start.window)
-    parts, phase = start.parts, start.phase
-    states = [u[:0]]
-    first = 0
-    while first < len(u):
-        starts = not len(parts) or phase == block
-        phase = 0 if starts else phase
-        newest, older = (None, parts[:terms]) if starts else (parts[0], parts[1:])
-        piece = slice(first, first + block - phase)
-        x = _solved(run, a[piece], u[piece], newest)
-        parts = x[-1:]
-        if len(older):
-            own = np.broadcast_to(a[piece][:, None], (len(x), *older.shape))
-            faded = _solved(run, own, np.broadcast_to(np.zeros((), u.dtype), own.shape), older)
-            parts = np.concatenate([parts, faded[-1]])
-            with np.errstate(all="ignore"):
-                x = x + faded.sum(axis=1)
-        states.append(x)
-        first, phase = first + len(x), phase + len(x)
-    return np.concatenate(states), State(start.window, parts, phase, dtype=start.dtype)
+def before_first(window: Window, shape: tuple[int, ...], dtype: np.dtype[Any], x0: Array | None) -> Past:
+    """Return the past of segments before their first step; `shape` is that of their states."""
+    parts = np.zeros((0 if x0 is None else 1, *(2,) * holds_steps(window), *shape), accumulator(dtype))
+    if x0 is not None:
+        parts[initial_place(window)] = x0
+    return Past(*normal_form(window), parts, [0] * shape[0], [len(parts)] * shape[0])
+
+
+def past_of(state: State) -> Past:
+    """Return the past of the segments on the first axis of a State, whose channels are all at the same step."""
+    phase, held = (
+        [count] * state.shape[0] if isinstance(count, int) else count.reshape(len(count), -1)[:, 0].tolist()
+        for count in (state.phase, state.held)
+    )
+    return Past(*normal_form(state.window), state.parts, phase, held)
+
+
+def state_of(past: Past, window: Window, dtype: np.dtype[Any]) -> State:
+    """Return the State that holds what a `Past` does."""
+    shape = past.parts.shape[1 + holds_steps(window) :]
+    phase, held = (
+        count[0] if len(set(count)) == 1 else np.broadcast_to(np.reshape(count, (-1, *(1,) * (len(shape) - 1))), shape)
+        for count in (past.phase, past.held)
+    )
+    return made(window, past.parts, phase, held, dtype)

@@ -1,10 +1,10 @@
 """Exceptions and warnings of recfact.
 
-Every exception is also the built-in that a NumPy user expects (``ValueError``, ``TypeError``, ``ImportError``), so code
-that catches the built-in keeps working.
+Every exception is also the built-in that a NumPy user expects (``ValueError``, ``TypeError``, ``IndexError``, ...). So
+code that catches the built-in keeps working.
 
-An exception carries what it says: the argument at fault, what was required of it, the value given and what to do. So
-those who took the argument from elsewhere, as a command does, can say the same in the words of their users.
+An exception holds the parts of its message: the argument at fault, what was required of it, the value given and what to
+do. So a command, for example, can write the same message with the names of its own options.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ UNSAID: Any = object()  # a value that None can't stand for: None may be what wa
 
 
 def shown(value: Any, most: int = 60) -> str:
-    """Return what stands for a value in a message: its repr, cut where it is long."""
+    """Return the text for a value in a message: its repr, shortened if it is long."""
     try:
         text = repr(value.item() if isinstance(value, np.generic) else value)
     except Exception:  # integers of more than 4300 digits, arrays that are deleted, what isn't made yet
@@ -25,12 +25,12 @@ def shown(value: Any, most: int = 60) -> str:
 
 
 class RecfactError(Exception):
-    """Base of the exceptions that recfact raises for what a caller passed or lacks.
+    """Base of the exceptions that recfact raises for a wrong argument or a missing package or device.
 
     Parameters
     ----------
     required : str
-        What was required: what comes after the argument's name, or the whole message where no argument is named.
+        What was required. It follows the name of the argument. If no argument is named, it is the whole message.
     argument : str, optional
         Name of the argument at fault.
     given : object, optional
@@ -38,7 +38,7 @@ class RecfactError(Exception):
     advice : str, optional
         What to do.
     instead : dict, optional
-        Arguments to pass, which the advice begins with.
+        Arguments to pass instead. The advice begins with them.
 
     Examples
     --------
@@ -63,7 +63,7 @@ class RecfactError(Exception):
         self.instead = dict(instead or {})
 
     def sentence(self, name: Callable[[str], str] = str, value: Callable[[Any], str] = shown, sign: str = "=") -> str:
-        """Return the message, with arguments called as `name` has it and values written by `value`."""
+        """Return the message. `name` gives the names of arguments in it, and `value` writes their values."""
         subject = f"{name(self.argument)} " if self.argument else ""
         given = "" if self.given is UNSAID else f", got {self._written(value)}"
         passed = " and ".join(f"{name(key)}{sign}{value(item)}" for key, item in self.instead.items())
@@ -82,11 +82,11 @@ class ShapeError(RecfactError, ValueError):
 
 
 class DTypeError(RecfactError, TypeError):
-    """A number type that recfact doesn't compute in."""
+    """A number type in which recfact doesn't compute."""
 
 
 class ArrayTypeError(RecfactError, TypeError):
-    """An array library or container that recfact doesn't take, or a mixture of libraries."""
+    """An array library or container that recfact can't take, or a mixture of libraries."""
 
 
 class OptionError(RecfactError, ValueError):
@@ -94,7 +94,7 @@ class OptionError(RecfactError, ValueError):
 
 
 class OptionTypeError(RecfactError, TypeError):
-    """An option of a type that it can't be, such as a text for a number of steps; says the type."""
+    """An option of a wrong type, such as a text for a number of steps. The message names the type."""
 
     def _written(self, value: Callable[[Any], str]) -> str:
         if isinstance(self.given, bool):
@@ -102,16 +102,20 @@ class OptionTypeError(RecfactError, TypeError):
         return f"{super()._written(value)} of type {type(self.given).__name__}"
 
 
+class PositionError(RecfactError, IndexError):
+    """A row or column that an operator doesn't have."""
+
+
 class DataFileError(RecfactError, ValueError):
-    """A file that can't be read as coefficients or inputs; names the file and the place in it."""
+    """A file that can't be read as coefficients or inputs. The message names the file and the place in it."""
 
 
 class MissingExtraError(RecfactError, ImportError):
-    """An optional package isn't installed; the message says how to install it."""
+    """An optional package isn't installed. The message says how to install it."""
 
 
 class DeviceError(RecfactError, RuntimeError):
-    """No GPU that recfact can use; the message says what is missing and how to get it."""
+    """There is no GPU that recfact can use. The message says what is missing and how to get it."""
 
 
 class GrowthWarning(RuntimeWarning):

@@ -1,4 +1,4 @@
-"""The number types that recfact computes in: one table, which every room reads."""
+"""The number types in which recfact computes, in one table for all packages."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ DType = np.dtype[Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NumberType:
-    """What is known of a number type; there is one object for each.
+    """The properties of a number type. There is one object for each type.
 
     Parameters
     ----------
     dtype, accumulator : dtype
-        How numbers are stored, and what they are computed in.
+        The type in which numbers are stored, and the type in which they are computed.
     format : str
-        Of a real number in it, by its name in `recfact.precision.FORMATS`.
+        The format of a real number of this type, by its name in `recfact.precision.FORMATS`.
     c_type : str
         The type in CUDA C++.
     tensor_cores : tuple of int or None
-        The compute capability from which a GPU's tensor cores take it.
+        The lowest compute capability at which the tensor cores of a GPU take it.
     size : int
         Bytes of a number.
     """
@@ -48,7 +48,7 @@ class NumberType:
 
     @property
     def is_half(self) -> bool:
-        """Whether it is computed in a wider type."""
+        """Whether numbers are computed in a wider type."""
         return self.dtype != self.accumulator
 
 

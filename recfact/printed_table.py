@@ -14,24 +14,29 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from recfact.checks import positive_integer
+from recfact.plain_records import Record, plain
 from recfact.written_numbers import Power, given, scientific
 
 Row = Mapping[str, Any]
 
+LINE = 100
+"""Characters of a line where Python shows a table by itself, which terminals don't break."""
+
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its heading, and what a row shows in it.
+    """A column: its heading, and its cell in each row.
 
     Parameters
     ----------
     heading, latex : str
         Heading as plain text and as LaTeX.
     cell : callable
-        Takes a row and returns a str, an int, a float, a `Power`, a list of those that are set one after the other, or
-        None where there is nothing to say.
+        Takes a row and returns the cell: a str, an int, a float, a `Power`, or a list of these to print one after the
+        other. None stands for an empty cell.
     words : bool
-        Whether the cells are words, set to the left, and not numbers.
+        Whether the cells are words, which are aligned to the left, and not numbers.
     """
 
     heading: str
@@ -40,29 +45,36 @@ class Column:
     words: bool = False
 
 
-class Tabular(ABC):
-    """What prints as a table, with the same ways to write it down everywhere.
+class Tabular(Record, ABC):
+    """A result that prints as a table and can be written in several formats.
 
-    ``print(table)`` is the text, a notebook shows the HTML. Text and HTML have the title and the notes of the table,
-    Markdown and LaTeX are the table alone, to stand in a document of your own. Rows, CSV and JSON hold the values
-    themselves rather than what is printed of them.
+    ``print(table)`` prints the whole text. An interactive session shows it in lines of `LINE` characters, and a
+    notebook shows the HTML. Text and HTML include the title and the notes. Markdown and LaTeX are the table alone, for
+    a document of your own. Rows, CSV and JSON hold the values themselves instead of their printed form.
     """
 
     __slots__ = ()
 
     @abstractmethod
     def table(self) -> PrintedTable:
-        """Return what is printed."""
+        """Return the table that is printed."""
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return the values as one dict a row, all with the same keys: ``pandas.DataFrame`` takes them as they are."""
+        """Return the values as one dict per row, all with the same keys. ``pandas.DataFrame`` takes these rows."""
         return [dict(row) for row in self.table().rows]
 
     def to_text(self, width: int | None = None) -> str:
-        """Return the table as text in columns; a table that has a title and no rows is its title.
+        """Return the table as text in columns. A table that has a title and no rows gives the title.
 
-        Columns that don't fit into `width` characters follow below, with the first column once more.
+        Columns that don't fit into `width` characters follow below, with the first column repeated.
+
+        Raises
+        ------
+        OptionTypeError, OptionError
+            If `width` isn't a positive integer.
         """
+        if width is not None:
+            width = positive_integer(width, "width")
         table = self.table()
         if table.title and not table.rows:
             return table.title
@@ -89,7 +101,7 @@ class Tabular(ABC):
         return "\n".join([head, f"|{rule}|", *body])
 
     def to_latex(self) -> str:
-        r"""Return the table in LaTeX, a tabular with the rules of the package booktabs."""
+        r"""Return the table in LaTeX, as a tabular with the rules of the package booktabs."""
         table = self.table()
         head = " & ".join(column.latex for column in table.columns)
         cells = table.cells("${}2^{{{}}}$", r"$\infty$", "--", _latex, r" \cdot ")
@@ -107,12 +119,12 @@ class Tabular(ABC):
         )
 
     def to_html(self) -> str:
-        """Return the table in HTML; a table that has a title and no rows is its title."""
+        """Return the table in HTML. A table that has a title and no rows gives the title."""
         table = self.table()
-        above = f"<p>{html.escape(table.title)}</p>\n" if table.title else ""
+        above = f"<p>{html.escape(table.title).replace(chr(10), '<br>')}</p>\n" if table.title else ""
         if above and not table.rows:
             return above
-        sides = ["" if column.words else ' style="text-align: right"' for column in table.columns]
+        sides = [f' style="text-align: {"left" if column.words else "right"}"' for column in table.columns]
 
         def line(tag: str, cells: list[str]) -> str:
             inner = "".join(f"<{tag}{side}>{cell}</{tag}>" for cell, side in zip(cells, sides, strict=True))
@@ -125,9 +137,9 @@ class Tabular(ABC):
         return above + "\n".join(lines)
 
     def to_csv(self) -> str:
-        """Return the rows as CSV, with their names in the first line.
+        """Return the rows as CSV, with the names of the columns in the first line.
 
-        None is empty, and numbers that float64 doesn't hold are written as in the text.
+        None gives an empty cell. Numbers that float64 doesn't hold are written as in the text.
         """
         file = io.StringIO()
         writer = csv.DictWriter(file, self._names(), lineterminator="\n")
@@ -136,26 +148,31 @@ class Tabular(ABC):
         return file.getvalue()
 
     def to_json(self) -> str:
-        """Return the rows as JSON, with what else there is to say.
+        """Return the rows and other properties of the table as JSON.
 
-        NaN and infinity, which JSON doesn't have, become null; numbers that float64 doesn't hold are written as in the
+        JSON has no NaN and infinity, so these become null. Numbers that float64 doesn't hold are written as in the
         text.
         """
         return json.dumps(_json(self._record()), allow_nan=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what `to_json` writes, as a dict of plain values. If there are only rows, they are its "rows"."""
+        record = plain(self._record())
+        return record if isinstance(record, dict) else {"rows": record}
 
     def _names(self) -> Sequence[str]:
         """Return the keys of the rows, also if there are none."""
         return self.table().names
 
     def _record(self) -> Any:
-        """Return what JSON holds."""
+        """Return the object that JSON holds."""
         return self.to_rows()
 
     def __str__(self) -> str:
         return self.to_text()
 
     def __repr__(self) -> str:
-        return self.to_text()
+        return self.to_text(LINE)
 
     def _repr_html_(self) -> str:
         return self.to_html()
@@ -163,16 +180,16 @@ class Tabular(ABC):
 
 @dataclass(frozen=True, repr=False)
 class PrintedTable(Tabular):
-    """Rows of plain values, and what is printed of them.
+    """Rows of plain values, and the way to print them.
 
     Parameters
     ----------
     rows : tuple of dict
         The values, all with the same keys.
     columns : tuple of Column
-        What is printed.
+        The printed columns.
     names : tuple of str
-        Keys of the rows, also if there are none.
+        Keys of the rows, even if there are no rows.
     title : str
         A line above the table.
     notes : tuple of str
@@ -203,7 +220,7 @@ class PrintedTable(Tabular):
         escape: Callable[[str], str] = lambda text: text,
         dot: str = " * ",
     ) -> list[list[str]]:
-        """Return what is printed, row by row, in the words of one way to print."""
+        """Return the printed cells, row by row, in one of the formats."""
 
         def written(value: Any) -> str:
             match value:

@@ -1,8 +1,8 @@
-"""The public names of a package, each loaded when it is first asked for, from where the stub beside the package says.
+"""The public names of a package. Each is loaded on first use, from the module that the stub of the package names.
 
-``__init__.pyi`` has each name once: type checkers and editors read it, and so does `attach`, as SPEC 1 of the
-Scientific Python ecosystem has it. In it ``from package.module import name as name`` is what a module defines, and
-``from package import module as module`` a module.
+The stub ``__init__.pyi`` has each name once. Type checkers and editors read it, and so does `attach`, as in SPEC 1 of
+the Scientific Python ecosystem. In the stub, ``from package.module import name as name`` is a name that a module
+defines, and ``from package import module as module`` is a module.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 
 def attach(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """Return what a package is to have as ``__getattr__``, ``__dir__`` and ``__all__``.
+    """Return the ``__getattr__``, ``__dir__`` and ``__all__`` of a package.
 
     Parameters
     ----------
@@ -26,11 +26,11 @@ def attach(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]],
     Returns
     -------
     load : callable
-        Returns what has a public name, and keeps it in the package.
+        Returns the object with a public name, and keeps it in the package.
     names : callable
-        Returns all public names, sorted: those of modules, and of what the package itself defines, too.
+        Returns all public names, sorted. They include modules, and the names that the package itself defines.
     exported : list of str
-        The names that ``from package import *`` brings: modules aren't among them.
+        The names that ``from package import *`` imports. Modules aren't among them.
     """
     statements = ast.parse(files(package).joinpath("__init__.pyi").read_text(encoding="utf-8")).body
     places = {

@@ -1,14 +1,14 @@
 """The recurrence itself, as plain loops over any scalar.
 
-These loops are the definition that everything else in recfact is held against. They run on NumPy arrays of any dtype,
-``object`` arrays included, so the scalar may be a float, a complex number, a ``Fraction``, an ``mpf``, an interval or a
-sympy symbol. The recurrence runs along axis 0 and every other axis is a channel.
+These loops are the definition with which everything else in recfact is compared. They run on NumPy arrays of any dtype,
+``object`` arrays included. So the scalar may be a float, a complex number, a ``Fraction``, an ``mpf``, an interval or a
+sympy symbol. The recurrence runs along axis 0, and every other axis is a channel.
 
 Indices: ``a[0]`` is the paper's a_1, so ``x[0] = a[0] * x0 + u[0]`` and L[i, j] = a[i] a[i-1] ... a[j+1].
 
 Scalars need not commute (matrices of one size, quaternions, operators). The transpose then has the same products at
-[j, i], and multiplies from the right, (L^T u)[j] = sum_i u[i] L[i, j]: so it is the row u L, the transpose of a product
-is the product of the transposes in turn, and v (L u) = (L^T v) u.
+[j, i] and multiplies from the right: (L^T u)[j] = sum_i u[i] L[i, j]. So it is the row u L. The transpose of a product
+is then the product of the transposes in reverse order, and v (L u) = (L^T v) u.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from recfact.arrays import Array
-from recfact.windows import Full, Jagged, Uniform, Window
+from recfact.windows import Window, blocks_and_terms
 
 
 def forward(a: Array, u: Array, x0: Any = None) -> Array:
@@ -28,9 +28,9 @@ def forward(a: Array, u: Array, x0: Any = None) -> Array:
     a : ndarray, shape (n, ...)
         Coefficients. ``a[0]`` multiplies `x0` and is not read without it.
     u : ndarray, shape (n, ...)
-        Inputs; broadcasts against `a`.
+        Inputs. They broadcast against `a`.
     x0 : scalar or ndarray, shape (...), optional
-        State before the first step; zero if left out.
+        State before the first step, by default zero.
 
     Returns
     -------
@@ -38,7 +38,7 @@ def forward(a: Array, u: Array, x0: Any = None) -> Array:
         The states.
     """
     a, u = np.broadcast_arrays(a, u)
-    x = np.empty(u.shape, dtype=np.result_type(a, u))
+    x = np.empty_like(u, dtype=np.result_type(a, u), order="C", subok=False)
     if len(x) == 0:
         return x
     x[0] = u[0] if x0 is None else a[0] * x0 + u[0]
@@ -50,8 +50,8 @@ def forward(a: Array, u: Array, x0: Any = None) -> Array:
 def backward(a: Array, u: Array) -> Array:
     """Solve x[i] = x[i+1] a[i+1] + u[i] from the last row to the first: the transpose of `forward`.
 
-    Parameters and result are those of `forward`; ``a[0]`` is not read. Coefficients stand on the right, for scalars
-    that don't commute.
+    Parameters and result are those of `forward`. ``a[0]`` is not read. Coefficients multiply from the right, which
+    matters for scalars that don't commute.
     """
     a, u = np.broadcast_arrays(a, u)
     x = np.empty(u.shape, dtype=np.result_type(a, u))
@@ -64,12 +64,12 @@ def backward(a: Array, u: Array) -> Array:
 
 
 class Opposite:
-    """A scalar whose products are taken in the opposite order: in these, transposes multiply from the left.
+    """A scalar whose products are taken in the opposite order, so that transposes multiply from the left.
 
     Parameters
     ----------
     scalar : scalar
-        The scalar; Python's 0 and 1 stand beside it.
+        The scalar. Python's 0 and 1 may be used together with it.
     """
 
     __slots__ = ("scalar",)
@@ -87,17 +87,17 @@ class Opposite:
 
 
 def plain(scalar: Any) -> Any:
-    """Return the scalar of an `Opposite`, and any other as it is."""
+    """Return the scalar of an `Opposite`. Other scalars are returned unchanged."""
     return scalar.scalar if isinstance(scalar, Opposite) else scalar
 
 
 def transposed(run: Callable[[Array, Array], Array], a: Array, u: Array) -> Array:
-    """Apply the transpose of what an algorithm does: the algorithm itself, run from the end.
+    """Apply the transpose of an algorithm, which is the algorithm itself, run from the end.
 
     Parameters
     ----------
     run : callable
-        Solves the recurrence of coefficients and inputs along axis 0 from a zero state; doesn't read the first
+        Solves the recurrence of coefficients and inputs along axis 0 from a zero state, without reading the first
         coefficient.
     a, u : ndarray, shape (n, ...)
         Coefficients and inputs, as for `backward`.
@@ -110,34 +110,22 @@ def transposed(run: Callable[[Array, Array], Array], a: Array, u: Array) -> Arra
 
 
 def first_kept(i: int, window: Window) -> int:
-    """Return the smallest j whose input u[j] the window lets into x[i]."""
-    match window:
-        case Full():
-            return 0
-        case Uniform(lags):
-            return max(0, i - lags + 1)
-        case Jagged(block, terms):
-            return max(0, i // block - terms) * block
+    """Return the smallest j such that the window keeps the input u[j] in x[i]."""
+    block, terms = blocks_and_terms(window)
+    return max(0, i // block - terms) * block
 
 
 def first_kept_rows(n: int, window: Window) -> Array:
     """Return `first_kept` of each of n rows, shape (n,)."""
-    rows = np.arange(n)
-    # Cut to n, because a window may be longer than any integer of NumPy's.
-    match window:
-        case Full():
-            return np.zeros(n, dtype=rows.dtype)
-        case Uniform(lags):
-            return np.maximum(rows - (min(lags, n) - 1), 0)
-        case Jagged(block, terms):
-            block = min(block, max(n, 1))
-            return np.asarray(np.maximum(rows // block - min(terms, n), 0) * block)
+    block, terms = blocks_and_terms(window)
+    # Cut to n, because there may be more terms than any integer of NumPy's.
+    return np.asarray(np.maximum(np.arange(n) // block - min(terms, n), 0) * block)
 
 
 def folded(a: Array, u: Array, x0: Any) -> Array:
-    """Return the inputs with an initial state in the first of them, u[0] + a[0] x0; the inputs themselves without one.
+    """Return the inputs with an initial state added to the first, u[0] + a[0] x0, or unchanged without one.
 
-    Parameters are those of `forward`; `a` and `u` have one shape.
+    Parameters are those of `forward`. `a` and `u` have one shape.
     """
     if x0 is None or len(u) == 0:
         return u
@@ -150,9 +138,9 @@ def folded(a: Array, u: Array, x0: Any) -> Array:
 def windowed(a: Array, u: Array, window: Window, x0: Any = None, reverse: bool = False) -> Array:
     """Solve the truncated recurrence by its literal definition: a loop per row over the inputs that the window keeps.
 
-    The initial state is folded into the first input, u[0] + a[0] x0, and leaves the window with it. With `reverse`
-    the transpose of the same truncated operator is applied, as `backward` does that of the whole. Costs O(n w) for a
-    window of w rows.
+    The initial state is added to the first input, u[0] + a[0] x0, and leaves the window together with it. With
+    `reverse` the transpose of the same truncated operator is applied, as `backward` applies that of the whole operator.
+    This takes O(n w) time for a window of w rows.
 
     Parameters and result are those of `forward` and `backward`.
     """

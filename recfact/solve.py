@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -14,12 +15,14 @@ from recfact.checks import boolean, choice, positive_integer
 from recfact.containers import CONTAINERS, check_plain, unwrapped
 from recfact.continuation import check_options, solve_on
 from recfact.errors import DTypeError, OptionError, RecfactError, shown
+from recfact.mixed_types import solve_mixed, solve_mixed_segments
 from recfact.number_types import NUMBER_TYPES
 from recfact.results import prepare
 from recfact.state import State
 from recfact.windows import Full, Window, WindowLike, check_window
 
 NUMPY = frozenset({"numpy"})
+ALGORITHMS = ("auto", *algorithms.NAMES)
 
 
 def solve(
@@ -46,74 +49,88 @@ def solve(
     Parameters
     ----------
     a, u : array_like
-        Coefficients and inputs. They broadcast against each other by NumPy's rules, so coefficients shared over
-        channels are an axis of size 1. Any strides. The first coefficient multiplies `x0` and isn't read without it.
-        A coefficient of 0 is a reset for numbers alone: 0 times NaN or infinity is NaN, as in the plain loop.
-        Labels of pandas and xarray must be equal; dimensions are matched by name.
+        Coefficients and inputs, with any strides. They broadcast against each other by NumPy's rules: coefficients that
+        channels share have an axis of size 1 there. The first coefficient multiplies `x0`. Without `x0` it isn't read.
+        A coefficient of 0 forgets finite states only: 0 times NaN or infinity is NaN, as in the plain loop.
+        Labels of pandas and xarray must be equal. Dimensions are matched by name.
     x0 : array_like, optional
-        Initial state, broadcastable against the result without `axis`; zero if left out. It is folded into the first
-        input, u_1 + a_1 x_0, and leaves a window with it. Cast to the number type of the computation.
+        Initial state, zero by default. It broadcasts against the result without `axis`, and is cast to the number type
+        of the computation. It is added to the first input, u_1 + a_1 x_0, and leaves a window together with it.
     state : State, optional
-        What continues another solve with the same window, exactly (the page on the state), where the last state as `x0`
-        would not. Goes without `x0`, `reverse`, a named `algorithm` and a GPU, as `return_state` does.
+        The `State` that another solve with the same window returned. The solve continues exactly from there (the page
+        on the state). In a window the last state as `x0` would not do that. `state` and `return_state` exclude
+        `reverse`, a named `algorithm` and a GPU, and `state` excludes `x0`. With `offsets` the State has the shape of
+        the result with one step for each segment.
     return_state : bool, default False
-        Return what continues after the last step as well.
+        Whether to return the State after the last step as well. With `offsets` it holds the last steps of all segments.
     states : bool, default True
-        False with `return_state` returns the State alone; no states are written.
+        Whether to return the states. False needs `return_state`: the State alone is returned, and no states are
+        written.
     axis : int or str, default -1
-        The axis of the result along which the recurrence runs. DataFrames and DataArrays of several axes need it, as
-        their libraries name axes: "index" or 0, a dimension's name or its number from 0.
+        The axis of the result along which the recurrence runs. It must be given for DataFrames and for DataArrays of
+        several axes, in the words of their libraries: "index" or 0, the name of a dimension or its number from 0.
     reverse : bool, default False
-        Apply the transpose: x_i = a_{i+1} x_{i+1} + u_i, from the last step to the first. A window is transposed too.
-        Scalars that don't commute stand in the order u_j a_j ... a_{i+1}, as in the row u L.
-        There is no `x0` then: add what comes from beyond the end, a_{n+1} x_{n+1}, to the last input.
+        Whether to apply the transpose: x_i = a_{i+1} x_{i+1} + u_i, from the last step to the first. The window is
+        transposed as well. Scalars that don't commute are multiplied in the order u_j a_j ... a_{i+1}, as in the row
+        u L. `x0` is then not allowed. If a state comes from beyond the end, add a_{n+1} x_{n+1} to the last input.
     window : Full, Uniform, Jagged or str, default Full()
-        What is kept of the transfer operator; a text such as "jagged:64" is read by `recfact.windows.window_of`.
+        What is kept of the transfer operator. `recfact.windows.window_of` reads a text such as "jagged:64".
     offsets : array_like of int, shape (N + 1,), optional
-        Where segments start, and where the last one ends: from 0 to the number of steps, and never falling. Each
-        segment is a sequence of its own, of which blocks of windows count anew; nothing passes from one to another, not
-        even NaN. All sequences along the other axes share them. `x0` then broadcasts against the result with one step
-        for each segment, and the first coefficient of a segment isn't read without it.
+        Where segments start, and where the last one ends. The numbers go from 0 to the number of steps and never fall.
+        Each segment is a sequence of its own. Blocks of windows count from its start, and nothing passes from one
+        segment to another, not even NaN. All sequences along the other axes have the same segments. `x0` then
+        broadcasts against the result with one step for each segment. Without it the first coefficient of a segment
+        isn't read.
     algorithm : {"auto", "sequential", "kogge-stone", "brent-kung", "hierarchical"}, default "auto"
-        "auto" is the fast engine. The others run the algorithm of that name in the arithmetic of the inputs, for study;
-        of these, only "sequential" takes `offsets`.
+        "auto" is the fast engine. The others are for study: they run the algorithm of that name in the arithmetic of
+        the inputs. Of these, only "sequential" takes `offsets`.
     out : array, optional
-        Where to put the result: of its shape and number type, writable. It may be `u` itself, and mustn't overlap with
-        `a` or a part of `u`. GPUs take other number types for halves, see `recfact.gpu.solve`.
+        A writable array for the result, of its shape and number type. If `u` is a half type and `a` is float32, it may
+        also have the type of `u`. It may be `u` itself. It must not overlap with `a` or with a part of `u`. On a GPU
+        other number types are allowed for halves, see `recfact.gpu.solve`.
     threads : int, optional
-        Threads to use at most; by default as many as there are processors. The result doesn't depend on it.
+        The largest number of threads. By default there are as many as processors, if the problem is large enough. The
+        result doesn't depend on it.
     device : {"gpu"}, optional
-        Carry arrays of the host to CuPy's current GPU, piece by piece, and the result back. Arrays on a GPU are solved
-        there without being asked, and no others are.
+        "gpu" copies arrays of the host to the current GPU of CuPy, piece by piece, and the result back. Without it
+        arrays on a GPU are solved on that GPU, and all others on the CPU.
 
     Returns
     -------
     array
-        The states, in the type of `u`, or that of `a` if `u` is plain (NumPy's, a number or a list): a NumPy array, a
-        torch tensor, a JAX array, a Series, DataFrame or DataArray with its labels, or what has ``__array__`` as a
-        NumPy array; on a GPU, if the arrays are there, a CuPy array or a torch tensor (`recfact.gpu.solve`). On the
-        host its strides are those of ``numpy.multiply(a, u)``, or ``torch.mul(a, u)``. float32, float64, complex64 and
-        complex128 are computed in their own precision; float16 and bfloat16 accumulate in float32 and are rounded
-        once; integers become float64. `object` arrays of any scalars (Fraction, mpf, sympy) are solved by the plain
-        loop. With `return_state` the pair of that and a `State`, which stays NumPy's.
+        The states, as an array like `u`, or like `a` if `u` is plain (a NumPy array, a number or a list). That is a
+        NumPy array, a torch tensor, a JAX array, or a Series, DataFrame or DataArray with its labels. Other objects
+        with ``__array__`` give a NumPy array. Arrays on a GPU give a CuPy array or a torch tensor
+        (`recfact.gpu.solve`). On the host the strides are those of ``numpy.multiply(a, u)`` or ``torch.mul(a, u)``.
+
+        float32, float64, complex64 and complex128 are computed in their own precision. float16 and bfloat16 accumulate
+        in float32 and are rounded once. Integers become float64. `object` arrays of any scalars (Fraction, mpf, sympy)
+        are solved by the plain loop.
+
+        With `return_state` the result is a pair: the states and a `State`, which always holds NumPy arrays.
 
     Raises
     ------
     ShapeError, OptionError
-        (ValueErrors) If shapes don't fit, or options are out of range or exclude each other.
+        (ValueErrors) If shapes don't fit, or if options are out of range or exclude each other.
     DTypeError, ArrayTypeError
         (TypeErrors) If recfact doesn't compute in a number type, or can't take an array.
     DeviceError
-        (a RuntimeError) If something is missing for a solve on a GPU; `recfact.gpu.why_unavailable` says the same.
+        (a RuntimeError) If something is missing for a solve on a GPU. `recfact.gpu.why_unavailable` says the same.
 
     Notes
     -----
-    Results are the same bits from run to run and for every number of threads. What else may change without changing a
-    bit, such as the layout, a table says on the page on the engine (docs/engine.md#the-same-bits). Arrays of different
-    number types, or of foreign byte order, are converted first, which takes memory. Where no product of coefficients
-    underflows, the error of a real state is at most ``sum_j |L_ij| |u_j| gamma_N`` with N = i - j + 7, in windows plus
-    at most the lags they keep; gamma_N = N u / (1 - N u) with the unit roundoff u of the type computed in. The page on
-    the engine says more.
+    Results have the same bits from run to run and for any number of threads. A table on the page on the engine says
+    what else doesn't change a bit, such as some changes of the layout (docs/engine.md#the-same-bits).
+
+    If one of `a` and `u` is float16 or bfloat16 and the other is float32, both are read piece by piece. `out` may then
+    be float32 or of the type of `u`. Other pairs of number types, and foreign byte order, are converted first, which
+    takes memory. So are halves beside float32 with `reverse`, with a named algorithm, or with both segments and a
+    State.
+
+    If no product of coefficients underflows, the error of a real state is at most ``sum_j |L_ij| |u_j| gamma_N``. Here
+    N = i - j + 7, plus at most the number of lags kept if there is a window. As usual gamma_N = N u / (1 - N u), with
+    the unit roundoff u of the type computed in. The page on the engine says more.
 
     Equations 2.1 to 2.3 of the sliding window recurrences paper; Algorithm 4 (B2P) for ``Jagged(16)``.
 
@@ -136,13 +153,15 @@ def solve(
     array([1. , 1.5, 1. ])
     """
     window = check_window(window)
-    choice(algorithm, "algorithm", ("auto", *algorithms.NAMES))
+    if type(algorithm) is not str or algorithm != "auto":
+        choice(algorithm, "algorithm", ALGORITHMS)
     if threads is not None:
         threads = positive_integer(threads, "threads")
-    reverse = boolean(reverse, "reverse")
+    if reverse is not False:
+        reverse = boolean(reverse, "reverse")
     stateful = state is not None or return_state is not False or states is not True
     if offsets is not None:
-        check_options_with_offsets(algorithm, stateful)
+        check_algorithm_with_offsets(algorithm)
     if type(a) is type(u) is np.ndarray:  # a short call spends its time on questions like these
         libraries = NUMPY
     else:
@@ -162,32 +181,38 @@ def solve(
         given = {"x0": x0 is not None, "out": out is not None, "algorithm": algorithm != "auto", "device": on_gpu}
         return_state, states = check_options(state, return_state, states, window, reverse, given)
     if on_gpu:
-        return _solve_on_gpu(device, algorithm, threads, offsets)(
-            a, u, x0=x0, axis=axis, reverse=reverse, window=window, out=out
-        )
+        check_gpu_options(device, algorithm, threads, offsets)
+        return _gpu_engine()(a, u, x0=x0, axis=axis, reverse=reverse, window=window, out=out)
     tensors = "torch" in libraries
-    a, u, x, entering, axis, offsets, result = prepare(a, u, x0, axis, reverse, out, tensors, states, offsets)
-    if not stateful:
-        solve_numpy(a, u, x, entering, axis, reverse, window, algorithm, threads, offsets)
+    solve_arrays = _untraced() if tensors else solve_numpy
+    mixed = algorithm == "auto" and not reverse and not (stateful and offsets is not None)
+    a, u, x, entering, axis, offsets, result = prepare(a, u, x0, axis, reverse, out, tensors, states, offsets, mixed)
+    if not stateful and a.dtype == u.dtype:
+        solve_arrays(a, u, x, entering, axis, reverse, window, algorithm, threads, offsets)
         return result
 
-    def run(a: Array, u: Array, x: Array, x0: Array | None, window: Window) -> None:
-        solve_numpy(a, u, x, x0, 0, False, window, "auto", threads)
+    def run(a: Array, u: Array, x: Array, x0: Array | None, window: Window, offsets: Array | None = None) -> None:
+        solve_arrays(a, u, x, x0, 0, False, window, "auto", threads, offsets)
 
-    end = solve_on(run, a, u, x, entering, state, axis, window)
+    if a.dtype == u.dtype:
+        end = solve_on(run, a, u, x, entering, state, axis, window, offsets)
+    else:
+        order = time_first(axis, u.ndim)
+        a, u, x = a.transpose(order), u.transpose(order), None if x is None else x.transpose(order)
+        if offsets is not None and x is not None:
+            solve_mixed_segments(run, a, u, x, entering, window, offsets)
+            return result
+        end = solve_mixed(run, a, u, x, entering, state, window)
     return ((result, end) if states else end) if return_state else result
 
 
-def check_options_with_offsets(algorithm: str, stateful: bool) -> None:
-    """Raise OptionError for what segments don't go with as yet."""
+def check_algorithm_with_offsets(algorithm: str) -> None:
+    """Raise OptionError for an algorithm that knows no segments."""
     if algorithm not in ("auto", "sequential"):
         raise OptionError(
             f"algorithm={algorithm!r} takes no offsets; leave one of them out, pass algorithm='sequential', or solve "
             "the segments one by one"
         )
-    if stateful:
-        required = "don't go with state, return_state or states, which are of one sequence"
-        raise OptionError(required, "offsets", advice="solve the segments one by one")
 
 
 def solve_numpy(
@@ -200,15 +225,12 @@ def solve_numpy(
     window: Window,
     algorithm: str,
     threads: int | None,
-    offsets: Array | None = None,
+    offsets: Array | None,
 ) -> None:
-    """Solve into `x` along an axis, on arrays of one number type that have been checked."""
-    if a.shape != x.shape:
-        a = np.broadcast_to(a, x.shape)
-    if u.shape != x.shape:
-        u = np.broadcast_to(u, x.shape)
-    if x.ndim > 1:
-        a, u, x = (np.moveaxis(array, axis, 0) for array in (a, u, x))
+    """Solve into `x` along an axis, on arrays of one number type and shape that have been checked."""
+    if axis:
+        order = time_first(axis, x.ndim)
+        a, u, x = a.transpose(order), u.transpose(order), x.transpose(order)
     if algorithm == "auto" and x.dtype in NUMBER_TYPES:
         _engine()(a, u, x, x0, reverse=reverse, window=window, threads=threads, offsets=offsets)
         return
@@ -224,8 +246,21 @@ def solve_numpy(
         raise DTypeError(f"a, u and x0 must be numbers that multiply and add, got some that don't: {error}") from error
 
 
-def _solve_on_gpu(device: Any, algorithm: str, threads: int | None, offsets: Any) -> Callable[..., Any]:
-    """Return the entry of the GPU engine, unless an option excludes it."""
+@cache
+def _untraced() -> Callable[..., None]:
+    """Return `solve_numpy` as a function that torch.compile calls and doesn't look into, for a call with tensors."""
+    untraced: Callable[..., None] = sys.modules["torch"].compiler.disable(solve_numpy)
+    return untraced
+
+
+@cache
+def time_first(axis: int, ndim: int) -> tuple[int, ...]:
+    """Return the order of axes in which time is the first."""
+    return axis, *range(axis), *range(axis + 1, ndim)
+
+
+def check_gpu_options(device: Any, algorithm: str, threads: int | None, offsets: Any) -> None:
+    """Raise OptionError for what excludes a solve on a GPU."""
     if device is not None and not (isinstance(device, str) and device == "gpu"):
         raise OptionError(
             f"device must be 'gpu', got {shown(device)}; leave it out to solve where arrays are, NumPy's on the host"
@@ -242,14 +277,18 @@ def _solve_on_gpu(device: Any, algorithm: str, threads: int | None, offsets: Any
             "offsets are for the host only, and the arrays or the device are a GPU's; solve the segments one by one, "
             "or copy the arrays to the host"
         )
-    from recfact.gpu.solver import solve as solve_on_gpu
-
-    return solve_on_gpu
 
 
 @cache
 def _engine() -> Callable[..., None]:
-    """Return the entry of the CPU engine, which imports numba: only who solves waits for that, and only once."""
+    """Return the entry of the CPU engine, which imports llvmlite: only who solves waits for that, and only once."""
     from recfact.cpu.engine import solve_into
 
     return solve_into
+
+
+def _gpu_engine() -> Callable[..., Any]:
+    """Return the entry of the GPU engine, which checks the rest of the arguments."""
+    from recfact.gpu.solver import solve as solve_on_gpu
+
+    return solve_on_gpu

@@ -1,9 +1,9 @@
-"""`State`: what continues a recurrence, window and all, after any step.
+"""`State`: all that a recurrence needs to continue after any step, in any window.
 
-A jagged window needs one accumulator for each block that it still sees: what the inputs of that block add to the last
-state. At the start of a block they move up by one, and the oldest is dropped; no product of coefficients is kept. The
-whole recurrence has one accumulator, which never moves. A uniform window drops an input at every step, so it keeps the
-last steps themselves.
+A jagged window needs one accumulator for each block that it still sees. The accumulator is what the inputs of that
+block contribute to the last state. At the start of a block the accumulators move up by one, and the oldest is dropped.
+No product of coefficients is kept. The whole recurrence has one accumulator, which never moves. A uniform window drops
+an input at every step, so it keeps the last steps themselves.
 """
 
 from __future__ import annotations
@@ -14,43 +14,53 @@ from typing import Any
 
 import numpy as np
 
-from recfact.arrays import Array, as_operands, library_of, to_torch
+from recfact.arrays import SCALARS, Array, as_operands, library_of, to_torch
 from recfact.containers import CONTAINERS, unwrapped
 from recfact.errors import DTypeError, OptionError, OptionTypeError, RecfactError, ShapeError, shown
-from recfact.number_types import accumulator
 from recfact.recurrence import forward
-from recfact.state_parts import WHOLE, checked_parts, counts, frozen, holds_steps, normal_form
+from recfact.state_parts import (
+    WHOLE,
+    check_fits,
+    checked_parts,
+    counts,
+    frozen,
+    holds_steps,
+    initial_place,
+    listed,
+    normal_form,
+)
 from recfact.windows import Window, check_window, window_of, window_text
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class State:
-    """What continues a recurrence after its last step, exactly, whatever its window.
+    """All that a recurrence needs to continue exactly after its last step, in any window.
 
-    `solve` makes it (``return_state=True``) and takes it (``state=``), and `step` goes one step on. It doesn't change.
+    `solve` returns it (``return_state=True``) and takes it (``state=``). `step` computes one more step. A State never
+    changes: each step gives a new one.
 
     Parameters
     ----------
     window : Full, Uniform, Jagged or str
         What is kept of the transfer operator.
     parts : array_like, shape (k, ...) or (k, 2, ...)
-        What is kept of the past, the newest first; the axes behind are those of one step. For `Jagged`, and `Full` with
-        its one block, ``parts[p]`` is what the inputs of the p-th block before this one add to the last state. For
-        `Uniform` and blocks of 1 it is the coefficient and the input of the p-th step before the last.
+        What is kept of the past, the newest first. The last axes are those of one step. For `Jagged`, ``parts[p]`` is
+        what the inputs of the p-th block before this one contribute to the last state. `Full` has one such block. For
+        `Uniform` and blocks of 1, ``parts[p]`` is the coefficient and the input of the p-th step before the last.
     phase : int or array of int, default 0
-        Steps taken in the open block, 0 to its length. 0 stands before the first step, where ``parts[0]`` holds the
-        initial state if there is one. Always 0 for the whole recurrence.
+        Number of steps taken in the open block, from 0 to its length. 0 means before the first step: ``parts[0]`` then
+        holds the initial state if there is one. It is always 0 for the whole recurrence.
     held : int or array of int, optional
-        How many of `parts` there are, if it differs from row to row; all by default.
+        Number of `parts` that are used, if it differs from row to row. By default all are.
     dtype : dtype, optional
-        Number type of the states; that of `parts` by default. The parts of float16 and bfloat16 are float32.
+        Number type of the states, by default that of `parts`. The parts of float16 and bfloat16 are float32.
 
     Attributes
     ----------
     shape : tuple of int
         The shape of one step.
     last : array
-        The last state as a NumPy array of `dtype`; the initial one, or 0, before the first step.
+        The last state as a NumPy array of `dtype`. Before the first step it is the initial state, or 0.
 
     Raises
     ------
@@ -61,9 +71,9 @@ class State:
 
     Notes
     -----
-    ``state[index]`` is the State of some rows, by the indices of one step; iteration goes through the first axis.
-    States are pickled and copied like any value. A window that reaches further than 2^40 steps keeps what the whole
-    recurrence keeps. That nothing else is needed is proved on the page on the state.
+    ``state[index]`` is the State of some rows, where the index is one into the axes of a step. Iteration goes through
+    the first axis. States can be pickled and copied. A window that reaches further than 2^40 steps keeps what the whole
+    recurrence keeps. Nothing else is needed, as the page on the state proves.
 
     Examples
     --------
@@ -71,7 +81,7 @@ class State:
     >>> a, u = np.full(9, 0.5), np.arange(9.0)
     >>> x, state = rf.solve(a[:7], u[:7], window=rf.Jagged(4), return_state=True)
     >>> state
-    State(Jagged(block=4, terms=1), shape=(), phase=3, dtype=float64)
+    State(Jagged(4), shape=(), phase=3, dtype=float64)
     >>> x_7, state = state.step(a[7], u[7])
     >>> rest = rf.solve(a[8:], u[8:], window=rf.Jagged(4), state=state)
     >>> np.array_equal([*x, x_7, *rest], rf.solve(a, u, window=rf.Jagged(4)))
@@ -121,19 +131,19 @@ class State:
             return np.asarray(x, self.parts.dtype).astype(self.dtype)[()]
 
     def step(self, a_t: Any, u_t: Any) -> tuple[Any, State]:
-        """Take the next step.
+        """Compute the next step.
 
         Parameters
         ----------
         a_t, u_t : array_like
-            Coefficient and input, which broadcast to the shape of one step and are of the number type of the states.
+            Coefficient and input. They broadcast to the shape of one step and have the number type of the states.
 
         Returns
         -------
         x_t : array
-            The state, as an array of the library of `u_t`, or of `a_t` if `u_t` is plain.
+            The new state, as an array of the library of `u_t`, or of `a_t` if `u_t` is plain.
         state : State
-            What continues from there.
+            The State after this step.
 
         Raises
         ------
@@ -145,6 +155,8 @@ class State:
         if not libraries.isdisjoint(CONTAINERS):
             a_t, u_t, _, _, wrap = unwrapped(libraries, a_t, u_t, None, 0, None)
         a, u, dtype = as_operands(a_t, u_t)
+        if type(a_t) in SCALARS and type(u_t) in SCALARS and np.can_cast(dtype.kind, self.dtype, "same_kind"):
+            dtype = self.dtype  # numbers of Python take the type of what they meet
         check_fits(self, dtype, self.shape)
         try:
             a, u = (np.broadcast_to(array, self.shape).astype(self.parts.dtype) for array in (a, u))
@@ -180,7 +192,7 @@ class State:
 
     @staticmethod
     def stack(states: Iterable[State]) -> State:
-        """Join States along a new first axis; they may stand at different steps of a block.
+        """Join States along a new first axis. They may be at different steps of a block.
 
         Parameters
         ----------
@@ -197,25 +209,16 @@ class State:
         ShapeError, OptionError, DTypeError, OptionTypeError
             If there are none, or they differ in window, shape or number type.
         """
-        try:
-            rows: list[Any] = list(states)
-        except TypeError:
-            raise OptionTypeError("must be a list of States", "states", given=states) from None
-        if not rows:
-            raise ShapeError("must be at least one State, got none", "states")
-        for state in rows:
-            check_state(state, rows[0].window if isinstance(rows[0], State) else None, "states")
-            check_fits(state, rows[0].dtype, rows[0].shape)
+        rows = listed(states, State)
         return joined((len(rows), *rows[0].shape), [((i,), state) for i, state in enumerate(rows)])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return texts, numbers and NumPy arrays that `from_dict` takes; ``numpy.savez`` saves them.
+        """Return the State as texts, numbers and NumPy arrays. `from_dict` takes them, and ``numpy.savez`` saves them.
 
         Returns
         -------
         dict
-            ``window`` as it is typed, such as "jagged:16", the name of the ``dtype``, and ``parts``, ``phase`` and
-            ``held``.
+            ``window`` as a text such as "jagged:16", the name of the ``dtype``, and ``parts``, ``phase`` and ``held``.
         """
         return {
             "window": window_text(self.window),
@@ -232,12 +235,12 @@ class State:
         Parameters
         ----------
         data : mapping
-            What `to_dict` returned, or what ``numpy.load`` reads of it.
+            What `to_dict` returned, or what ``numpy.load`` reads from a file of it.
 
         Raises
         ------
         OptionTypeError, OptionError, ShapeError, DTypeError
-            If it is no mapping, lacks something, or the values don't fit together.
+            If it isn't a mapping, if something is missing, or if the values don't fit together.
         """
         if not isinstance(data, Mapping):
             raise OptionTypeError("must be a mapping, as to_dict returns it", "data", given=data)
@@ -256,37 +259,59 @@ class State:
         return f"State({self.window}, shape={self.shape}, phase={phase}, dtype={self.dtype.name})"
 
 
-def first_state(window: Window, shape: tuple[int, ...], dtype: np.dtype[Any], x0: Array | None) -> State:
-    """Return what stands before the first step of a recurrence."""
-    steps = holds_steps(window)
-    parts = np.zeros((0 if x0 is None else 1, *(2,) * steps, *shape), accumulator(dtype))
-    if x0 is not None:
-        parts[(0, 1) if steps else 0] = x0
-    return State(window, parts, dtype=dtype)
+def made(window: Window, parts: Array, phase: Any, held: Any, dtype: np.dtype[Any]) -> State:
+    """Return a State without checks; the caller has checked the values and keeps no other reference to the parts."""
+    parts.flags.writeable = False
+    state = object.__new__(State)
+    for name, value in (("window", window), ("parts", parts), ("phase", phase), ("held", held), ("dtype", dtype)):
+        object.__setattr__(state, name, value)
+    return state
+
+
+def turned(state: State, turn: Callable[[Array, int], Array]) -> State:
+    """Return a State with its axes rearranged by `turn`, which takes an array and the first axis of a step in it."""
+    phase, held = (count if isinstance(count, int) else turn(count, 0) for count in (state.phase, state.held))
+    return made(state.window, turn(state.parts, 1 + holds_steps(state.window)), phase, held, state.dtype)
 
 
 def initial_state_of(state: State) -> Array | None:
     """Return the initial state that a State before the first step holds."""
     if not state.held:
         return None
-    return np.asarray(state.parts[0, 1] if holds_steps(state.window) else state.parts[0])
+    return np.asarray(state.parts[initial_place(state.window)])
 
 
 def is_uniform(state: State) -> bool:
-    """Say whether all rows stand at the same step of a block, and have as much behind them."""
+    """Say whether all rows are at the same step of a block and hold the same number of parts."""
     return isinstance(state.phase, int) and isinstance(state.held, int)
 
 
 def groups(state: State) -> Iterator[tuple[tuple[Array, ...], State]]:
-    """Yield the places of the rows that stand at the same step of a block, and the State of these rows."""
-    keys = np.broadcast_to(np.multiply(state.phase, len(state.parts) + 1) + state.held, state.shape)
-    for key in np.unique(keys):
-        rows = np.nonzero(keys == key)
-        yield rows, state[rows]
+    """Yield the places of rows that are at the same step of a block, and the State of these rows."""
+    for rows, part in alike(turned(state, np.expand_dims)):
+        yield rows, part[0]
+
+
+def alike(state: State) -> Iterator[tuple[tuple[Array, ...], State]]:
+    """Yield places on all axes but the first whose rows are at the same steps, and the State of these rows.
+
+    The place is () if all rows are.
+    """
+    if is_uniform(state):
+        yield (), state
+        return
+    counts = [np.broadcast_to(count, state.shape).reshape(state.shape[0], -1) for count in (state.phase, state.held)]
+    if not any((count != count[:, :1]).any() for count in counts):
+        yield (), state
+        return
+    patterns, numbers = np.unique(np.concatenate(counts), axis=1, return_inverse=True)
+    for number in range(patterns.shape[1]):
+        places = np.nonzero(numbers.reshape(state.shape[1:]) == number)
+        yield places, state[(slice(None), *places)]
 
 
 def joined(shape: tuple[int, ...], pieces: list[tuple[tuple[Any, ...], State]]) -> State:
-    """Return the State of rows in a shape, from their places in it and their States."""
+    """Return the State of an array of rows of some shape, from the places and the States of its rows."""
     like = pieces[0][1]
     steps = holds_steps(like.window)
     parts = np.zeros((max(len(state.parts) for _, state in pieces), *(2,) * steps, *shape), like.parts.dtype)
@@ -315,27 +340,6 @@ def _after(state: State, a: Array, u: Array) -> State:
     phase = 0 if block == WHOLE else 1 if starts else state.phase + 1
     phase = 1 if block == 1 else phase
     return State(state.window, np.concatenate([np.asarray(newest, a.dtype)[None], older]), phase, dtype=state.dtype)
-
-
-def check_state(state: Any, window: Window | None, name: str = "state") -> State:
-    """Return a State of a window; raise an error for anything else."""
-    if not isinstance(state, State):
-        raise OptionTypeError(
-            "must be a State", name, given=state, advice="solve returns one with return_state=True; an array is an x0"
-        )
-    if state.window != window:
-        raise OptionError(f"must be of the window {window}", name, given=state.window, advice="pass that window")
-    return state
-
-
-def check_fits(state: State, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
-    """Raise an error if a State isn't of a number type and the shape of one step."""
-    if state.dtype != dtype:
-        raise DTypeError(
-            f"must have the number type of what it continues, {dtype}, got {state.dtype}", "state", advice="convert u"
-        )
-    if state.shape != shape:
-        raise ShapeError(f"must have the shape of one step, {shape}, got {state.shape}", "state")
 
 
 def _plain(array: Array) -> Any:

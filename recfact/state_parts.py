@@ -1,4 +1,4 @@
-"""What a `State` may hold in each window, and how far its rows have come."""
+"""The parts that a `State` may hold in each window, and the progress of its rows."""
 
 from __future__ import annotations
 
@@ -17,18 +17,23 @@ WHOLE = LONGEST
 
 
 def normal_form(window: Window) -> tuple[int, int]:
-    """Return the block and the terms of a window; WHOLE and 0 if it reaches further than any sequence."""
+    """Return the block and the terms of a window, or WHOLE and 0 if it reaches further than any sequence."""
     block, terms = blocks_and_terms(window)
     return (block, terms) if block * (terms + 1) < WHOLE else (WHOLE, 0)
 
 
 def holds_steps(window: Window) -> bool:
-    """Say whether the parts of a State are steps, with a coefficient and an input each, and not sums of blocks."""
+    """Say whether the parts of a State are steps (with a coefficient and an input each) instead of sums of blocks."""
     return normal_form(window)[0] == 1
 
 
+def initial_place(window: Window) -> int | tuple[int, int]:
+    """Return the index of an initial state in the parts of a State that holds one."""
+    return (0, 1) if holds_steps(window) else 0
+
+
 def checked_parts(window: Window, parts: Any, dtype: Any) -> tuple[Array, np.dtype[Any]]:
-    """Return the parts of a State and the number type of its states, which is that of the parts if not given.
+    """Return the parts of a State and the number type of its states, by default that of the parts.
 
     Raises
     ------
@@ -53,12 +58,12 @@ def checked_parts(window: Window, parts: Any, dtype: Any) -> tuple[Array, np.dty
 
 
 def counts(value: Any, name: str, shape: tuple[int, ...], most: int) -> Any:
-    """Return whole numbers of 0 to `most`, one for each row: as an int if they are the same.
+    """Return integers from 0 to `most`, one for each row, or a single int if they are all the same.
 
     Raises
     ------
     OptionTypeError, ShapeError, OptionError
-        If they are no integers, don't fit to the rows or are out of range.
+        If they aren't integers, don't fit the rows or are out of range.
     """
     if type(value) is int and 0 <= value <= most:  # what each step of a State asks
         return value
@@ -76,6 +81,48 @@ def counts(value: Any, name: str, shape: tuple[int, ...], most: int) -> Any:
     if (array == array.flat[0]).all():
         return int(array.flat[0])
     return frozen(np.broadcast_to(array, shape))
+
+
+def check_state(state: Any, kind: type[Any], window: Window | None, name: str = "state") -> None:
+    """Raise an error if something isn't a State of the right class and window."""
+    if not isinstance(state, kind):
+        room = ".".join(kind.__module__.split(".")[:-1])  # that of NumPy's or that of tensors
+        advice = f"{room}.solve returns one with return_state=True; an array is an x0"
+        if type(state).__module__ == "recfact.torch.states":
+            advice = "recfact.torch.solve goes on from it"
+        raise OptionTypeError(f"must be a State of {room}", name, given=state, advice=advice)
+    if state.window != window:
+        raise OptionError(f"must be of the window {window}", name, given=state.window, advice="pass that window")
+
+
+def check_fits(state: Any, dtype: Any, shape: tuple[int, ...], name: str = "state") -> None:
+    """Raise an error if a State hasn't the right number type and shape of one step."""
+    if state.dtype != dtype:
+        raise DTypeError(
+            f"must have the number type of what it continues, {dtype}, got {state.dtype}", name, advice="convert u"
+        )
+    if tuple(state.shape) != tuple(shape):
+        raise ShapeError(f"must have the shape of one step, {tuple(shape)}, got {tuple(state.shape)}", name)
+
+
+def listed(states: Any, kind: type[Any]) -> list[Any]:
+    """Return States of one class as a list. There must be some, of one window, shape and number type.
+
+    Raises
+    ------
+    ShapeError, OptionError, DTypeError, OptionTypeError
+        If this isn't so.
+    """
+    try:
+        rows = list(states)
+    except TypeError:
+        raise OptionTypeError("must be a list of States", "states", given=states) from None
+    if not rows:
+        raise ShapeError("must be at least one State, got none", "states")
+    for state in rows:
+        check_state(state, kind, rows[0].window if isinstance(rows[0], kind) else None, "states")
+        check_fits(state, rows[0].dtype, rows[0].shape, "states")
+    return rows
 
 
 def frozen(array: Array) -> Array:

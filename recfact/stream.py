@@ -11,12 +11,12 @@ import numpy as np
 
 from recfact import algorithms
 from recfact.arrays import Array, as_operands, broadcast_shape, check_axis, initial_state, library_of, to_torch
-from recfact.carry import Solver, plain_solver
 from recfact.checks import positive_integer
 from recfact.containers import CONTAINERS, unwrapped
 from recfact.cpu import limits
 from recfact.errors import ArrayTypeError, ShapeError, shown
 from recfact.number_types import NUMBER_TYPES, accumulator
+from recfact.pieces import Solver, plain_solver
 from recfact.windows import Full, Window, WindowLike, check_window
 
 
@@ -33,8 +33,8 @@ def solve_chunks(
     Parameters
     ----------
     chunks : iterable of (a, u)
-        Pieces of any lengths, one after another in time, as for `solve`. They agree in everything but their length, and
-        in labels.
+        Coefficients and inputs as for `solve`, in pieces of any lengths, one after another in time. All pieces must
+        agree in everything except their length and their labels.
     x0 : array_like, optional
         State before the first piece, as for `solve`.
     axis : int or str, default -1
@@ -47,20 +47,20 @@ def solve_chunks(
     Yields
     ------
     array
-        The states of each piece, in its type and with its labels, as for `solve`. Short pieces of many sequences whose
-        time is the last axis are held back until 64 steps have come.
+        The states of each piece, in its type and with its labels, as for `solve`. If there are many sequences and time
+        is the last axis, short pieces are held back until 512 steps have come, or 64 steps with a window.
 
     Raises
     ------
     ShapeError, DTypeError, OptionError, ArrayTypeError
-        As `solve`; also if a piece doesn't fit to the first one.
+        As `solve`. Also if a piece doesn't fit the first one.
 
     Notes
     -----
-    The result is bitwise that of one call of `solve` with all pieces joined (in C order), wherever they are cut, as
-    long as all states are finite; with infinities or NaN, the finite numbers are within the same bounds. The table on
-    the page on the engine (docs/engine.md#the-same-bits) says what else may change. What is kept in memory is the last
-    few hundred steps and the length of the window.
+    If all states are finite, the result has the same bits as one call of `solve` with all pieces joined (in C order),
+    wherever they are cut. With infinities or NaN, the finite numbers are within the same bounds. The table on the page
+    on the engine (docs/engine.md#the-same-bits) says what else may change. The memory holds the last few hundred steps,
+    and as many more as the window is long.
 
     Equations 2.1 to 2.3 of the sliding window recurrences paper, as for `solve`; cuts are treated on the page on the
     engine.
@@ -135,13 +135,14 @@ class Stream:
             )
 
     def push(self, a: Array, u: Array, wrap: Wrap) -> Iterator[Any]:
-        """Take a piece, with the function that wraps its result, and yield the results that are ready."""
+        """Take a piece and the function that wraps its result, and yield the results that are ready."""
         dtype, _, time, shape = self.kind
         # The halves are computed in float32, so that what passes from piece to piece isn't rounded.
         self.held.append((a.astype(accumulator(dtype)), u.astype(accumulator(dtype)), wrap))
-        # Until there are so many steps, `solve` may take another path for many sequences that lie in memory in time.
+        # Of fewer steps, `solve` may take another path for many sequences that lie in memory in time.
+        least = limits.least_steps(isinstance(self.window, Full))
         single, in_time = prod(shape) == 1, prod(shape[time:]) == 1
-        enough = single or not in_time or sum(len(u) for _, u, _ in self.held) >= limits.SHORT
+        enough = single or not in_time or sum(len(u) for _, u, _ in self.held) >= least
         if self.solver or enough:
             yield from self.release()
 
@@ -158,7 +159,7 @@ class Stream:
         """Return the solver that follows the path of `solve` for so many steps."""
         dtype, _, time, shape = self.kind
         if accumulator(dtype) in NUMBER_TYPES:
-            from recfact.cpu.stream import solver
+            from recfact.cpu.piece_solvers import solver
 
             in_time = prod(shape[time:]) == 1
             return solver(accumulator(dtype), self.window, self.threads, self.x0, shape, in_time, steps)

@@ -1,8 +1,8 @@
-"""Where the numbers of arrays lie in memory, in bytes: for both engines, whoever made the arrays.
+"""Where the numbers of arrays lie in memory, in bytes, for both engines and arrays of any library.
 
-The recurrence treats every axis but time alike, so these axes may be reordered, walked backwards and joined. The arrays
-are then one set of addresses and strides, and a kernel needs nothing else. The first array of each group leads: its
-strides say which order is that of memory. It should be the one that is written.
+The recurrence treats all axes except time in the same way. So these axes may be reordered, walked backwards and joined.
+The arrays then are a set of addresses and strides, and a kernel needs nothing else. The first array of each group
+leads: its strides define the order of memory. It should be the array that is written.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ Key = tuple[DType, tuple[int, ...], tuple[int, ...], int]
 
 @dataclass(frozen=True, slots=True)
 class Strided:
-    """An array without its numbers: only how and where they lie.
+    """The layout of an array, without its numbers.
 
     Parameters
     ----------
     dtype, shape
-        As NumPy's.
+        As in NumPy.
     strides : tuple of int
-        Bytes from element to element along each axis; 0 where it is broadcast.
+        Bytes from element to element along each axis. An axis that is broadcast has 0.
     address : int
-        Of the first element.
+        Address of the first element.
     """
 
     dtype: DType
@@ -40,7 +40,7 @@ class Strided:
 
     @property
     def key(self) -> Key:
-        """All that the plan of a launch depends on: the arguments of one that stands for all arrays of its kind."""
+        """All properties that the plan of a launch depends on. They are the arguments of an array of the same kind."""
         return self.dtype, self.shape, self.strides, self.address % ALIGNMENT
 
     def broadcast_to(self, shape: tuple[int, ...]) -> Self:
@@ -51,7 +51,7 @@ class Strided:
         return replace(self, shape=shape, strides=(0,) * missing + tuple(kept))
 
     def taken(self, axis: int, index: int) -> Self:
-        """Return the view of one index on an axis, without that axis."""
+        """Return the view at one index of an axis, without that axis."""
         return replace(
             self,
             shape=self.shape[:axis] + self.shape[axis + 1 :],
@@ -87,14 +87,14 @@ def merged(shape: Sequence[int], *strides: Sequence[int]) -> tuple[list[Axis], t
     Parameters
     ----------
     shape : sequence of int
-        The shape of all the arrays, without time; no length is 0.
+        The shape of all arrays, without time. No length is 0.
     *strides : sequence of int
-        The strides of each array in bytes, one for each length; 0 where it is broadcast.
+        The strides of each array in bytes, one for each length. An axis that is broadcast has 0.
 
     Returns
     -------
     axes : list of Axis
-        Axes of length 2 and more. Strides of the first array are never negative.
+        Axes of length 2 or more. Strides of the first array are never negative.
     starts : tuple of int
         For each array, the bytes from its first number to the number at the start of all these axes.
 

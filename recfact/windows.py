@@ -30,7 +30,8 @@ class Uniform:
     Parameters
     ----------
     lags : int
-        Number of diagonals kept, at least 1. The paper's text says "up to lag k" for k terms; here `lags` counts terms.
+        Number of diagonals kept, at least 1. The largest lag is ``lags - 1``. (The paper's text says "up to lag k" for
+        k terms.)
 
     Notes
     -----
@@ -39,7 +40,7 @@ class Uniform:
     Examples
     --------
     >>> Uniform(lags=5)
-    Uniform(lags=5)
+    Uniform(5)
     """
 
     lags: int
@@ -47,17 +48,21 @@ class Uniform:
     def __post_init__(self) -> None:
         object.__setattr__(self, "lags", positive_integer(self.lags, "lags", most=LARGEST))
 
+    def __repr__(self) -> str:
+        return f"Uniform({self.lags})"
+
 
 @dataclass(frozen=True, slots=True)
 class Jagged:
-    """Keep each block and what the `terms` blocks before it pass on (block t sees the inputs of t-terms .. t).
+    """Keep each block and what the `terms` blocks before it pass on: block t sees the inputs of blocks t-terms .. t.
 
     Parameters
     ----------
     block : int
-        Block length (the paper's l), at least 1. The last block may be shorter.
+        Block length (l in the paper), at least 1. The last block may be shorter.
     terms : int, default 1
-        Terms kept of the carrier operator T = I + CZ + ...; 1 is the paper's B2P (T ~ I), 0 keeps the blocks alone.
+        Number of terms kept of the carrier operator T = I + CZ + ... With 1 this is the paper's B2P (T ~ I). With 0
+        only the blocks themselves are kept.
 
     Notes
     -----
@@ -66,7 +71,7 @@ class Jagged:
     Examples
     --------
     >>> Jagged(16)
-    Jagged(block=16, terms=1)
+    Jagged(16)
     """
 
     block: int
@@ -76,6 +81,9 @@ class Jagged:
         object.__setattr__(self, "block", positive_integer(self.block, "block", most=LARGEST))
         object.__setattr__(self, "terms", positive_integer(self.terms, "terms", least=0, most=LARGEST))
 
+    def __repr__(self) -> str:
+        return f"Jagged({self.block})" if self.terms == 1 else f"Jagged({self.block}, {self.terms})"
+
 
 Window = Full | Uniform | Jagged
 
@@ -84,7 +92,7 @@ WindowLike = Window | str
 
 
 def blocks_and_terms(window: Window) -> tuple[int, int]:
-    """Return a window as blocks: their length, and how many before its own a step sees.
+    """Return a window as blocks: the block length, and how many blocks a step sees before its own.
 
     ``Full`` is one block, longer than any sequence, and ``Uniform(lags)`` has blocks of one step.
 
@@ -101,30 +109,42 @@ def blocks_and_terms(window: Window) -> tuple[int, int]:
     return LONGEST, 0
 
 
+def blocks_within(window: Window, steps: int) -> tuple[int, int]:
+    """Return a window as `blocks_and_terms` does, or one block of all steps if it keeps everything of so many steps.
+
+    Examples
+    --------
+    >>> blocks_within(Uniform(lags=5), 6), blocks_within(Uniform(lags=5), 5), blocks_within(Jagged(16), 32)
+    ((1, 4), (5, 0), (32, 0))
+    """
+    block, terms = blocks_and_terms(window)
+    return (block, terms) if steps > block * (terms + 1) else (steps, 0)
+
+
 def check_window(window: Any) -> Window:
-    """Return a window, which may be given by its text form.
+    """Return a window, from the window itself or from its text form.
 
     Raises
     ------
     OptionTypeError
         If it is something else.
     OptionError
-        If it is a text that names none.
+        If it is a text that names no window.
     """
-    if isinstance(window, Window):
-        return window
+    if type(window) in (Full, Uniform, Jagged):
+        return window  # type: ignore[no-any-return]
     if isinstance(window, str):
         return window_of(window)
+    advice = 'make one with recfact.Uniform(...) or recfact.Jagged(...), or pass a text such as "jagged:64"'
+    if hasattr(window, "window"):
+        advice = "pass its .window"
     raise OptionTypeError(
-        "must be Full(), Uniform(lags) or Jagged(block, terms)",
-        "window",
-        given=window,
-        advice='make one with recfact.Uniform(...) or recfact.Jagged(...), or pass a text such as "jagged:64"',
+        "must be Full(), Uniform(lags) or Jagged(block, terms)", "window", given=window, advice=advice
     )
 
 
 def window_text(window: Window) -> str:
-    """Return a window as people type it, which `window_of` reads.
+    """Return the text form of a window, which `window_of` reads.
 
     Examples
     --------
@@ -150,7 +170,7 @@ def window_of(text: str) -> Window:
     Examples
     --------
     >>> window_of("jagged:16:2"), window_of("Uniform:32"), window_of("full")
-    (Jagged(block=16, terms=2), Uniform(lags=32), Full())
+    (Jagged(16, 2), Uniform(32), Full())
     """
     kind, *sizes = text.lower().split(":")
     try:

@@ -1,4 +1,4 @@
-"""Numbers as people write them: shortest, in the digits that read back, as powers of two, and rounded as bounds."""
+"""Numbers as people write them: as short as possible, in exact digits, as powers of two, and rounded as bounds."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import Any
+
+DIGITS, RAISED = "−0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"
 
 LONGEST_FRACTION = 20
 """Characters of a fraction that is written as one."""
@@ -32,7 +34,7 @@ class Power:
     times: int = 1
 
     def written(self, template: str, dot: str = " * ") -> str:
-        """Return the number as `template` says, which takes what comes before the power, and the exponent."""
+        """Return the number in the form of `template`, which takes the factors before the power, and the exponent."""
         before = "1 - " * self.below_one + (f"{self.times}{dot}" if self.times != 1 else "")
         return template.format(before, self.exponent)
 
@@ -41,7 +43,7 @@ class Power:
 
 
 def short(number: float | Fraction) -> Any:
-    """Return a number as it is written shortest: in decimal, or as a power of two, or as 1 less something.
+    """Return a number in its shortest form: in decimal, as a power of two, or as 1 minus a power of two.
 
     Examples
     --------
@@ -65,7 +67,7 @@ def short(number: float | Fraction) -> Any:
 
 
 def exact_text(number: float | Fraction) -> str | None:
-    """Return a number in digits that read back as the number, in decimal or as a fraction; None where these are many.
+    """Return a number in exact digits, in decimal or as a fraction, or None if these would be many.
 
     Examples
     --------
@@ -83,7 +85,7 @@ def exact_text(number: float | Fraction) -> str | None:
 
 
 def given(number: float | Fraction) -> Any:
-    """Return a number that someone gave as `short` does where that reads back as the number, else in all its digits.
+    """Return a number from a user: as `short` does if that reads back as the same number, otherwise in all digits.
 
     Examples
     --------
@@ -100,12 +102,12 @@ def given(number: float | Fraction) -> Any:
 
 
 def as_text(written: Any) -> str:
-    """Return what `short` or `given` return as a table prints it."""
+    """Return the text that a table prints for a result of `short` or `given`."""
     return f"{written:.7g}" if isinstance(written, float) else str(written)
 
 
 def _rounded(exact: Fraction, digits: int) -> str:
-    """Return a positive number that isn't large in so many digits, or fewer where floats have fewer."""
+    """Return a positive number that isn't large in so many digits, or in fewer if floats have fewer."""
     near = float(exact)
     return f"{near:.{digits}g}" if near == exact or near >= sys.float_info.min else scientific(log10(exact))
 
@@ -116,7 +118,7 @@ def log10(number: Fraction) -> float:
 
 
 def scientific(logarithm: float) -> str:
-    """Return the number of a logarithm to base 10 in decimal, however large or small it is.
+    """Return the number with a given logarithm to base 10, in decimal, however large or small it is.
 
     Examples
     --------
@@ -129,7 +131,7 @@ def scientific(logarithm: float) -> str:
 
 
 def _power(exact: Fraction, most: int) -> Power | None:
-    """Return a number as at most so many times a power of two below 1, or 1 less that."""
+    """Return a number as a small multiple of a power of two below 1, or as 1 minus that."""
     for part, below_one in ((exact, False), (1 - exact, True)):
         if 0 < part.numerator <= most and part.denominator & (part.denominator - 1) == 0 and part.denominator > 1:
             return Power(1 - part.denominator.bit_length(), below_one, part.numerator)
@@ -137,7 +139,7 @@ def _power(exact: Fraction, most: int) -> Power | None:
 
 
 def at_most(value: float, digits: int) -> float:
-    """Return the smallest number of so many decimal digits that isn't below `value`, for a bound to stay one in print.
+    """Return the smallest number of so many decimal digits that isn't below `value`, so a bound stays one in print.
 
     Examples
     --------
@@ -148,3 +150,25 @@ def at_most(value: float, digits: int) -> float:
     if near == value or not math.isfinite(value):
         return value
     return float(Context(digits, ROUND_CEILING).create_decimal(Decimal(value)))
+
+
+def power_of_ten(exponent: int) -> str:
+    """Return 10 to the `exponent` with its exponent raised.
+
+    Examples
+    --------
+    >>> power_of_ten(-3), power_of_ten(0)
+    ('10⁻³', '1')
+    """
+    return "1" if exponent == 0 else "10" + superscript(exponent)
+
+
+def superscript(value: int) -> str:
+    """Return `value` in raised digits.
+
+    Examples
+    --------
+    >>> superscript(-16)
+    '⁻¹⁶'
+    """
+    return str(value).replace("-", "−").translate(str.maketrans(DIGITS, RAISED))

@@ -18,7 +18,7 @@ settings.load_profile("ci" if os.environ.get("CI") else "local")
 NAMED = (
     "numpy",
     "scipy",
-    "numba",
+    "llvmlite",
     "mpmath",
     "sympy",
     "ml_dtypes",

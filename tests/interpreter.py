@@ -1,6 +1,6 @@
 """An interpreter of the engine's kernels of rows: their own code, run by Python on scalars of a test's choice.
 
-A kernel is Python for numba. Here its source runs as it stands, with its helpers, and so do the generators of the
+A kernel is Python. Here its source runs as it stands, with its helpers, and so do the generators of the
 tiles' machine code, for which `Machine` stands in for the registers. So what a test finds out about the scalars speaks
 of the engine's own order of arithmetic, on every window, in either direction, and on several threads.
 
@@ -13,7 +13,7 @@ An algebra says what the numbers in memory stand for and how to multiply and add
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from ctypes import c_double, c_float, c_int64, c_uint64
+from ctypes import c_double, c_float, c_int64, c_uint8, c_uint64, memmove, memset
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, partial
@@ -24,12 +24,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numba.core.dispatcher import Dispatcher
-from numba.core.extending import _Intrinsic
 
+from recfact.cpu.addresses import address
 from recfact.cpu.compilation import Kernel
+from recfact.cpu.language import Helper, Operation
 from recfact.cpu.numbers import Lanes
-from recfact.cpu.uniform_tiles import Carried
 from recfact.cpu.vectors import Registers
 
 CELLS = {"float32": c_float, "float64": c_double}
@@ -113,6 +112,8 @@ class Symbols:
     def multiply(self, x: Any, y: Any) -> Any:
         if isinstance(x, Wrong) or isinstance(y, Wrong):
             return x if isinstance(x, Wrong) else y
+        if isinstance(x, State) or isinstance(y, State):
+            return Wrong("a state is no factor")
         if x is self.one or y is self.one:
             return y if x is self.one else x
         if y.stop == x.start:
@@ -127,6 +128,8 @@ class Symbols:
         for value in (x, y, z):
             if isinstance(value, Wrong):
                 return value
+        if isinstance(x, State):
+            return Wrong("a state is no factor")
         if x is self.one and not z.terms:
             return y
         start, stop, rounded = (y.stop, y.stop, 0) if x is self.one else (x.start, x.stop, x.rounded)
@@ -204,6 +207,7 @@ class Machine(Registers):
     def __init__(self, lanes: Lanes, algebra: Any) -> None:
         self.lanes = lanes
         self.count = lanes.count
+        self.lane_bytes = lanes.state.itemsize
         self.algebra = algebra
         self.zero, self.one = [algebra.zero] * self.count, [algebra.one] * self.count
         self.b = self
@@ -220,6 +224,15 @@ class Machine(Registers):
 
     def fmul(self, x: Any, y: Any) -> Any:
         return [*map(self.algebra.multiply, x, y)] if isinstance(x, list) else self.algebra.multiply(x, y)
+
+    def multiply(self, x: Any, y: Any) -> Any:
+        return self.fmul(x, y)
+
+    def checked(self, x: Any, checks: Any) -> Any:
+        return self.fma(x, self.zero, checks)
+
+    def vanishes(self, x: Any) -> bool:
+        return bool(x == self.algebra.zero)
 
     def shuffle(self, x: Any, y: Any, indices: Any) -> Any:
         return [(x + y)[index] for index in indices]
@@ -241,6 +254,12 @@ class Machine(Registers):
     def nonzero(self, word: int) -> bool:
         return word != 0
 
+    def trailing_zeros(self, word: int) -> int:
+        return (word & -word).bit_length() - 1 if word else 64
+
+    def mul(self, x: int, y: int) -> int:
+        return x * y
+
     def add(self, x: int, y: int) -> int:
         return x + y
 
@@ -255,9 +274,6 @@ class Machine(Registers):
 
     def lshr(self, word: int, distance: int) -> int:
         return (word & (1 << 64) - 1) >> distance
-
-    def load_integer(self, address: int, number: int) -> int:
-        return c_uint64.from_address(address + 8 * number).value
 
     def load_number(self, address: int, number: int) -> Any:
         return read(self.algebra, Lanes(self.lanes.state.storage, 1), address + number * self.lanes.state.itemsize)
@@ -302,12 +318,6 @@ class Machine(Registers):
         yield
         self.writes = True
 
-    def make_tuple(self, builder: Any, kind: Any, values: Any) -> Any:
-        return values
-
-    def get_dummy_value(self) -> None:
-        """Return what an operation gives that only writes."""
-
 
 def read(algebra: Any, lanes: Lanes, address: int) -> Any:
     """Return the scalars that numbers in memory stand for; a list if the lanes are many."""
@@ -328,6 +338,24 @@ def put_integer(address: int, index: int, value: int) -> None:
     c_uint64.from_address(address + 8 * index).value = value & (1 << 64) - 1
 
 
+def load_slice(algebra: Any, runs: Any, address: int, stride: int) -> Any:
+    """Return four vectors of consecutive steps of all runs."""
+    rows = [read(algebra, Lanes(runs.storage, len(runs.order)), address + run * stride) for run in range(runs.count)]
+    return [[row[k] for row in rows] for k in runs.order]
+
+
+def store_slice(algebra: Any, runs: Any, address: int, stride: int, *vectors: Any) -> None:
+    """Write what `load_slice` reads."""
+    for run in range(runs.count):
+        row = [vectors[k][run] for k in runs.order]
+        write(algebra, Lanes(runs.storage, len(row)), address + run * stride, row)
+
+
+def each(operation: Any, *values: Any) -> Any:
+    """Apply an operation to scalars, or to each of the scalars in vectors."""
+    return [*map(operation, *values)] if isinstance(values[0], list) else operation(*values)
+
+
 def operations(algebra: Any) -> dict[str, Any]:
     """Return what the operations of kernels do, by name, but for those of tiles."""
     return {
@@ -338,27 +366,52 @@ def operations(algebra: Any) -> dict[str, Any]:
         "integer": lambda address, index: c_int64.from_address(address + 8 * index).value,
         "load": lambda lanes, address, offset: read(algebra, lanes, address + offset),
         "put_integer": put_integer,
+        "mark": lambda address: memset(address, 1, 1),
+        "marked": lambda tile, address: sum(
+            bool(byte) << place for place, byte in enumerate((c_uint8 * tile.steps).from_address(address))
+        ),
         "store": lambda lanes, address, offset, value: write(algebra, lanes, address + offset, value),
         "drain": lambda lanes: None,
-        "fma": lambda lanes, x, y, z: algebra.fma(x, y, z),
+        "fma": lambda lanes, x, y, z: each(algebra.fma, x, y, z),
         "number": lambda lanes, value: algebra.number(value),
         "tile_steps": lambda tile: tile.steps,
-        "block_steps": lambda tile: tile.block,
         "runs_in_reverse": lambda tile: tile.reverse,
-        "carried_bytes": Carried.size,
+        "fetch_tile": lambda tile, address: None,
+        "units": lambda tile: tile.units,
+        "vanishes": lambda lanes, value: value == algebra.zero,
+        "all_nan": lambda lanes, value: value != value,
+        "nought": lambda lanes: [algebra.zero] * lanes.count,
+        "multiply": lambda lanes, x, y: each(algebra.multiply, x, y),
+        "all_finite": lambda lanes, value: all(
+            x == algebra.zero or x - x == 0 for x in (value if isinstance(value, list) else [value])
+        ),
+        "load_shared": lambda lanes, address, offset: (
+            [read(algebra, Lanes(lanes.storage, 1), address + offset)] * lanes.count
+        ),
+        "x_side": lambda runs: runs.side("x"),
+        "u_side": lambda runs: runs.side("u"),
+        "a_side": lambda runs: runs.side("a"),
+        "load_slice": partial(load_slice, algebra),
+        "store_slice": partial(store_slice, algebra),
+        "fetch": lambda runs, address: None,
+        "is_streamed": lambda runs: runs.streams,
+        "copy_line": lambda target, source: memmove(target, source, 64),
+        "send_line": lambda target, source: memmove(target, source, 64),
+        "entered": lambda runs, vector, before: [before, *vector[:-1]],
     }
 
 
 def run_generator(operation: Any, algebra: Any, tile: Any, *args: Any) -> Any:
     """Run the code generator of an operation of a tile on a machine."""
-    signature, codegen = operation._defn(None, tile, *args)
+    _, codegen = operation.define(tile, *args)
     machine = Machine(tile, algebra)
     generator = with_globals(
         codegen,
         Registers=lambda *_: machine,
+        registers_of=lambda *_: machine,
         ir=SimpleNamespace(Constant=lambda kind, value: algebra.number(value)),
     )
-    return generator(machine, machine, signature, (tile, *args))
+    return generator(machine, machine, (tile, *args))
 
 
 def with_globals(function: FunctionType, **replaced: Any) -> FunctionType:
@@ -390,24 +443,31 @@ class Interpreter:
 
     def callable(self, value: Any) -> Any:
         """Return what stands for a global name's value."""
-        if isinstance(value, Dispatcher):
-            return self.translated(value.py_func)
-        if isinstance(value, _Intrinsic):
-            return self.operations.get(value._name) or partial(run_generator, value, self.algebra)
+        if isinstance(value, Helper):
+            return self.translated(value.function)
+        if isinstance(value, Operation):
+            return self.operations.get(value.define.__name__) or partial(run_generator, value, self.algebra)
         return value
 
     def compiled(self, kernel: Kernel, lanes: Lanes) -> Any:
         """Return what stands for a compiled kernel."""
-        return partial(self.translated(kernel.function), lanes)
+        function = self.translated(kernel.function)
+
+        def run(*arguments: Any) -> Any:
+            tables = [np.array([*map(address, given)]) for given in arguments[:1] if isinstance(given, tuple)]
+            given = [*tables, *arguments[len(tables) :]]
+            return function(lanes, *(address(value) if isinstance(value, np.ndarray) else value for value in given))
+
+        return run
 
 
 @contextmanager
-def interpreted(algebra: Any, segment: int | None = None) -> Iterator[None]:
-    """Let the CPU engine run its kernels by the interpreter, in segments of so many steps instead of its own many."""
+def interpreted(algebra: Any, span: int | None = None) -> Iterator[None]:
+    """Let the CPU engine run its kernels by the interpreter, in spans of so many steps instead of its own many."""
     interpreter = Interpreter(algebra)
     with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
         patch.setattr(Kernel, "__getitem__", lambda kernel, lanes: interpreter.compiled(kernel, lanes))
-        if segment is not None:
-            patch.setattr("recfact.cpu.limits.SEGMENT", segment)
+        if span is not None:
+            patch.setattr("recfact.cpu.limits.SPAN", span)
             patch.setattr("recfact.cpu.limits.WORTH_THREADS", 1)
         yield

@@ -112,12 +112,12 @@ def distance_bound(a: Array, u: Array, window: Window, x0: Any, reverse: bool, d
     kind, steps, extra = ml_dtypes.finfo(accumulator(dtype)), len(u), extra_roundings(window)
     unit, eta = float(kind.eps) / 2, float(kind.smallest_subnormal)
     factor, most = (5, 2 * extra + 3) if np.dtype(dtype).kind == "c" else (3, extra + 1)
-    tiny = 1e-100
+    tiny = 1e-20  # whose square is nothing beside 1, and whose products with small states are normal
     a, u = np.broadcast_arrays(sizes(a), sizes(u))
     with np.errstate(all="ignore"):
         entering = None if x0 is None else sizes(x0)
         counted = definition(a * (1 + factor * tiny * 1j), u * (1 + most * tiny * 1j), window, entering, reverse)
-        rounded = unit / (1 - (factor * steps + most) * unit) * counted.imag / tiny
+        rounded = unit / (1 - (factor * steps + most) * unit) * (counted.imag / tiny)
         inputs = u.sum(axis=0) + (0 if x0 is None else entering)
         lost = (4 * (steps + 4) * eta + float(kind.smallest_normal)) * growth(a) ** 2 * (1 + inputs)
         distance = (rounded + lost) * (1 + 1e-6)  # this bound is rounded too

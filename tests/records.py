@@ -14,6 +14,7 @@ def sample_record(ratio=1.25, spread=0.02, smoke=False, skipped=None):
     )
     rows = (
         Row.ratio("one | sequence", "np.multiply", found, 1.25),
+        Row.ratio("one sequence, float32", "np.multiply", found),
         Row("a call", "", "µs", Quartiles(7.0, 8.0, 9.0), 10),
         Row.amount("memory", "the most: one sequence", "MiB", 0.5, 4),
         Row.amount("growth", "np.multiply: n^1.00", "power", 1.0),

@@ -111,6 +111,26 @@ def test_report_on_a_record_with_dates():
     assert "averaged over 1 day" in Path("p.html").read_text(encoding="utf-8")
 
 
+def test_solve_writes_the_average_of_a_record_and_skips_what_is_missing():
+    rows = ["2001-01-01,1.0", "2001-01-02,2.0", "2001-01-03,", "2001-01-04,NA", "2001-01-05,4.0", "2001-01-06,nan"]
+    Path("r.csv").write_text("\n".join(["day,level", *rows]) + "\n")
+    Path("s.csv").write_text("step,level\n0,1.0\n86400,2.0\n86400,\n86400,NULL\n86400,4.0\n86400,N/A\n")
+    expected = recfact.ewm([1.0, 2.0, 4.0], tau=2.0, times=[0.0, 1.0, 4.0], adjust=False)
+    for options in (["--u", "r.csv:level", "--time", "day"], ["--u", "s.csv:level", "--dt", "step"]):
+        for tau in ("2d", "48h", "172800"):
+            said = run("solve", *options, "--steps-as-given", "--tau", tau, "--out", "x.csv").stderr
+            assert "Skipped 3 missing values, whose time passes." in said
+            header, *lines = Path("x.csv").read_text().splitlines()
+            *times, x = zip(*(line.split(",") for line in lines), strict=True)
+            np.testing.assert_allclose(np.array(x, float), expected, rtol=1e-14)
+            assert header == ("day,x" if "--time" in options else "x")
+            assert times == ([("2001-01-01", "2001-01-02", "2001-01-05")] if "--time" in options else [])
+    Path("r.csv").write_text("day,level\n2001-01-01,\n2001-01-02,\n")
+    options = ["--u", "r.csv:level", "--time", "day", "--tau", "2d", "--out", "x.csv"]
+    assert "all values of column 'level' are missing" in run("solve", *options, code=1).stderr
+    assert "--x0 goes with --a" in run("solve", *options, "--x0", "1", code=2).stderr
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -130,7 +150,7 @@ def test_report_on_a_record_with_dates():
         ["--block", "8", "--block", "16"],
         ["--out", "report.pdf"],
         ["--out", "report"],
-        ["--u", "r.csv", "--dt", "day", "--tau", "30d"],
+        ["--u", "r.csv", "--dt", "day", "--tau", "30 moons"],
     ],
 )
 def test_wrong_usage_is_exit_code_2(arrays, arguments):
@@ -198,13 +218,15 @@ def test_a_missing_extra_is_said_before_anything_is_computed(monkeypatch, missin
         assert said.stdout == ""
         assert re.search(r"error: .* pip install .*matplotlib; or pass --json, which prints the findings", said.stderr)
         if missing == "matplotlib":
+            without.setattr("recfact.report.gallery.draw", compute)
+            without.setattr("recfact.plot.window_bounds.verify", compute)  # imported before it is replaced there
             without.setattr("recfact.precision.verify", compute)
             for command in (["plot", "blocks", "--out", "b.svg"], ["verify", "--plot", "b.svg"]):
                 assert "drawing needs matplotlib" in run(*command, code=1).stderr
 
 
 def test_the_help_says_when_no_page_is_written():
-    assert "With --json none is written unless --out names it" in " ".join(
+    assert "With --json no page is written unless --out names it" in " ".join(
         run("report", "--help").output.replace("│", "").split()
     )
 
@@ -303,6 +325,8 @@ def test_the_help_breaks_no_name_of_a_picture(columns):
         (["horizon", "--format", "zz"], "'--format': must be the name of a floating-point format, got 'zz'"),
         (["horizon", "--style", "foo"], "'--style': must be one of text, markdown, latex, csv, html, got 'foo'"),
         (["plot", "nope", "--out", "x.svg"], f"'PICTURE': must be one of {', '.join(PICTURES)}, got 'nope'"),
+        (["plot", "kogge_stone", "--out", "x.svg"], "got 'kogge_stone'; did you mean kogge-stone?"),
+        (["verify", "--algorithm", "kogge_stone"], "got 'kogge_stone'; did you mean 'kogge-stone'?"),
         (["report", "--block", "0"], "'--block': must be an integer of at least 1, got '0'"),
         (["report", "--block", str(2**63)], f"'--block': must be at most {2**63 - 1} in magnitude, got '{2**63}'"),
         (["plot", "blocks", "--out", "x.svg", "--block", "x"], "'--block': must be an integer of at least 1, got 'x'"),
@@ -363,7 +387,7 @@ def test_a_terminal_without_mathematical_signs_gets_question_marks():
 
 
 def test_the_command_starts_without_the_heavy_packages():
-    code = "import sys, recfact.cli; print(sorted({'matplotlib', 'jinja2', 'sympy', 'numba'} & set(sys.modules)))"
+    code = "import sys, recfact.cli; print(sorted({'matplotlib', 'jinja2', 'sympy', 'llvmlite'} & set(sys.modules)))"
     assert run_python(code).stdout.split() == [b"[]"]
 
 

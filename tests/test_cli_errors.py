@@ -53,7 +53,7 @@ WRONG = {
     "--axis": [*INTEGERS, "7", "-9"],
     "--rho": ["x", "-1", "nan", "1/0", ""],
     "--tol": ["x", "-1", "nan", "inf", "1/0", "1e-400", ""],
-    "--tau": ["x", "0", "-1", "nan", "inf", "30d"],
+    "--tau": ["x", "0", "-1", "nan", "inf", "30x"],
     "--pick": ["x", "0", ":,:", "9,:", ""],
     "--dt": ["x"],
     "--time": ["x"],
@@ -162,8 +162,8 @@ def test_options_that_do_not_fit_together_are_named_as_typed(algorithm):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["report", "--u", "r.csv", "--time", "day"], "--time needs --tau, the time constant in seconds"),
-        (["report", "--u", "r.csv", "--dt", "day"], "--dt needs --tau, the time constant in seconds"),
+        (["report", "--u", "r.csv", "--time", "day"], "--time needs --tau, the time constant"),
+        (["report", "--u", "r.csv", "--dt", "day"], "--dt needs --tau, the time constant"),
         (["report", "--dt", "day", "--tau", "1"], "--dt needs --u, the file with the values"),
         (["verify", "--a", "a.npy", "--dt", "day", "--tau", "1"], "--dt goes without --a"),
         (["verify", "--u", "r.csv", "--dt", "d", "--time", "d", "--tau", "1"], "--dt and --time exclude each other"),
@@ -175,8 +175,8 @@ def test_options_that_do_not_fit_together_are_named_as_typed(algorithm):
         ),
         (["report", "--a", "a.npy", "--tau", "1"], "--tau goes with --time or --dt, or with the bundled data"),
         (["solve", "--a", "a.npy", "--u", "a.npy", "--out", "x.npy", "--reverse", "--x0", "1"], "--x0 doesn't go with"),
-        (["report", "--a", "0.5"], "a sequence is wanted and 0.5 is a number; name a file"),
-        (["report", "--a", "0.5", "--u", "2"], "a sequence is wanted and 0.5 and 2 are numbers; name a file"),
+        (["report", "--a", "0.5"], "a sequence is required, and 0.5 is a number; name a file"),
+        (["report", "--a", "0.5", "--u", "2"], "a sequence is required, and 0.5 and 2 are numbers; name a file"),
         (["solve", "--a", "0.5", "--u", "2", "--out", "x.npy"], "0.5 and 2 are numbers; name a file for one of them"),
         (["window", "--a", "0.5", "--pick", "0,:"], "--pick goes with a file in --a"),
         (["solve", *REST["solve"], "--x0", "turned.npy"], "--x0 must fit into float64, got complex128"),
@@ -192,7 +192,10 @@ def test_options_that_do_not_fit_together_are_named_as_typed(algorithm):
         ),
         (["verify", "--a", "a.npy", "--u", "narrow.npy"], "; pass --format 'float32', or another"),
         (["materialize", "--format", "float8_e8m0fnu"], "--format must have zero and negative numbers"),
-        (["materialize", "--format", "half", "--accumulate", "float8_e8m0fnu"], "--accumulate must have zero and"),
+        (
+            ["materialize", "--format", "half", "--accumulate", "float8_e8m0fnu"],
+            "--accumulate must have the zero and the sign",
+        ),
         (["materialize", "--format", "binary128"], "--format must be one whose numbers float64 holds"),
     ],
 )

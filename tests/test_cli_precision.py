@@ -158,6 +158,36 @@ def test_verify_says_what_the_function_finds(arrays, typed, window, algorithm):
     assert str(expected) in run(*options).stdout
 
 
+@pytest.mark.parametrize("axis", [1, -2])
+def test_verify_takes_all_sequences_of_arrays_along_an_axis(rng, axis):
+    a, u = rng.uniform(0.5, 0.9, (2, 60, 1)).astype(np.float32), rng.standard_normal((2, 60, 3)).astype(np.float32)
+    a[1] = 0.99
+    np.save("a.npy", a)
+    np.save("u.npy", u)
+    typed = ["verify", "--a", "a.npy", "--u", "u.npy", "--axis", axis, "--window", "jagged:8", "--format", "bf16"]
+    expected = pr.verify(np.broadcast_to(a, u.shape), u, axis=1, window=Jagged(8), format="bf16")
+    made = json.loads(run(*typed, "--json").stdout)
+    assert made.pop("source") == "Coefficients from a.npy, inputs from u.npy: 6 sequences of 60 steps."
+    assert made == expected.as_dict()
+    text = run(*typed, "--plot", "v.svg").stdout
+    assert text.startswith("6 sequences of a.npy and u.npy, 60 steps each")
+    assert f"largest {expected.total.largest:.3g}"[:10] in text
+    assert Path("v.svg").exists()
+    impulse = json.loads(run(*typed[:3], "--u", "impulse", "--axis", axis, "--json").stdout)
+    kicks = np.zeros_like(a)
+    kicks[:, 0] = 1
+    assert impulse["rounding"] == pr.verify(a, kicks, axis=1).as_dict()["rounding"]
+
+
+@pytest.mark.parametrize("command", ["verify", "report"])
+def test_all_sequences_are_those_of_a_file(arrays, command):
+    for wrong in (["--axis", 0], ["--a", "a.npy", "--axis", 0, "--pick", "0"], ["--u", "u.npy", "--axis", 0]):
+        assert "--axis" in run(command, *wrong, code=2).stderr
+    assert "axis must be" in unboxed(run(command, "--a", "a.npy", "--axis", 1, code=1).output)
+    np.save("none.npy", np.zeros((3, 0)))
+    assert "is empty" in unboxed(run(command, "--a", "none.npy", "--axis", 1, code=1).output)
+
+
 def test_verify_on_the_bundled_record_in_its_own_format():
     made = json.loads(run("verify", "--json").stdout)
     assert (made["format"], made["shape"], made["holds"]) == ("binary64", [len(load_co2().value)], True)
@@ -167,8 +197,8 @@ def test_verify_on_the_bundled_record_in_its_own_format():
 def test_verify_takes_an_arithmetic(arrays):
     typed = ["--accumulate", "fp32", "--fma", "--rounding", "toward-zero", "--underflow", "flush-before"]
     made = json.loads(run("verify", "--a", "a.npy", "--u", "u.npy", "--format", "bf16", *typed, "--json").stdout)
-    options = {"accumulate": "fp32", "fma": True, "rounding": "toward-zero", "underflow": "flush-before"}
-    assert made["rounding"]["largest"] == pr.verify(*arrays, format="bf16", **options).rounding.largest
+    arithmetic = pr.Arithmetic("bf16", "fp32", fma=True, rounding="toward-zero", underflow="flush-before")
+    assert made["rounding"]["largest"] == pr.verify(*arrays, format=arithmetic).rounding.largest
 
 
 @pytest.mark.parametrize("window", ["full", "uniform:4", "jagged:4"])
@@ -221,7 +251,7 @@ def test_verify_says_what_is_wrong(arguments, says):
 
 def test_materialize_compares_families():
     options = ["materialize", "--family", "10% zeros", "--family", "U(0.9, 1)", "--format", "bf16", "--blocks", 20]
-    table = pr.materialization_table(["10% zeros", "U(0.9, 1)"], format="bf16", accumulate=None, blocks=20)
+    table = pr.materialization_table(["10% zeros", "U(0.9, 1)"], format="bf16", blocks=20)
     assert run(*options).stdout == f"{table}\n"
     assert json.loads(run(*options, "--json").stdout) == json.loads(table.to_json())
 
@@ -239,7 +269,7 @@ def test_materialize_cuts_coefficients_along_an_axis(rng):
     typed = ["--format", "bfloat16", "--block", 3, "--json"]
     for axis, options in ((0, ["--axis", 0]), (1, []), (1, ["--axis", -1])):
         made = json.loads(run("materialize", "--a", "a.npy", *typed, *options).stdout)["rows"]
-        rows = pr.materialization_table({"a.npy": a}, block=3, format="bfloat16", accumulate=None, axis=axis).to_rows()
+        rows = pr.materialization_table({"a.npy": a}, block=3, format="bfloat16", axis=axis).to_rows()
         assert made == json.loads(json.dumps(rows))
 
 

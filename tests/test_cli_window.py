@@ -114,3 +114,21 @@ def test_what_is_wrong(a, arguments, code, says):
 def test_no_file_is_written(a):
     run("--a", "a.npy")
     assert [path.name for path in Path().iterdir()] == ["a.npy"]
+
+
+def test_a_window_for_all_sequences(a):
+    gates = np.stack([np.stack([a, a / 2], axis=1), np.stack([a * 0.99, a / 3], axis=1)])  # (2, 300, 2)
+    np.save("gates.npy", gates)
+    (found,) = choices("--a", "gates.npy", "--axis", 1, "--tol", "0.01")
+    expected = pr.choose_window(gates, 0.01, axis=1)
+    assert window_of(found["window"]) == expected.window == pr.choose_window(a, 0.01).window
+    assert tuple(found["worst"]) == expected.worst
+    assert found["horizon"] == pr.effective_horizon(gates, 0.01, axis=1).largest
+    text = run("--a", "gates.npy", "--axis", "-2", "--tol", "0.01").stdout
+    assert "4 sequences of 300 steps" in text
+    assert "in 4 sequences" in text
+    assert f"a{list(expected.worst)}" in text
+    assert "--axis" in run("--a", "gates.npy", "--tol", "0.01", code=1).stderr
+    for wrong in (("--a", "gates.npy", "--axis", 1, "--pick", "0,:,0"), ("--rho", "0.5", "--axis", 0)):
+        assert "--axis" in run(*wrong, "--tol", "0.01", code=2).stderr
+    assert "axis" in run("--a", "gates.npy", "--axis", 3, "--tol", "0.01", code=1).stderr

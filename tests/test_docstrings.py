@@ -6,14 +6,14 @@ import re
 import pytest
 
 import recfact
-from recfact import affine, precision
+from recfact import affine, gradients, precision
 from recfact.precision import exact
 
-ROOMS = {"recfact": recfact, "affine": affine, "precision": precision, "exact": exact}
+ROOMS = {"recfact": recfact, "affine": affine, "gradients": gradients, "precision": precision, "exact": exact}
 
 RESULTS = {
-    "ActualHorizon", "BackwardError", "Condition", "EffectiveHorizon", "Enclosures", "MaterializationErrors",
-    "MaterializationTable", "SweepTable", "Verification", "WindowChoice",
+    "ActualHorizon", "BackwardError", "Condition", "Balls", "EffectiveHorizon", "MaterializationErrors",
+    "MaterializationTable", "Spread", "SweepTable", "Verification", "WindowChoice",
 }  # fmt: skip
 """Classes whose objects functions return: those functions show them."""
 

@@ -3,10 +3,13 @@
 import re
 import runpy
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+import recfact as rf
 
 ROOT = Path(__file__).parent.parent
 SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
@@ -101,7 +104,8 @@ def test_gated_layer_gradient(run):
 @pytest.mark.torch
 def test_torch_layer(run):
     _, lines = run("torch_layer")
-    assert lines == ["gradients agree with finite differences: True", "second derivatives, too: True"]
+    told = "gradients agree with finite differences", "second derivatives, too", "pieces have the loss of the whole"
+    assert lines == [f"{what}: True" for what in told]
 
 
 def torch_loop(a, u):
@@ -152,6 +156,30 @@ def test_derivatives_of_the_torch_layer_are_those_of_the_loop(run, rng, dtype, i
     assert torch.autograd.gradcheck(solve, (a, u))
     assert torch.autograd.gradgradcheck(solve, (a, u))
     assert torch.autograd.gradgradcheck(solve, (a, u), ones)
+
+
+def test_jax_gradients(run):
+    jax = pytest.importorskip("jax", reason="JAX is not installed")
+    variables, lines = run("jax_gradients")
+    assert len(lines) == 6
+    rng = np.random.default_rng(1)
+    solve, by_scan = variables["solve"], variables["by_scan"]
+    a, u, g = (jax.numpy.asarray(rng.uniform(-1, 1, (3, 40)), "float32") for _ in range(3))
+    both = {way: lambda a, u, way=way: (g[0] * way(a, u) ** 2).sum() for way in (solve, by_scan)}
+    for kind in (
+        lambda f: jax.jit(jax.grad(f, (0, 1))),
+        lambda f: jax.jacrev(jax.grad(f, (0, 1)), (0, 1)),
+        lambda f: jax.jit(jax.jacrev(jax.jacrev(jax.grad(f)))),
+    ):
+        found, expected = (kind(f)(a[0], u[0]) for f in both.values())
+        jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-4), found, expected)
+    mapped = jax.vmap(jax.grad(both[solve], (0, 1)), (0, None))(a, u[0])
+    for row, (da, du) in enumerate(zip(*mapped, strict=True)):
+        alone = jax.grad(both[by_scan], (0, 1))(a[row], u[0])
+        np.testing.assert_allclose([da, du], alone, rtol=1e-4, atol=1e-4)
+    back = jax.grad(lambda a, u: (g * solve(a, u, True)).sum(), (0, 1))(a, u)
+    for found, expected in zip(back, rf.gradients.vjp(*map(np.asarray, (a, u, g)), reverse=True), strict=False):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)

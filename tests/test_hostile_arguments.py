@@ -39,15 +39,22 @@ def hostile():
 A, U = np.full(4, 0.5), np.ones(4)
 STATE = rf.solve(A, U, window=rf.Jagged(2), return_state=True, states=False)
 GIVEN = {
-    "a": A, "u": U, "x": U, "values": A, "kept": U, "coefficients": A, "counts": np.ones((4, 4), int), "n": 4,
+    "g": U, "ta": A, "tu": U, "a": A, "u": U, "x": U, "values": A, "kept": U, "coefficients": A,
+    "counts": np.ones((4, 4), int), "n": 4,
     "format": "float16", "name": "float16", "formats": "e5m2", "other": pr.format("float16"), "window": rf.Jagged(2),
     "rho": 0.5, "format_or_eps": 0.1, "eps": 0.1, "tol": 0.1, "relative": 0.5, "kept_norm": 1.0, "block": 2, "lags": 2,
     "terms": 1, "ord": np.inf, "algorithm": "sequential", "bits": 8, "precision": 3, "codes": 1, "code": 1,
     "exponent": 5, "fraction": 10, "exponent_bits": 5, "fraction_bits": 10, "bias": 15, "nan_codes": 0,
     "parts": np.ones(1), "states": [STATE], "data": STATE.to_dict(), "a_t": 0.5, "u_t": 1.0, "index": 0,
-    "key": (1, 0), "k": 2, "i": 1, "j": 0, "t": 1, "s": 0, "chunks": [(A, U)],
+    "key": (1, 0), "horizons": {"float16": pr.effective_horizon(A, "float16")},
+    "table": pr.materialization_table({"constant": A}, block=2, format="float16"),
+    "k": 2, "i": 1, "j": 0, "t": 1, "s": 0, "chunks": [(A, U)],
 }  # fmt: skip
 """What the other arguments are; those with defaults keep them."""
+
+HEADS = np.ones((4, 1, 2))
+OWN = {"recfact.phalanx": {"a": A[:, None], "q": HEADS, "k": HEADS, "v": HEADS}, "recfact.ewm": {"alpha": 0.5}}
+"""What they are of some functions."""
 
 OPERATORS = {
     f"{name} of {kind}": make(coefficients)
@@ -75,13 +82,17 @@ OBJECTS = {
     "Jagged": rf.Jagged(2),
     "Uniform": rf.Uniform(2),
     "State": STATE,
+    "horizons": pr.effective_horizon(A, 0.1),
+    "choice": pr.choose_window(A, 0.1),
+    "verification": pr.verify(A, U, window=rf.Jagged(2), format="float16"),
+    "table": pr.horizon_table("float16"),
 }
 ARITHMETIC = [
     f"__{name}__" for name in ("matmul", "rmatmul", "mul", "rmul", "add", "radd", "sub", "truediv", "pow", "getitem")
 ]
 
-# Steps of the algorithm, on arrays of the operator's own.
-INNER = {("relative error", "collect"), ("relative error", "lengths")}
+# Steps of algorithms and of printing, on what is the object's own.
+INNER = {("relative error", "collect"), ("relative error", "lengths"), ("table", "cells")}
 
 # A sweep of many processes, and a table that fills minutes by itself; what they take is checked where it is made.
 LONG = {"verify_many", "actual_horizon_table", "materialization_table"}
@@ -93,7 +104,7 @@ def is_result(call):
 
 
 def targets():
-    for module in (rf, pr):
+    for module in (rf, pr, rf.gradients, rf.plot):
         for name in module.__all__:
             if callable(call := getattr(module, name)) and name not in LONG and not is_result(call):
                 yield f"{module.__name__}.{name}", call
@@ -114,7 +125,8 @@ def test_an_answer_or_an_error_of_ours(name):
     call = TARGETS[name]
     parameters = inspect.signature(call).parameters.values()
     named = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-    required = {p.name: GIVEN[p.name] for p in named if p.default is p.empty}
+    given = GIVEN | OWN.get(name, {})
+    required = {p.name: given[p.name] for p in named if p.default is p.empty} | OWN.get(name, {})
     for parameter in named:
         for value in hostile():
             arguments = {**required, parameter.name: value}

@@ -30,7 +30,7 @@ from recfact.windows import Full, Jagged, Uniform, Window
 
 Array = np.ndarray[Any, Any]
 
-SMALL = {"WORTH_THREADS": 1, "WORTH_HALO": 0, "BAND_TILES": 2, "SEGMENT": 256, "WORTH_TWO_PASSES": 2, "BATCH": 3}
+SMALL = {"WORTH_THREADS": 1, "WORTH_HALO": 0, "BAND_TILES": 2, "SPAN": 256, "WORTH_TWO_PASSES": 2, "BATCH": 3}
 WINDOWS = (
     Full(),
     Jagged(1, 0),
@@ -205,6 +205,27 @@ def test_a_segment_that_fills_a_row_is_left_to_one_thread(rng, monkeypatch):
             assert len(results) == 1
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
+@pytest.mark.parametrize("steps", [2, 4, 70, 900])
+def test_starts_in_thousands_of_steps(steps, reverse, dtype, rng, monkeypatch):
+    """Those of some tiles are found at once, and anew behind a tile that isn't finite; states are exact."""
+    monkeypatch.setattr(limits, "WORTH_THREADS", 1)
+    for n in (1023, 1024, 1025, 5000):
+        a, u = rng.integers(-1, 2, n).astype(dtype), rng.integers(-3, 4, n).astype(dtype)
+        u[rng.integers(0, n, 3)] = np.nan
+        cuts = rng.integers(0, n + 1, n // steps)
+        offsets = np.sort(np.concatenate([[0, 0], cuts, cuts[:5], [n]]))
+        places = [slice(start, end) for start, end in pairwise(offsets)]
+        expected = np.concatenate([rf.solve(a[at], u[at], reverse=reverse) for at in places])
+        for threads in (1, 3):
+            memory = np.full(n + 2, np.nan, dtype)
+            x = memory[1:-1]
+            rf.solve(a, u, offsets=offsets, out=x, reverse=reverse, threads=threads)
+            np.testing.assert_array_equal(x, expected)
+            assert np.isnan(memory[[0, -1]]).all()
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "complex64"])
@@ -332,12 +353,8 @@ def test_what_solves_a_single_sequence_takes_no_segments():
         rf.solve([1.0], [1.0], offsets=[0, 1], x0=1.0, reverse=True)
     with pytest.raises(OptionError, match="offsets are for the host only"):
         rf.solve([1.0], [1.0], offsets=[0, 1], device="gpu")
-    for option in ({"return_state": True}, {"states": False}, {"state": rf.solve([1.0], [1.0], return_state=True)[1]}):
-        with pytest.raises(OptionError, match="offsets don't go with state, return_state or states"):
-            rf.solve([1.0], [1.0], offsets=[0, 1], **option)
-    for call in (rf.solve_chunks, rf.precision.verify):
-        with pytest.raises(TypeError, match="offsets"):
-            call([([1.0], [1.0])], offsets=[0, 1])
+    with pytest.raises(TypeError, match="offsets"):
+        rf.solve_chunks([([1.0], [1.0])], offsets=[0, 1])
 
 
 def test_results_keep_their_labels():

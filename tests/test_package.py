@@ -19,7 +19,7 @@ import recfact
 ROOT = Path(__file__).parent.parent
 pages = pytest.mark.parametrize("page", [ROOT / "README.md", *(ROOT / "docs").glob("*.md")], ids=lambda page: page.name)
 ARRAYS = ("pandas", "xarray", "polars", "dask", "jax", "jaxlib")
-HEAVY = ("cupy", "torch", "numba", "llvmlite", "sympy", "matplotlib", "jinja2", "typer", *ARRAYS)
+HEAVY = ("cupy", "torch", "llvmlite", "sympy", "matplotlib", "jinja2", "typer", *ARRAYS)
 
 
 def modules_after(code: str) -> set[str]:
@@ -30,7 +30,7 @@ def modules_after(code: str) -> set[str]:
 
 
 def test_importing_recfact_leaves_heavy_libraries_alone():
-    assert modules_after("import recfact").isdisjoint(HEAVY)
+    assert modules_after("import recfact, recfact.dask, recfact.torch").isdisjoint(HEAVY)
 
 
 def test_who_only_solves_does_not_wait_for_what_factorizations_need():
@@ -51,7 +51,7 @@ def test_every_public_name_resolves_and_is_documented(name):
 
 @pytest.mark.parametrize(
     "room",
-    [recfact.affine, recfact.data, recfact.factorizations, recfact.precision.exact],
+    [recfact.affine, recfact.data, recfact.factorizations, recfact.gradients, recfact.precision.exact],
     ids=lambda room: room.__name__,
 )
 def test_a_room_lists_its_public_names_alone(room):
@@ -59,8 +59,15 @@ def test_a_room_lists_its_public_names_alone(room):
     assert all(hasattr(room, name) for name in dir(room))
 
 
-STUBS = sorted((ROOT / "recfact").rglob("*.pyi"))
-with_stubs = pytest.mark.parametrize("stub", STUBS, ids=lambda stub: stub.parent.name)
+OPTIONAL = {
+    "torch": pytest.mark.torch,
+    "dask": pytest.mark.skipif(find_spec("dask") is None, reason="dask is not installed"),
+}
+STUBS = [
+    pytest.param(stub, id=stub.parent.name, marks=OPTIONAL.get(stub.parent.name, ()))
+    for stub in sorted((ROOT / "recfact").rglob("*.pyi"))
+]
+with_stubs = pytest.mark.parametrize("stub", STUBS)
 
 
 def stubbed(stub: Path) -> tuple[ModuleType, dict[str, object]]:
@@ -137,7 +144,16 @@ def test_python_runs_the_package_as_the_command():
 
 def test_the_package_lists_its_public_names_and_rooms():
     rooms = {name for name in dir(recfact) if isinstance(getattr(recfact, name), ModuleType)}
-    assert rooms - {"gpu"} == {"affine", "data", "errors", "factorizations", "precision"}
+    assert rooms - {"gpu", "torch"} == {
+        "affine",
+        "dask",
+        "data",
+        "errors",
+        "factorizations",
+        "gradients",
+        "plot",
+        "precision",
+    }
     assert sorted({*dir(recfact)} - rooms) == sorted([*recfact.__all__, "__version__"])
 
 
@@ -150,7 +166,8 @@ def test_every_public_name_stands_in_the_api_reference():
     errors = {
         name for name, value in vars(recfact.errors).items() if inspect.isclass(value) and issubclass(value, Exception)
     }
-    assert {*recfact.__all__, *recfact.affine.__all__, *recfact.gpu.__all__, *errors} - listed == set()
+    rooms = recfact.affine, recfact.gpu, recfact.gradients, recfact.torch
+    assert {*recfact.__all__, *(name for room in rooms for name in room.__all__), *errors} - listed == set()
 
 
 def test_version_is_the_one_installed():
@@ -159,6 +176,14 @@ def test_version_is_the_one_installed():
     except PackageNotFoundError:
         pytest.skip("recfact runs from its source tree here, it is not installed")
     assert recfact.__version__ == installed
+
+
+def test_the_citation_and_the_changelog_name_this_version():
+    assert f"\nversion: {recfact.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert (
+        re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)[0]
+        == recfact.__version__
+    )
 
 
 @pages

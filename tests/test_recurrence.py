@@ -116,6 +116,22 @@ def test_windows_grow_with_the_rows(i, window):
     assert 0 <= first_kept(i, window) <= i
 
 
+def is_kept(i, j, window):
+    """Return whether x[i] has a term of u[j], by the definition of each window."""
+    match window:
+        case Full():
+            return j <= i
+        case Uniform(lags):
+            return 0 <= i - j < lags
+        case Jagged(block, terms):
+            return j <= i and i // block - j // block <= terms
+
+
+@given(st.integers(0, 60), st.sampled_from([*WINDOWS, Uniform(1 << 80), Jagged(1 << 80), Jagged(4, 1 << 80)]))
+def test_the_first_row_kept_is_that_of_the_definition(i, window):
+    assert first_kept(i, window) == min(j for j in range(i + 1) if is_kept(i, j, window))
+
+
 @given(st.integers(0, 60), st.sampled_from([*WINDOWS, Uniform(1 << 80), Jagged(1 << 80), Jagged(4, 1 << 80)]))
 def test_the_first_rows_kept_are_the_same_one_by_one_and_together(n, window):
     assert first_kept_rows(n, window).tolist() == [first_kept(i, window) for i in range(n)]

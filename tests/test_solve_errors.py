@@ -98,11 +98,16 @@ WRONG = {
     "window a class": ({"window": rf.Full}, TypeError, ("Full(), Uniform(lags) or Jagged(block, terms)", "class")),
     "window None": ({"window": None}, TypeError, ("Full(), Uniform(lags) or Jagged(block, terms)", "None")),
     "algorithm": ({"algorithm": "fast"}, OptionError, ("'auto', 'sequential'", "'fast'")),
+    "algorithm misspelled": (
+        {"algorithm": "kogge_stone"},
+        OptionError,
+        ("got 'kogge_stone'; did you mean 'kogge-stone'?",),
+    ),
     "algorithm None": ({"algorithm": None}, OptionError, ("'auto', 'sequential'", "None")),
     "algorithm and window": (
         {"algorithm": "brent-kung", "window": rf.Uniform(4)},
         OptionError,
-        ("brent-kung", "Uniform(lags=4)", "'sequential' makes all"),
+        ("brent-kung", "Uniform(4)", "'sequential' makes all"),
     ),
     "out a list": ({"out": [0.0] * 5}, ArrayTypeError, ("out must be an array", "list")),
     "out masked": ({"out": np.ma.zeros(5)}, ArrayTypeError, ("masked", "filled")),
@@ -206,7 +211,7 @@ def overlapping_views():
 def test_out_may_not_overlap_with_a_part_of_the_inputs(u, out):
     before = out.copy()
     for arguments in ((np.full(u.shape, 0.5), u), (u, np.full(u.shape, 0.5))):
-        with pytest.raises(OptionError, match=r"overlaps with [au] in memory; it may be u itself"):
+        with pytest.raises(OptionError, match=r"overlaps with [au] in memory; pass u itself"):
             rf.solve(*arguments, out=out)
     np.testing.assert_array_equal(out, before)
 

@@ -334,3 +334,16 @@ def test_what_can_not_be_stacked_indexed_or_read():
             rf.State.from_dict(data)
     with pytest.raises(AttributeError):
         STATE.phase = 2
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64", "complex128"])
+def test_numbers_of_python_take_the_type_of_the_state(dtype):
+    a, u = np.full(2, 0.5, dtype), np.ones(2, dtype)
+    _, state = rf.solve(a, u, return_state=True)
+    for a_t, u_t in ((0.5, 1.0), (0.5, 1), (1, 2)):
+        x_t, after = state.step(a_t, u_t)
+        assert (x_t.dtype, after.dtype) == (dtype, dtype)
+        assert x_t == a_t * 1.5 + u_t
+    if np.dtype(dtype).kind == "f":
+        with pytest.raises(DTypeError):
+            state.step(0.5, 1j)

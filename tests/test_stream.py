@@ -13,6 +13,7 @@ from market import coefficients, inputs
 from oracle import assert_near_definition
 
 import recfact as rf
+from recfact.cpu import limits
 from recfact.errors import ArrayTypeError, DTypeError, OptionError, ShapeError
 from recfact.windows import Full, Jagged, Uniform
 
@@ -79,6 +80,17 @@ def test_pieces_are_bit_for_bit_what_one_call_finds(stream):
     assert x.tobytes() == expected.tobytes()
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_halves_change_kernels_at_the_windows_of_their_accumulators(dtype, rng):
+    lags = [limits.LONG_LAGS, *(limits.LONG_BLOCK // itemsize for itemsize in (2, 4, 8))]
+    jagged = [Jagged(limits.ONE_START, most // limits.ONE_START + more) for most in lags[1:] for more in (0, 1)]
+    a = rng.uniform(-1, 1, (17, 2100)).astype(dtype)
+    u = rng.uniform(-1, 1, (17, 2100)).astype(dtype)
+    for window in (*jagged, Jagged(65), *(Uniform(most + more) for most in lags for more in (0, 1))):
+        x = np.concatenate(in_pieces(a, u, [0, 700, 2100], window=window), axis=-1)
+        assert x.tobytes() == rf.solve(a, u, window=window).tobytes(), window
+
+
 @pytest.mark.parametrize("window", [Full(), Jagged(16), Jagged(100, 2), Uniform(32), Uniform(100), Uniform(3)], ids=str)
 @pytest.mark.parametrize("place", [0, 299, 300, 510])
 def test_nan_and_infinities_stay_in_their_place(window, place, rng):
@@ -137,12 +149,13 @@ def test_results_come_as_pieces_do():
 
 def test_short_pieces_of_many_rows_are_held_back_and_released():
     a, u = np.full((3, 10), 0.5), np.ones((3, 10))
-    x = rf.solve_chunks((a, u) for _ in range(8))
-    pulled = []
-    stream = rf.solve_chunks(pulled.append(i) or (a, u) for i in range(8))
-    assert next(stream).shape == (3, 10)
-    assert len(pulled) == 7
-    assert [piece.shape for piece in x] == [(3, 10)] * 8
+    for window, held in (("full", 52), ("jagged:16", 7)):
+        x = rf.solve_chunks(((a, u) for _ in range(60)), window=window)
+        pulled = []
+        stream = rf.solve_chunks((pulled.append(i) or (a, u) for i in range(60)), window=window)
+        assert next(stream).shape == (3, 10)
+        assert len(pulled) == held
+        assert [piece.shape for piece in x] == [(3, 10)] * 60
     assert [piece.shape for piece in rf.solve_chunks([(a, u)])] == [(3, 10)]
 
 

@@ -80,7 +80,10 @@ def test_pieces_of_tensors_give_pieces_of_tensors(rng):
 @pytest.mark.parametrize(
     ("u", "message"),
     [
-        (torch.ones(4, requires_grad=True), r"u is a torch tensor that requires gradients.*pass u\.detach\(\)"),
+        (
+            torch.ones(4, requires_grad=True),
+            r"u is a torch tensor that requires gradients.*pass u\.detach\(\).*with dim for axis",
+        ),
         (
             torch.nested.nested_tensor([torch.ones(2)], layout=torch.jagged),
             r"u must be a dense tensor, got a nested one; use \.to_padded",
@@ -189,6 +192,13 @@ def test_results_lie_in_memory_as_torchs_products(drawn, data):
     assert x.shape == product.shape
     longer = [axis for axis, length in enumerate(x.shape) if length > 1]  # a single number has no next one
     assert [x.stride(axis) for axis in longer] == [product.stride(axis) for axis in longer] or not x.numel()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_products_of_halves_lie_as_others_do(dtype):
+    memory = torch.ones(64, dtype=dtype)
+    a, u = memory.as_strided((3, 2, 2), (2, 1, 0)), memory.as_strided((3, 2, 2), (1, 6, 12))
+    assert rf.solve(a, u).stride() == torch.mul(a, u).stride() == (2, 1, 6)
 
 
 def test_a_tensor_beside_an_array_lies_as_numpys_product():

@@ -133,3 +133,19 @@ def test_compiled_code_leaves_out_what_is_told_to_be_left_out():
     assert compiled(torch.zeros(3)).tolist() == [2, 3, 3.5]
     with pytest.raises(Exception, match=r"torch\.compile and torch\.export can't look into recfact"):
         torch.compile(lambda u: rf.solve(0.5, u), backend="eager", fullgraph=True)(torch.zeros(3))
+
+
+OPTIONS = [{}, {"window": rf.Jagged(2)}, {"offsets": [0, 2, 3]}, {"return_state": True}, {"algorithm": "sequential"}]
+
+
+@pytest.mark.filterwarnings("ignore")  # of torch's own making
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_compiled_code_breaks_at_a_solve_and_goes_on(options):
+    """Without fullgraph torch calls what it can't compile, and would look into each function that this calls."""
+
+    def solved(u):
+        found = rf.solve(0.5, u + 1, **options)
+        return 2 * (found[0] if "return_state" in options else found)
+
+    torch.compiler.reset()
+    assert torch.compile(solved, backend="eager")(torch.zeros(3)).tolist() == solved(torch.zeros(3)).tolist()

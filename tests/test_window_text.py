@@ -18,15 +18,18 @@ WINDOWS = [rf.Full(), rf.Uniform(3), rf.Jagged(4), rf.Jagged(2, 3)]
 # What each public function with a `window` says of one.
 CALLS = {
     "solve": lambda window: rf.solve(A, U, window=window),
+    "ewm": lambda window: rf.ewm(U, alpha=0.5, window=window),
     "solve_chunks": lambda window: np.concatenate(list(rf.solve_chunks([(A, U)], window=window))),
     "TransferOperator.truncate": lambda window: rf.TransferOperator(A).truncate(window) @ U,
     "State": lambda window: rf.State(window, np.zeros((0, 2) if window in (WINDOWS[1], "uniform:3") else 0)).window,
+    "phalanx": lambda window: rf.phalanx(A[:, None], None, None, U[:, None, None], window=window),
+    "jvp": lambda window: rf.gradients.jvp(A, U, U, A, window=window),
+    "vjp": lambda window: rf.gradients.vjp(A, U, U, window=window),
     "cast_counts": lambda window: pr.cast_counts(12, window=window),
     "engine_bound": lambda window: pr.engine_bound(A, U, "float64", window=window),
     "factor_counts": lambda window: pr.factor_counts("sequential", 12, window=window),
+    "stochastic_bound": lambda window: pr.stochastic_bound(A, U, "float32", window=window),
     "forward_bound": lambda window: pr.forward_bound(A, U, "float32", window=window),
-    "mixed_precision_bound": lambda window: pr.mixed_precision_bound(A, U, "float16", window=window),
-    "mixed_precision_solve": lambda window: pr.mixed_precision_solve(A, U, "float16", window=window),
     "pointwise_truncation_bound": lambda window: pr.pointwise_truncation_bound(window, 0.9, 12),
     "posterior_truncation_bound": lambda window: pr.posterior_truncation_bound(A, U, window),
     "rounded_solve": lambda window: pr.rounded_solve(A, U, "float32", window=window),
@@ -49,7 +52,7 @@ ON_A_GPU = {"gpu.solve"}  # checks its window before it looks for one
 
 def takers():
     """Yield the names of what takes a window."""
-    for room, prefix in ((rf, ""), (pr, ""), (pr.exact, "exact."), (gpu, "gpu.")):
+    for room, prefix in ((rf, ""), (rf.gradients, ""), (pr, ""), (pr.exact, "exact."), (gpu, "gpu.")):
         for name in room.__all__:
             value = getattr(room, name)
             if callable(value) and {"window", "windows"} & set(inspect.signature(value).parameters):

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from recfact.errors import OptionError
-from recfact.windows import Full, Jagged, Uniform, check_window, window_of, window_text
+from recfact.recurrence import first_kept
+from recfact.windows import Full, Jagged, Uniform, blocks_and_terms, blocks_within, check_window, window_of, window_text
 
 WINDOWS = [Full(), Uniform(1), Uniform(2**70), Jagged(1), Jagged(16, 0), Jagged(16, terms=3)]
 
@@ -23,7 +24,7 @@ def test_windows_are_values(window):
 
 def test_windows_differ():
     assert len({*WINDOWS, Uniform(2), Jagged(2), Jagged(16)}) == len(WINDOWS) + 3
-    assert Jagged(16) == Jagged(16, 1) == Jagged(block=16, terms=1)
+    assert Jagged(16) == Jagged(16, 1) == Jagged(16)
 
 
 @pytest.mark.parametrize("window", [Uniform(3), Jagged(3)])
@@ -75,3 +76,11 @@ def test_windows_are_read_as_they_are_typed(window):
 def test_texts_that_name_no_window(text):
     with pytest.raises(OptionError, match=r"window must be full, uniform:LAGS, .* got "):
         window_of(text)
+
+
+@pytest.mark.parametrize("window", [*WINDOWS, Uniform(5), Jagged(4), Jagged(3, 2)], ids=str)
+def test_a_window_that_keeps_everything_is_one_block(window):
+    assert blocks_within(window, 0) == (0, 0)
+    for steps in range(1, 70):
+        everything = first_kept(steps - 1, window) == 0
+        assert blocks_within(window, steps) == ((steps, 0) if everything else blocks_and_terms(window))

@@ -1,1 +1,1 @@
-"""How fast: what `recfact bench` measures, as ratios to the speed of memory and to peers."""
+"""The measurements of `recfact bench`: times as ratios to the speed of memory and to peers."""

@@ -1,4 +1,4 @@
-"""Measure in a process of its own what a process that has done other things can't tell."""
+"""Measurements in a new process, for what a process with a history can't tell."""
 
 from __future__ import annotations
 

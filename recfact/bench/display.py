@@ -1,18 +1,30 @@
-"""A record of the benchmarks as people read it: a table, sentences, and a picture."""
+"""A record of the benchmarks for people: a table, sentences and a picture."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from recfact.bench.record import Record
-from recfact.report.style import BLUE, VERMILLION, styled
+from recfact.factorizations.matrix_looks import BLUE, VERMILLION
+from recfact.plot.style import styled
 from recfact.report.tables import rows_markdown, rows_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+DECISIVE = (
+    "one sequence, float32",
+    "one sequence, Jagged(16), float32",
+    "64 channels, time first, float32",
+    "one call with n = 1000, float32",
+    "peer: scipy lfilter, constant a, float32",
+    "peer: JAX associative_scan, float32",
+)
+"""The cases that the README shows, because they decide whether recfact is worth a try."""
 
 NOISY = 0.1
 """The spread of the baseline's own times from which on a machine is called noisy."""
@@ -54,7 +66,7 @@ def table_rows(record: Record) -> list[dict[str, str]]:
 
 
 def sentences(record: Record) -> list[str]:
-    """Return what the table doesn't say: the machine, its noise, what is above its figure, what was left out."""
+    """Return the rest: the machine, its noise, the cases above their limits, and what was left out."""
     machine = record.machine
     memory = "" if machine["memory"] is None else f", {machine['memory']} GiB"
     versions = ", ".join(f"{name} {number}" for name, number in machine["packages"].items())
@@ -75,7 +87,7 @@ def sentences(record: Record) -> list[str]:
         for row in record.rows
         if row.at_most is not None and row.above
     ]
-    found.append(f"Above its figure: {'; '.join(above)}." if above else "Nothing is above its figure.")
+    found.append(f"Above its figure: {'; '.join(above)}." if above else "No case is above what it is held to.")
     differences = [row.difference for row in record.rows if row.difference is not None]
     if differences:
         found.append(f"Peers' states differ from recfact's by {max(differences):.1e} of the largest state at most.")
@@ -83,7 +95,7 @@ def sentences(record: Record) -> list[str]:
 
 
 def left_out(record: Record) -> list[str]:
-    """Return what wasn't measured, and why."""
+    """Return the cases that weren't measured, and why."""
     return [f"Not measured: {name}: {reason}." for name, reason in record.skipped.items()]
 
 
@@ -97,9 +109,24 @@ def markdown(record: Record) -> str:
     return "\n".join([rows_markdown(table_rows(record)), "", *sentences(record)])
 
 
+def headlines(record: Record) -> str:
+    """Return the rows that decide a choice as a Markdown table, and the machine."""
+    return _some_rows(record, lambda case: case in DECISIVE)
+
+
+def peers(record: Record) -> str:
+    """Return the rows of other libraries, below that of recfact, as a Markdown table, and the machine."""
+    return _some_rows(record, lambda case: case == DECISIVE[0] or case.startswith("peer: "))
+
+
+def _some_rows(record: Record, wanted: Callable[[str], bool]) -> str:
+    rows = [row for row in table_rows(record) if wanted(row["case"])]
+    return "\n".join([rows_markdown(rows), "", sentences(record)[0]])
+
+
 @styled
 def growth_figure(record: Record) -> Figure:
-    """Draw the time for one number by the length of the sequence: level where time grows linearly."""
+    """Draw the time for one number against the length of the sequence. It is level if time grows linearly."""
     from matplotlib.figure import Figure
 
     growth = record.growth

@@ -1,4 +1,4 @@
-"""How the time grows with the number of steps."""
+"""The growth of time with the number of steps."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Growth:
 
     @property
     def fitted_from(self) -> int:
-        """The length from which on the exponents are fitted: in shorter ones, what any call costs shows."""
+        """The length from which on the exponents are fitted. At shorter ones the fixed cost of a call shows."""
         return self.numbers[len(self.numbers) // 2]
 
     def exponents(self) -> tuple[float, float]:

@@ -8,11 +8,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("numpy", "scipy", "numba", "ml_dtypes", "torch", "torchlpc", "jax")
+PACKAGES = ("numpy", "scipy", "llvmlite", "ml_dtypes", "torch", "torchlpc", "jax")
 
 
 def describe() -> dict[str, Any]:
-    """Return the processor, the cores this process may use, the memory in GiB, the system, and versions; no names."""
+    """Return the processor, the usable cores, the memory in GiB, the system and versions, but no names."""
     return {
         "processor": processor(),
         "cores": cores(),
@@ -24,7 +24,7 @@ def describe() -> dict[str, Any]:
 
 
 def processor() -> str:
-    """Return the model of the processor, as far as the system tells it."""
+    """Return the model of the processor, if the system tells it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -1,11 +1,11 @@
-"""The memory that calls need beyond their inputs and their output, measured in a process of its own."""
+"""The memory that calls need beyond their inputs and output, measured in a process of its own."""
 
 from __future__ import annotations
 
 import tracemalloc
 from pathlib import Path
 
-from recfact.bench.cases import Case, all_cases
+from recfact.bench.cases import all_cases
 from recfact.bench.child import run_child
 from recfact.bench.timing import Call
 
@@ -13,13 +13,13 @@ MIB = 1 << 20
 
 
 def extra_memory(call: Call) -> int:
-    """Return the bytes by which memory grows at most while `call` runs, after a first run.
+    """Return the largest growth of memory while `call` runs, in bytes, after a first run.
 
-    The greater of what the system sees, whole pages of whoever touched them, and what Python and NumPy allocate, which
-    may lie in pages that the process had already. Reads Linux's /proc.
+    There are two measures, and the greater one counts. The system sees all pages that are touched. Python and NumPy
+    count what they allocate, which may lie in pages that the process had already. Reads Linux's /proc.
     """
     call()
-    Path("/proc/self/clear_refs").write_text("5")  # the peak begins at what is resident now
+    Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from the memory resident now
     before = peak_resident()
     call()
     resident = peak_resident() - before
@@ -38,14 +38,9 @@ def peak_resident() -> int:
 
 
 def all_extras(numbers: int) -> dict[str, int]:
-    """Return the extra memory of each case of the table by its name, if it has a figure to meet."""
-    return {case.name: extra_of(case, numbers) for case in all_cases() if case.at_most is not None}
-
-
-def extra_of(case: Case, numbers: int) -> int:
-    """Return the extra memory of the call of `solve` in a case."""
-    ours, _ = case.make(numbers)
-    return extra_memory(ours)
+    """Return the extra memory of each call that writes into `out`, by the name of its case."""
+    calls = ((case.name, case.make(numbers)[0]) for case in all_cases())
+    return {name: extra_memory(call) for name, call in calls if "out" in call.keywords}
 
 
 def largest_extra(numbers: int) -> tuple[str, float]:

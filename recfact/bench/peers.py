@@ -1,6 +1,6 @@
-"""Other libraries that solve the recurrence, as far as they are installed.
+"""Other libraries that solve the recurrence, if they are installed.
 
-Each takes the arrays in the form it likes best, made before the clock runs, and uses as many threads as it wants.
+Each takes the arrays in the form that suits it best, made before the clock runs. It uses as many threads as it wants.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class Peer:
     Parameters
     ----------
     name : str
-        The function, and what it is limited to.
+        The function and its limits.
     make : callable
-        ``make(a, u)`` returns a call that returns the states, in something that NumPy takes for an array. It raises
-        ImportError if the library isn't there.
+        ``make(a, u)`` returns a call that returns the states, as an object that NumPy can convert to an array. It
+        raises ImportError if the library isn't installed.
     package : str
-        What pip installs it from.
+        The package for pip.
     constant : bool
         Whether all coefficients must be the same.
     """

@@ -1,4 +1,4 @@
-"""What a run of the benchmarks found, as plain data that can be kept in a file."""
+"""The results of a run of the benchmarks, as plain data that can be kept in a file."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class Row:
     Parameters
     ----------
     case, against : str
-        What was measured, and what it is a ratio to or is explained by.
+        The measured case, and the baseline of its ratio or an explanation.
     unit : str
         "x" for ratios, "µs", "s", "MiB", or "power" of n.
     measured : Quartiles
         The amount.
     at_most : float or None
-        What the median is held to.
+        The limit of the median, or None.
     seconds : tuple of float, optional
         Median times of both sides of a ratio.
     baseline_spread : float, optional
@@ -44,7 +44,7 @@ class Row:
 
     @property
     def above(self) -> bool:
-        """Whether the median is above what it is held to."""
+        """Whether the median is above its limit."""
         return self.at_most is not None and self.measured.median > self.at_most
 
     @classmethod
@@ -55,7 +55,7 @@ class Row:
 
     @classmethod
     def amount(cls, case: str, against: str, unit: str, amount: float, at_most: float | None = None) -> Row:
-        """Make the line of something that was measured once."""
+        """Make the line of an amount that was measured once."""
         return cls(case, against, unit, Quartiles(amount, amount, amount), at_most)
 
 
@@ -68,7 +68,7 @@ class Record:
     version, date : str
         Of recfact, and the day in UTC.
     smoke : bool
-        Whether sizes were so small that the numbers say nothing.
+        Whether sizes were too small for the numbers to mean anything.
     machine : dict
         From `recfact.bench.machine.describe`.
     rows : tuple of Row
@@ -76,7 +76,7 @@ class Record:
     growth : Growth
         Times by length.
     skipped : dict
-        Why a case or a peer wasn't measured, by its name.
+        Reasons why cases or peers weren't measured, by their names.
     """
 
     version: str
@@ -102,7 +102,8 @@ class Record:
         """Return the record that `as_dict` or a JSON file of it describes."""
         rows = tuple(
             Row(
-                **{**row, "measured": Quartiles(**row["measured"]), "seconds": row["seconds"] and tuple(row["seconds"])}
+                **{key: value for key, value in row.items() if key != "headline"}  # of older records
+                | {"measured": Quartiles(**row["measured"]), "seconds": row["seconds"] and tuple(row["seconds"])}
             )
             for row in plain["rows"]
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,14 @@ import numpy as np
 from recfact import __version__
 from recfact.arrays import Array
 from recfact.bench import machine
-from recfact.bench.cases import MULTIPLY, all_cases, inputs, short_call
+from recfact.bench.cases import MULTIPLY, all_cases, inputs, short_call, tensor_calls
 from recfact.bench.child import import_seconds
 from recfact.bench.growth import Growth, measure_growth
 from recfact.bench.memory import largest_extra
 from recfact.bench.peers import PEERS
 from recfact.bench.record import Record, Row
 from recfact.bench.timing import Comparison, Effort, Quartiles, compare, interleave
+from recfact.errors import MissingExtraError
 from recfact.solve import solve
 
 Step = Callable[[str], None]
@@ -37,9 +39,9 @@ class Plan:
     lengths : tuple of int
         Lengths of sequences at which growth is measured.
     passes : int
-        How often all cases are measured, one after the other: what slows the machine for a minute meets a part of each.
+        How often all cases are measured, one after the other. A slow minute of the machine then affects a part of each.
     cases, growth, peers : Effort
-        For a case in a pass, for each length, and for the peers, which are slow.
+        Effort for a case in a pass, for each length, and for the slow peers.
     imports : int
         Fresh processes that import recfact.
     """
@@ -54,10 +56,10 @@ class Plan:
 
 
 FULL = Plan(
-    numbers=1 << 24,
+    numbers=1 << 23,
     lengths=tuple(1 << k for k in range(10, 27)),
     passes=5,
-    cases=Effort(seconds=1.2, least=3, most=61, pause=0.01),
+    cases=Effort(seconds=0.8, least=3, most=61, pause=0.01),
     growth=Effort(seconds=0.8, least=5, most=21, pause=0.005),
     peers=Effort(seconds=2.5, least=3, most=21, pause=0.01),
     imports=9,
@@ -72,7 +74,7 @@ SMOKE = Plan(1 << 16, _SHORT, passes=1, cases=_ONCE, growth=_ONCE, peers=_ONCE, 
 
 def steps(plan: Plan) -> int:
     """Return how often a run says what comes next."""
-    return plan.passes * (len(list(all_cases())) + 1) + len(PEERS) + 3
+    return plan.passes * (len(list(all_cases())) + 1) + len(PEERS) + 4
 
 
 def run(plan: Plan, step: Step) -> Record:
@@ -81,16 +83,16 @@ def run(plan: Plan, step: Step) -> Record:
     Parameters
     ----------
     plan : Plan
-        `FULL`, which takes about four minutes and 1.5 GiB, or `SMOKE`, which only shows that all runs.
+        `FULL`, which takes about seven minutes and 1 GiB, or `SMOKE`, which only shows that everything runs.
     step : callable
-        Is told what comes next.
+        Is called with a word on what comes next.
     """
     skipped: dict[str, str] = {}
     rows = [*measure_cases(plan, step, skipped), *measure_process(plan, step, skipped)]
     step("growth with the length")
     growth = measure_growth(plan.lengths, plan.growth)
-    # Last, because libraries that are imported here leave threads behind.
-    rows += [growth_row(growth), *measure_peers(plan, step, skipped)]
+    # The peers come last, because their libraries leave threads behind.
+    rows += [growth_row(growth), *measure_tensors(plan, step, skipped), *measure_peers(plan, step, skipped)]
     today = datetime.now(UTC).date().isoformat()
     return Record(__version__, today, plan is SMOKE, machine.describe(), tuple(rows), growth, skipped)
 
@@ -118,7 +120,7 @@ def measure_cases(plan: Plan, step: Step, skipped: dict[str, str]) -> Iterator[R
 
 
 def measure_process(plan: Plan, step: Step, skipped: dict[str, str]) -> Iterator[Row]:
-    """Measure what recfact takes beside its speed: time before it starts, and memory."""
+    """Measure the other costs of recfact: the time before it starts, and memory."""
     step("import")
     import_seconds("recfact")  # reads the files from disk
     rounds = [(import_seconds("recfact"), import_seconds("numpy")) for _ in range(plan.imports)]
@@ -134,8 +136,22 @@ def measure_process(plan: Plan, step: Step, skipped: dict[str, str]) -> Iterator
         skipped[name] = "only Linux tells a process the peak of its memory from now on"
 
 
+def measure_tensors(plan: Plan, step: Step, skipped: dict[str, str]) -> Iterator[Row]:
+    """Measure the extra time of a short call of `recfact.torch.solve` over one of `solve`."""
+    case = "recfact.torch.solve beyond solve, n = 100, float32"
+    step(case)
+    try:
+        rounds = interleave(tensor_calls(), plan.cases)
+    except MissingExtraError as error:
+        skipped[case] = str(error)
+        return
+    alone = 1e6 * median(seconds for _, seconds in rounds)
+    beyond = Quartiles.of([1e6 * (ours - seconds) for ours, seconds in rounds])
+    yield Row(case, f"solve of tensors takes {alone:.0f} µs", "µs", beyond, 60)
+
+
 def growth_row(growth: Growth) -> Row:
-    """Make the line that says how time grows."""
+    """Make the line on the growth of time."""
     solve, multiply = growth.exponents()
     first, last = (n.bit_length() - 1 for n in (growth.fitted_from, growth.numbers[-1]))
     case = f"growth of time, n = 2^{first} to 2^{last}, float32"

@@ -1,7 +1,7 @@
 """Time calls against each other on a machine that others use too.
 
-The calls alternate, and so does which of them goes first. Neighbouring runs give one ratio, so whatever slows the
-machine for a while slows both sides of it, and the median forgets the rounds that were disturbed in between.
+The calls alternate, and the order within a round alternates too. Each round gives one ratio. If something slows the
+machine for a while, it slows both sides of the ratio. The median ignores the rounds that were disturbed in between.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Effort:
     Parameters
     ----------
     seconds : float
-        After how long no further round begins.
+        Time after which no new round begins.
     least, most : int
-        Rounds in any case, and at most.
+        The smallest and the largest number of rounds.
     pause : float
         Seconds of rest before each run.
     """
@@ -69,12 +69,12 @@ class Quartiles(NamedTuple):
 def interleave(calls: Sequence[Call], effort: Effort) -> list[tuple[float, ...]]:
     """Run `calls` in turn, round after round, every other round backwards.
 
-    Each call runs once before, to compile, to touch its memory, and to see how often it fits into a run.
+    Each call first runs once, to compile, to touch its memory, and to find how often it fits into a run.
 
     Returns
     -------
     list of tuple of float
-        For each round, the seconds that one run of each call took.
+        The seconds that one run of each call took, for each round.
     """
     repeats = []
     for call in calls:
@@ -108,9 +108,9 @@ class Comparison:
     Parameters
     ----------
     ratio : Quartiles
-        Of the ratios within each round.
+        Quartiles of the ratios of all rounds.
     ours, baseline : Quartiles
-        Of the times in seconds.
+        Quartiles of the times in seconds.
     """
 
     ratio: Quartiles
@@ -119,7 +119,7 @@ class Comparison:
 
     @classmethod
     def of(cls, rounds: Sequence[tuple[float, ...]]) -> Comparison:
-        """Return what rounds of a call and its baseline come to."""
+        """Return the comparison that rounds of a call and its baseline give."""
         return cls(
             Quartiles.of([first / second for first, second in rounds]),
             Quartiles.of([first for first, _ in rounds]),

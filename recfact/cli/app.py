@@ -1,4 +1,4 @@
-"""The `recfact` command itself, and what its commands share: errors as messages, text and progress on a terminal."""
+"""The `recfact` command itself, and the common parts of its commands: error messages, text and progress."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WITHOUT_GPU = 3  # exit code
 
 
 class BareFlags:
-    """A command whose help shows flags without a type, which they take no value of."""
+    """A command whose help shows flags without a type, because they take no value."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the options and arguments of the command."""
@@ -40,7 +40,7 @@ class BareFlags:
 
 
 class ReportingGroup(BareFlags, TyperGroup):
-    """Commands whose errors are one line, with an exit code: 1 for the data, 2 for what was typed, 3 for no GPU.
+    """Commands whose errors are one line, with an exit code: 1 for wrong data, 2 for a wrong command, 3 for no GPU.
 
     So scripts can tell a machine without a GPU from a failure.
     """
@@ -66,7 +66,7 @@ class ReportingGroup(BareFlags, TyperGroup):
         raise typer.Exit(1)
 
     def _typed(self, ctx: Any, error: RecfactError) -> str:
-        """Return the message with the command's options, as they are typed, for the arguments of functions."""
+        """Return the message with the options of the command, as they are typed, instead of arguments of functions."""
         options = {opt for param in self.commands[ctx.invoked_subcommand].params for opt in param.opts}
 
         def name(argument: str) -> str:
@@ -77,15 +77,15 @@ class ReportingGroup(BareFlags, TyperGroup):
 
 
 def typed(value: Any) -> str:
-    """Return a value of a message as it is typed in a command."""
+    """Return a value in a message as a user types it in a command."""
     return window_text(value) if isinstance(value, Window) else shown(value)
 
 
 class StrictCommand(BareFlags, TyperCommand):
-    """A command whose options are given once, unless they take several values: none is overruled in silence."""
+    """A command whose options may be given only once, unless they take several values. So none is silently ignored."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse what was typed, and refuse options of one value that are given several times."""
+        """Parse the command line, and refuse options of one value that are given several times."""
         given = self.make_parser(ctx).parse_args(args=list(args))[2]
         for option in given:
             times = given.count(option)
@@ -98,7 +98,7 @@ class StrictTyper(typer.Typer):
     """An application of strict commands."""
 
     def command(self, *args: Any, **kwargs: Any) -> Callable[[F], F]:
-        """Add a command as `typer.Typer` does; the paragraphs of its help are as wide as the terminal."""
+        """Add a command as `typer.Typer` does, with paragraphs of help as wide as the terminal."""
 
         def add(function: F) -> F:
             text = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.cleandoc(function.__doc__ or ""))
@@ -140,11 +140,11 @@ def root(
         bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Options of `recfact` itself; the help text stands at `app`."""
+    """Options of `recfact` itself. Its help text is at `app`."""
 
 
 def show(text: Any) -> None:
-    """Print a rich text or table on standard output, in 120 columns and without blanks at ends if no terminal is it."""
+    """Print a rich text or table on standard output: if that isn't a terminal, in 120 columns without final blanks."""
     from rich.console import Console
 
     console = Console()
@@ -159,25 +159,25 @@ def show(text: Any) -> None:
 
 
 class Wrapped(Protocol):
-    """What prints itself in so many characters."""
+    """A result that prints itself in a given width."""
 
     def to_text(self, width: int | None = None) -> str:
         """Return the text."""
 
 
 def show_table(table: Wrapped) -> None:
-    """Print a table as text, no wider than the terminal where there is one."""
+    """Print a table as text. On a terminal it is no wider than the terminal."""
     typer.echo(table.to_text(get_terminal_size().columns if sys.stdout.isatty() else None))
 
 
 def say_written(path: Path, what: str = "") -> None:
-    """Say on standard error that a picture was written, which leaves standard output to the table."""
+    """Say on standard error that a picture was written, because standard output holds the table."""
     typer.echo(f"wrote {path}{what}", err=True)
 
 
 @contextmanager
 def progress(total: int | None) -> Iterator[Callable[[str], None]]:
-    """Give a function that says what comes next, on standard error: a bar on a terminal, elsewhere a line at times."""
+    """Give a function that shows progress on standard error: a bar on a terminal, and single lines elsewhere."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -194,7 +194,7 @@ def progress(total: int | None) -> Iterator[Callable[[str], None]]:
 
 @contextmanager
 def _lines(total: int | None) -> Iterator[Callable[[str], None]]:
-    """Give a function as `progress` does: what takes longer is said after a second, and then every ten."""
+    """Give a function as `progress` does. Long work is reported after one second, and then every ten seconds."""
     finished, steps = Event(), ["starting"]
 
     def tell() -> None:

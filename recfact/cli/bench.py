@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @app.command(epilog="Example: recfact bench --plot growth.svg")
 def bench(
-    smoke: Annotated[bool, typer.Option("--smoke", help="Small sizes: does everything run?")] = False,
+    smoke: Annotated[bool, typer.Option("--smoke", help="Use small sizes, to see whether everything runs.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
     picture: Annotated[
         Path | None, typer.Option("--plot", metavar="FILE", help="Draw how time grows with length: .png or .svg.")
@@ -25,15 +25,16 @@ def bench(
     on_gpu: Annotated[bool, typer.Option("--gpu", help="Measure solves on this machine's GPU instead.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Measure the speed of recfact against the speed of memory and against its peers, on this machine.
+    """Measure the speed of recfact on this machine, against the speed of memory and against other libraries.
 
-    Takes about four minutes and 1.5 GiB of memory, and wants a machine with nothing else to do.
+    This takes about four minutes and 1.5 GiB of memory. The machine should have nothing else to do.
 
-    With --gpu, solves of 128 heads of 16 channels in bfloat16 are timed against copies of as many bytes on the GPU, and
-    goals stand beside what was measured. Takes 13 GiB of its memory. Exit code 3 if no GPU can be used.
+    With --gpu, solves of 128 heads of 16 channels in bfloat16 are timed on the GPU, against copies of as many bytes.
+    The table has goals beside the measured values. This takes 13 GiB of the GPU's memory. The exit code is 3 if no GPU
+    can be used.
     """
     from recfact.bench import display, run
-    from recfact.report.style import check_picture, save
+    from recfact.report.pictures import check_picture, save
     from recfact.report.tables import to_json
 
     if markdown and as_json:

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 @app.command(epilog="Example: recfact gpu --json")
 def gpu(as_json: Json = False) -> None:
-    """Say whether solves can run on a GPU of this machine, what they lack, and how fast they can be at most.
+    """Say whether solves can run on a GPU of this machine, what is missing if not, and how fast they can be at most.
 
-    For each GPU that solves can run on, kernels are compiled as for a solve. Exit code 1 if one doesn't compile, 3 if
-    no GPU can be used.
+    For each GPU that can be used, kernels are compiled as for a solve. The exit code is 1 if a kernel doesn't compile,
+    and 3 if no GPU can be used.
     """
     from rich.text import Text
 

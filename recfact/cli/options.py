@@ -1,4 +1,4 @@
-"""Options that several commands have, and what they mean."""
+"""Options that several commands share, and their meaning."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from recfact.checks import did_you_mean
 from recfact.errors import RecfactError
 from recfact.windows import window_of
 
 if TYPE_CHECKING:
+    from recfact.report.batch import Batch
     from recfact.report.problem import Problem
 
 
@@ -42,7 +44,8 @@ def one_of(names: Sequence[str]) -> Callable[[str], str]:
 
     def parse(text: str) -> str:
         if text not in names:
-            raise typer.BadParameter(f"must be one of {', '.join(names)}, got {text!r}")
+            hint = did_you_mean(text, dict(zip(names, names, strict=True)))
+            raise typer.BadParameter(f"must be one of {', '.join(names)}, got {text!r}{hint and f'; {hint}'}")
         return text
 
     return parse
@@ -77,8 +80,8 @@ A = Annotated[
     typer.Option(
         "--a",
         metavar="FILE|NUMBER",
-        help="Coefficients: .npy, .npz or .csv, where FILE:NAME picks an array or a column; - for standard input; or "
-        "a number for a constant.",
+        help="Coefficients: a .npy, .npz or .csv file, - for standard input, or a number for a constant. FILE:NAME "
+        "picks an array or a column of the file.",
     ),
 ]
 U = Annotated[
@@ -86,7 +89,7 @@ U = Annotated[
     typer.Option(
         "--u",
         metavar="FILE|NUMBER",
-        help="Inputs, likewise; also the words ones, which they are if left out, and impulse. With --dt or --time the "
+        help="Inputs, in the same ways, or one of the words ones (the default) and impulse. With --dt or --time, the "
         "measured values.",
     ),
 ]
@@ -95,12 +98,12 @@ Dt = Annotated[
     typer.Option(
         "--dt",
         metavar="COLUMN",
-        help="Column of the --u file with time steps in seconds: average the values over --tau.",
+        help="Column of the --u file with time steps in seconds. The values are then averaged over --tau.",
     ),
 ]
 Time = Annotated[
     str | None,
-    typer.Option("--time", metavar="COLUMN", help="Instead of --dt: the column with the times of the values."),
+    typer.Option("--time", metavar="COLUMN", help="Column with the times of the values, instead of --dt."),
 ]
 TimeUnit = Annotated[
     str,
@@ -109,20 +112,33 @@ TimeUnit = Annotated[
         metavar="UNIT",
         parser=one_of(TIME_UNITS),
         help="How times are written: date (ISO 8601, with or without separators), year (decimal years), s (seconds), "
-        "ms (milliseconds), or auto, which refuses what can be read in two ways.",
+        "ms (milliseconds), or auto. auto refuses times that can be read in two ways.",
     ),
 ]
 AsGiven = Annotated[
-    bool, typer.Option("--steps-as-given", help="Take steps that only grow, or are far above --tau, as they are.")
+    bool, typer.Option("--steps-as-given", help="Accept steps that only grow, or that are far above --tau.")
 ]
 Tau = Annotated[
     str | None,
     typer.Option(
-        "--tau", metavar="SECONDS", help="Time constant of the average in seconds; 30 days for the bundled data."
+        "--tau",
+        metavar="DURATION",
+        help="Time constant of the average: a number of seconds, or a number with a unit such as 30d or 12h. For the "
+        "bundled data it is 30 days by default.",
     ),
 ]
 Pick = Annotated[
-    str | None, typer.Option("--pick", metavar="INDEX", help="Which sequence of arrays with several axes, as in 0,:,3.")
+    str | None,
+    typer.Option("--pick", metavar="INDEX", help="Which sequence to take from arrays with several axes, as in 0,:,3."),
+]
+Axis = Annotated[
+    int | None,
+    typer.Option(
+        "--axis",
+        metavar="INTEGER",
+        parser=whole(),
+        help="Axis of time in arrays with several axes. All their sequences are then taken.",
+    ),
 ]
 Block = Annotated[
     int, typer.Option("--block", metavar="INTEGER", parser=whole(1), help="Block length to look at closely.")
@@ -133,7 +149,7 @@ Formats = Annotated[
         "--format",
         metavar="FORMAT",
         parser=format_name,
-        help="Number format to look at, as `recfact horizon` lists them; may be given several times.",
+        help="Number format to look at, one of those that `recfact horizon` lists. May be given several times.",
     ),
 ]
 Kept = Annotated[
@@ -145,7 +161,7 @@ Kept = Annotated[
         help="full, uniform:LAGS, or jagged:BLOCK with an optional :TERMS.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on standard output.")]
+Json = Annotated[bool, typer.Option("--json", help="Print only JSON on standard output.")]
 
 
 def read_problem(
@@ -158,9 +174,9 @@ def read_problem(
     tau: str | None,
     pick: str | None,
 ) -> Problem:
-    """Return the recurrence that the options of a command name; usage errors for options that don't go together.
+    """Return the recurrence that the options of a command name. Options that don't go together are usage errors.
 
-    What a column of times or steps was taken for is said on standard error.
+    Standard error says how a column of times or steps was read.
     """
     from recfact.report.problem import bundled_problem, problem_from_files, problem_from_record
 
@@ -176,7 +192,7 @@ def read_problem(
         if a is not None or pick is not None:
             raise typer.BadParameter(f"{column} goes without {'--a' if a is not None else '--pick'}")
         if u is None or seconds is None:
-            missing = "--u, the file with the values" if u is None else "--tau, the time constant in seconds"
+            missing = "--u, the file with the values" if u is None else "--tau, the time constant"
             raise typer.BadParameter(f"{column} needs {missing}")
         problem = problem_from_record(u, seconds, dt=dt, time=time, unit=unit, as_given=as_given)
         typer.echo(problem.source, err=True)
@@ -192,17 +208,32 @@ def read_problem(
     return problem_from_files(a, u, pick)
 
 
+def read_batch(a: str | None, u: str | None, axis: int, **others: str | None) -> Batch:
+    """Return all sequences that the options of a command name. Options that don't go with --axis are usage errors."""
+    from recfact.report.batch import batch_from_files
+
+    for name, value in others.items():
+        if value is not None:
+            raise typer.BadParameter(f"--axis asks for all sequences of --a, and goes without --{name}")
+    if a is None:
+        raise typer.BadParameter("--axis goes with a file in --a")
+    return batch_from_files(a, u, axis)
+
+
 def _seconds(tau: str) -> float:
+    from recfact.decay import seconds_of
     from recfact.report.sources import parse_number
 
     seconds = parse_number(tau)
+    if seconds is None:
+        seconds = seconds_of(tau)
     if seconds is None or not 0 < seconds < float("inf"):
-        raise typer.BadParameter(f"--tau must be a positive number of seconds, as 2592000 for 30 days, got {tau!r}")
+        raise typer.BadParameter(f"--tau must be a positive number of seconds, or one with a unit as 30d, got {tau!r}")
     return seconds
 
 
 def read_state(x0: str | None) -> Any:
-    """Return the initial state that `x0` gives, a number or a file; None for None."""
+    """Return the initial state that `x0` gives, a number or a file. None stays None."""
     from recfact.report.files import read_array
     from recfact.report.sources import STANDARD_INPUT, constant, split_part
 

@@ -1,4 +1,4 @@
-"""What the command writes to: streams whose errors are told apart from those of files, and said in one line."""
+"""The output streams of the command. Their errors are separate from those of files, and take one line."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 
 
 class OutputError(Exception):
-    """Standard output or standard error takes no more: a full disk, a closed pipe."""
+    """Standard output or standard error can't be written any more, because of a full disk or a closed pipe."""
 
 
 class Stream(FileIO):
     """The bytes of a standard stream."""
 
     def write(self, data: Any) -> int:
-        """Write as a file does; what the system refuses is an OutputError."""
+        """Write as a file does. If the system refuses, raise OutputError."""
         try:
             return super().write(data)
         except OSError as error:
@@ -58,7 +58,7 @@ def _checked(stream: Any) -> Any:
 
 
 def _give_up(message: str) -> None:
-    """Say `message` on standard error if that still works, and drop what the streams hold: Python writes it at exit."""
+    """Say `message` on standard error if that still works. Drop the buffers, which Python would write at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     if sys.stdout is not None:
         os.dup2(nowhere, sys.stdout.fileno())

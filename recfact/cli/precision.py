@@ -1,4 +1,4 @@
-"""The commands on number formats: how far they look back, what they cost, and what their errors are proved to be."""
+"""The commands on number formats: how far back states look, and how large errors are, measured and proved."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from recfact.cli.app import app, progress, say_written, show_table
 from recfact.cli.options import (
     A,
     AsGiven,
+    Axis,
     Dt,
     Json,
     Kept,
@@ -22,6 +23,7 @@ from recfact.cli.options import (
     U,
     format_name,
     one_of,
+    read_batch,
     read_problem,
     whole,
 )
@@ -44,7 +46,7 @@ def _format_or_style(name: str) -> Any:
 def horizon(
     formats: Annotated[
         list[str] | None,
-        typer.Argument(metavar="FORMAT", parser=_format_or_style, help="Number formats; all of them if left out."),
+        typer.Argument(metavar="FORMAT", parser=_format_or_style, help="Number formats, by default all."),
     ] = None,
     more: Annotated[
         list[str] | None,
@@ -52,15 +54,15 @@ def horizon(
             "--format",
             metavar="FORMAT",
             parser=_format_or_style,
-            help="The same, as other commands take formats; several times.",
+            help="Number format, as for other commands. May be given several times.",
         ),
     ] = None,
     rho: Annotated[
         list[str] | None,
-        typer.Option("--rho", metavar="NUMBER", help="Largest coefficient, exactly; may be given several times."),
+        typer.Option("--rho", metavar="NUMBER", help="Largest coefficient, taken exactly. May be given several times."),
     ] = None,
     actual: Annotated[
-        bool, typer.Option("--actual", help="What products become that are rounded at every step, instead.")
+        bool, typer.Option("--actual", help="Show the horizons of products that are rounded at every step instead.")
     ] = False,
     style: Annotated[
         str,
@@ -75,13 +77,13 @@ def horizon(
 ) -> None:
     """Say how far back a recurrence looks in number formats, with coefficients up to rho.
 
-    Without --rho, rho is the largest number below 1 of each format. k is the horizon of single weights, tail that of
-    all weights further back together: how many steps until they are below eps, the smallest normal number of the
-    format, or below eps 2^-p, the smallest one with subnormals.
+    Without --rho, rho is the largest number below 1 of each format. The horizon is the number of steps until weights
+    are below eps, the smallest normal number of the format, or below eps 2^-p, the smallest subnormal number. k is the
+    horizon of single weights. tail is the horizon of the sum of all weights further back.
     """
     from recfact.precision import actual_horizon_table, horizon_table
     from recfact.precision.horizons.horizon_tables import several_formats
-    from recfact.report.style import check_picture, save
+    from recfact.report.pictures import check_picture, save
 
     if as_json and style != "text":
         raise typer.BadParameter("--json and --style exclude each other")
@@ -97,10 +99,11 @@ def horizon(
     else:
         typer.echo(getattr(table, f"to_{style}")().rstrip("\n"))
     if picture:
-        from recfact.report.horizon_plot import COLOURS, horizon_figure
+        from recfact import plot
+        from recfact.plot.colours import FORMATS
 
-        drawn = chosen[: len(COLOURS)]
-        save(horizon_figure(drawn), picture)
+        drawn = chosen[: len(FORMATS)]
+        save(plot.formats(drawn), picture)
         say_written(picture, f", of the first {len(drawn)} formats" if len(drawn) < len(chosen) else "")
 
 
@@ -114,6 +117,7 @@ def verify(
     steps_as_given: AsGiven = False,
     tau: Tau = None,
     pick: Pick = None,
+    axis: Axis = None,
     window: Kept = "full",
     number_format: Annotated[
         str | None,
@@ -121,7 +125,7 @@ def verify(
             "--format",
             metavar="FORMAT",
             parser=format_name,
-            help="Number format, as `recfact horizon` lists them; that of the arrays if left out.",
+            help="Number format, one of those that `recfact horizon` lists. By default that of the arrays.",
         ),
     ] = None,
     algorithm: Annotated[
@@ -129,17 +133,17 @@ def verify(
         typer.Option(
             "--algorithm",
             metavar="NAME",
-            help="What computes the states: sequential, kogge-stone, brent-kung, hierarchical, b2p, materialized, "
+            help="Algorithm for the states: sequential, kogge-stone, brent-kung, hierarchical, b2p, materialized, "
             "engine or mixed-precision.",
         ),
     ] = "sequential",
     accumulate: Annotated[
         str | None,
         typer.Option(
-            "--accumulate", metavar="FORMAT", parser=format_name, help="Format of the operations, if another one."
+            "--accumulate", metavar="FORMAT", parser=format_name, help="Format of the operations, if it is another one."
         ),
     ] = None,
-    fma: Annotated[bool, typer.Option("--fma", help="Products and sums are fused.")] = False,
+    fma: Annotated[bool, typer.Option("--fma", help="Fuse products and sums.")] = False,
     rounding: Annotated[
         str,
         typer.Option(
@@ -153,7 +157,7 @@ def verify(
         typer.Option(
             "--underflow",
             metavar="NAME",
-            help="What becomes of small numbers: gradual, flush-before, flush-after or flush-result.",
+            help="How small numbers are treated: gradual, flush-before, flush-after or flush-result.",
         ),
     ] = "gradual",
     picture: Annotated[
@@ -163,32 +167,37 @@ def verify(
 ) -> None:
     """Measure the errors of a recurrence in a number format exactly, and compare them with their proved bounds.
 
-    Of the bundled CO2 record, or the recurrence in --a and --u. What the window leaves out, what rounding adds, and
-    both. The exit code is 1 if a bound is broken or a state overflows.
+    The recurrence is the bundled CO2 record, or the one in --a and --u. With --axis all their sequences are measured,
+    and the worst one is named and drawn. The table has the error of the window, the error of rounding, and both
+    together. The exit code is 1 if a bound is broken or a state overflows.
     """
     from recfact import precision
-    from recfact.report.bound_plot import SIZES, bound_figure, sweep_windows
-    from recfact.report.style import check_picture, save
+    from recfact.plot.window_bounds import SIZES, bound_figure, sweep_windows
+    from recfact.precision.verification.verify import format_of_arrays
+    from recfact.report.pictures import check_picture, save
     from recfact.report.tables import to_json
     from recfact.windows import Jagged, Uniform
 
     if picture:
         check_picture(picture)
-    problem = read_problem(a, u, dt, time, time_unit, steps_as_given, tau, pick)
-    arithmetic = {"accumulate": accumulate, "fma": fma, "rounding": rounding, "underflow": underflow}
+    batch = None if axis is None else read_batch(a, u, axis, dt=dt, time=time, tau=tau, pick=pick)
+    problem = batch or read_problem(a, u, dt, time, time_unit, steps_as_given, tau, pick)
+    name = number_format or format_of_arrays(problem.a, problem.u)
+    arithmetic = precision.Arithmetic(name, accumulate, fma, rounding, underflow)
     with progress(100 + (len(SIZES) if picture else 0)) as step:
         found = precision.verify(
             problem.a,
             problem.u,
             window=window,
-            format=number_format,
+            format=arithmetic,
             algorithm=algorithm,
+            axis=-1 if batch is None else batch.axis,
             progress=_percents(step, "verifying"),
-            **arithmetic,  # type: ignore[arg-type]
         )
         if picture:
             kind = Uniform if isinstance(window, Uniform) else Jagged
-            sweep = sweep_windows(problem.a, problem.u, found.format, kind, algorithm, step, **arithmetic)
+            drawn = problem if batch is None else batch.sequence(found.total.spread.ranked()[0].tolist())
+            sweep = sweep_windows(drawn.a, drawn.u, arithmetic, kind, algorithm, step)
             save(bound_figure([sweep]), picture)
     typer.echo(to_json({"source": problem.source, **found.as_dict()}) if as_json else f"{problem.title}\n{found}")
     if picture:
@@ -216,22 +225,22 @@ def materialize(
         str | None, typer.Option("--a", metavar="FILE|NUMBER", help="Your own coefficients, cut into blocks.")
     ] = None,
     axis: Annotated[
-        int, typer.Option("--axis", metavar="INTEGER", parser=whole(), help="Axis of time in your own coefficients.")
+        int, typer.Option("--axis", metavar="INTEGER", parser=whole(), help="Axis of time in the coefficients of --a.")
     ] = -1,
     family: Annotated[
         list[str] | None,
         typer.Option(
-            "--family", metavar="NAME", help="Coefficients to draw, as in U(0.9, 1); may be given several times."
+            "--family", metavar="NAME", help="Coefficients to draw, such as U(0.9, 1). May be given several times."
         ),
     ] = None,
     block: Annotated[
         list[int] | None,
-        typer.Option("--block", metavar="INTEGER", parser=whole(1), help="Block length; may be given several times."),
+        typer.Option("--block", metavar="INTEGER", parser=whole(1), help="Block length. May be given several times."),
     ] = None,
     number_format: Annotated[
         list[str] | None,
         typer.Option(
-            "--format", metavar="FORMAT", parser=format_name, help="Number format; may be given several times."
+            "--format", metavar="FORMAT", parser=format_name, help="Number format. May be given several times."
         ),
     ] = None,
     accumulate: Annotated[
@@ -240,7 +249,7 @@ def materialize(
             "--accumulate",
             metavar="FORMAT",
             parser=format_name,
-            help="Format of the operations, beside that of the blocks.",
+            help="Format of the operations, in addition to that of the blocks.",
         ),
     ] = None,
     method: Annotated[
@@ -248,7 +257,7 @@ def materialize(
         typer.Option(
             "--method",
             metavar="NAME",
-            help="Construction: cumprod, segsum, log-outer, ratio or reciprocal; may be given several times.",
+            help="Construction: cumprod, segsum, log-outer, ratio or reciprocal. May be given several times.",
         ),
     ] = None,
     blocks: Annotated[
@@ -262,16 +271,16 @@ def materialize(
 ) -> None:
     """Compare the constructions of the blocks of L: percentage errors, failures, and which one to use.
 
-    For draws of coefficients, or the ones in --a; in float16, bfloat16 and float32 if no format is given.
+    The coefficients are drawn at random, or read from --a. By default the formats are float16, bfloat16 and float32.
     """
     import numpy as np
 
+    from recfact import plot
     from recfact.checks import choice
-    from recfact.precision import COEFFICIENT_FAMILIES, MaterializationTable, materialization_table
+    from recfact.precision import COEFFICIENT_FAMILIES, Arithmetic, MaterializationTable, materialization_table
     from recfact.precision.materialization.constructions import METHODS
     from recfact.report.files import read_array
-    from recfact.report.materialization_plot import materialization_figure
-    from recfact.report.style import check_picture, save
+    from recfact.report.pictures import check_picture, save
 
     if a is not None and family:
         raise typer.BadParameter("--a and --family exclude each other")
@@ -284,6 +293,8 @@ def materialize(
         own = read_array(a, "a")
         named = {a: own if own.ndim else np.full(max(block or [16]), own)}  # a constant: all its blocks are one
     names = list(named or family or COEFFICIENT_FAMILIES)
+    formats = number_format or ("float16", "bfloat16", "float32")
+    arithmetics = [Arithmetic(name, inside) for name in formats for inside in (None, *(accumulate or ()))]
     rows: list[ConstructionRow] = []
     with progress(len(names)) as step:
         for name in names:
@@ -291,8 +302,7 @@ def materialize(
             rows += materialization_table(
                 [name] if named is None else named,
                 block=block or 16,
-                format=number_format or ("float16", "bfloat16", "float32"),
-                accumulate=[None, *(accumulate or [])],
+                format=arithmetics,
                 method=method or METHODS,
                 blocks=blocks,
                 seed=seed,
@@ -304,5 +314,5 @@ def materialize(
     else:
         show_table(table)
     if picture:
-        save(materialization_figure(table), picture)
+        save(plot.materialization(table), picture)
         say_written(picture)

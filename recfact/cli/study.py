@@ -11,6 +11,7 @@ from recfact.cli.app import app, progress, show
 from recfact.cli.options import (
     A,
     AsGiven,
+    Axis,
     Block,
     Dt,
     Formats,
@@ -22,6 +23,7 @@ from recfact.cli.options import (
     TimeUnit,
     U,
     one_of,
+    read_batch,
     read_problem,
     read_state,
     whole,
@@ -44,26 +46,31 @@ def report(
     block: Block = 16,
     formats: Formats = None,
     pick: Pick = None,
+    axis: Axis = None,
     out: Annotated[
         Path | None,
         typer.Option(
             "--out",
             metavar="FILE",
-            help="The HTML page; report.html if left out. With --json none is written unless --out names it.",
+            help="The HTML page, by default report.html. With --json no page is written unless --out names it.",
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Factor, cut, solve and draw a recurrence: the bundled CO2 record, or the one in --a and --u.
 
-    Prints what it finds and writes one HTML page that needs nothing else.
+    The command prints its findings and writes a single HTML page that needs no other file. With --axis it looks at all
+    sequences and says what each of them needs. The page is then about the sequence that needs most.
     """
+    from recfact.report.batch import sequence_needs, worst_problem
     from recfact.report.build import build_report, report_steps
     from recfact.report.files import check_destination, replacing
-    from recfact.report.html import PAGE, check_page, page
+    from recfact.report.html import check_page, page, page_steps
+    from recfact.report.safety import chosen_formats
     from recfact.report.tables import report_text, to_json
 
-    problem = read_problem(a, u, dt, time, time_unit, steps_as_given, tau, pick)
+    batch = None if axis is None else read_batch(a, u, axis, dt=dt, time=time, tau=tau, pick=pick)
+    problem = batch.first if batch else read_problem(a, u, dt, time, time_unit, steps_as_given, tau, pick)
     path = out if out is not None or as_json else Path("report.html")
     if path:
         if path.suffix.lower() not in PAGE_SUFFIXES:
@@ -75,9 +82,14 @@ def report(
             check_page()
         except MissingExtraError as error:
             raise MissingExtraError(f"{error}; or pass --json, which prints the findings and makes no page") from None
-    steps = report_steps(problem, block, formats or ()) + (len(PAGE) if path else 0)
-    with progress(steps) as step:
-        made = build_report(problem, block, step, formats or ())
+    asked = chosen_formats(formats or ()) if batch else ()
+    steps = report_steps(problem, block, formats or ()) + len(asked)
+    with progress(steps + (page_steps(batch is not None) if path else 0)) as step:
+        needs = []
+        if batch is not None:
+            needs = sequence_needs(batch, asked, step)
+            problem = worst_problem(batch, needs)
+        made = build_report(problem, block, step, formats or (), needs)
         text = page(made, step) if path else ""
     if path:
         with replacing(path) as stream:
@@ -91,19 +103,28 @@ def report(
 
 @app.command("solve", epilog="Example: recfact solve --a a.npy --u u.npy --window jagged:16 --out x.npy")
 def solve_files(
-    a: Annotated[
+    u: Annotated[
         str,
         typer.Option(
-            "--a",
+            "--u",
             metavar="FILE|NUMBER",
-            help="Coefficients: .npy, .npz or .csv, where FILE:NAME picks an array or a column; - for standard input; "
-            "or a number for a constant.",
+            help="Inputs, which broadcast against the coefficients. With --dt or --time, the measured values.",
         ),
     ],
-    u: Annotated[
-        str, typer.Option("--u", metavar="FILE|NUMBER", help="Inputs, which broadcast against the coefficients.")
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="File for the states: .npy, .npz or .csv. A .csv file also gets the column of --time.",
+        ),
     ],
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where the states go: .npy, .npz or .csv.")],
+    a: A = None,
+    dt: Dt = None,
+    time: Time = None,
+    time_unit: TimeUnit = "auto",
+    steps_as_given: AsGiven = False,
+    tau: Tau = None,
     window: Kept = "full",
     x0: Annotated[str | None, typer.Option("--x0", metavar="NUMBER|FILE", help="State before the first step.")] = None,
     axis: Annotated[int, typer.Option("--axis", metavar="INTEGER", parser=whole(), help="Axis of time.")] = -1,
@@ -112,7 +133,7 @@ def solve_files(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Solve x_i = a_i x_(i-1) + u_i for the arrays in two files."""
+    """Solve x_i = a_i x_(i-1) + u_i for the arrays in two files, or average a column of values over --tau."""
     import numpy as np
 
     from recfact.report.files import check_destination, read_array, write_array
@@ -124,15 +145,21 @@ def solve_files(
     check_destination(out, SUFFIXES)
     with progress(4) as step:
         step("reading coefficients")
-        coefficients = read_array(a, "a")
-        step("reading inputs")
-        inputs, state = read_array(u, "u"), read_state(x0)
+        if a is None or any(option is not None for option in (dt, time, tau)):
+            if x0 is not None:
+                raise typer.BadParameter("--x0 goes with --a: an average starts from its first value")
+            problem = read_problem(a, u, dt, time, time_unit, steps_as_given, tau, None)
+            coefficients, inputs, times = problem.a, problem.u, problem.cells
+        else:
+            coefficients, inputs, times = read_array(a, "a"), read_array(u, "u"), None
+        step("reading the initial state")
+        state = read_state(x0)
         if coefficients.ndim == inputs.ndim == 0:
-            raise DataFileError(f"a sequence is wanted, and {a} and {u} are numbers; name a file for one of them")
+            raise DataFileError(f"a sequence is required, and {a} and {u} are numbers; name a file for one of them")
         step("solving")
         x = np.asarray(solve(coefficients, inputs, x0=state, axis=axis, reverse=reverse, window=window))
         step("writing")
-        write_array(out, x)
+        write_array(out, x, times)
     size = np.abs(x)
     if as_json:
         about = {
@@ -162,7 +189,7 @@ PICTURES = (
     "materialization",
     "overview",
 )
-"""The pictures of `recfact plot`, as in the gallery, which isn't imported for the help alone."""
+"""The pictures of `recfact plot`. They are repeated here so that the help doesn't import the gallery."""
 
 
 @app.command(epilog="Example: recfact plot overview --out overview.png")
@@ -186,15 +213,15 @@ def plot(
 ) -> None:
     """Draw one picture of a report, of the bundled CO2 record or the recurrence in --a and --u."""
     from recfact.report import gallery
-    from recfact.report.build import build_report, report_steps
-    from recfact.report.style import check_picture, save
+    from recfact.report.build import Report
+    from recfact.report.pictures import check_picture, save
+    from recfact.report.safety import chosen_formats
     from recfact.report.tables import to_json
 
     check_picture(out)
     problem = read_problem(a, u, dt, time, time_unit, steps_as_given, tau, pick)
-    with progress(report_steps(problem, block, formats or ()) + 1) as step:
-        made = build_report(problem, block, step, formats or ())
+    with progress(None) as step:
         step("drawing")
-        save(gallery.draw(picture, made), out)
+        save(gallery.draw(picture, Report(problem, block, chosen_formats(formats or ()), step=step)), out)
     shows = gallery.PICTURES[picture]
     typer.echo(to_json({"picture": picture, "shows": shows, "out": str(out)}) if as_json else f"wrote {out}: {shows}")

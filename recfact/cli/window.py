@@ -1,4 +1,4 @@
-"""The command that chooses a window: which one is proved to be good enough, and how far back states look."""
+"""The command that chooses a window which is proved to be good enough, and says how far back states look."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def window(
     a: Annotated[
         str | None,
         typer.Option(
-            "--a", metavar="FILE|NUMBER", help="Coefficients, or their one value; those of the CO2 record if left out."
+            "--a", metavar="FILE|NUMBER", help="Coefficients, or their one value. By default those of the CO2 record."
         ),
     ] = None,
     rho: Annotated[
         str | None,
-        typer.Option("--rho", metavar="NUMBER", help="Instead: the largest coefficient that there can be, exactly."),
+        typer.Option("--rho", metavar="NUMBER", help="The largest possible coefficient, exactly, instead of --a."),
     ] = None,
     formats: Annotated[
         list[str] | None,
@@ -31,14 +31,17 @@ def window(
             "--format",
             metavar="FORMAT",
             parser=format_name,
-            help="Lose no more than its unit roundoff, with --a rounded to it; may be given several times.",
+            help="Lose at most the unit roundoff of this format, to which --a is rounded. May be given several times.",
         ),
     ] = None,
     tol: Annotated[
-        str | None, typer.Option("--tol", metavar="NUMBER", help="Instead: lose no more than this part.")
+        str | None, typer.Option("--tol", metavar="NUMBER", help="Instead of --format: lose at most this fraction.")
     ] = None,
     relative_to: Annotated[
-        str, typer.Option("--relative-to", metavar="WHAT", help="A part of the largest: state, or input.")
+        str,
+        typer.Option(
+            "--relative-to", metavar="WHAT", help="The loss is a fraction of the largest one: state or input."
+        ),
     ] = "state",
     block: Annotated[
         int | None,
@@ -46,21 +49,30 @@ def window(
             "--block",
             metavar="INTEGER",
             parser=whole(1),
-            help="Block length of jagged windows, where a kernel sets it.",
+            help="Block length of jagged windows, if a kernel needs a certain one.",
         ),
     ] = None,
     pick: Pick = None,
+    axis: Annotated[
+        int | None,
+        typer.Option(
+            "--axis",
+            metavar="INTEGER",
+            parser=whole(),
+            help="Axis of time in --a. The window is then good for all sequences.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Choose the cheapest window that is proved to lose little enough, whatever the inputs are.
 
-    Also says how far back states look, until weights are below what may be lost. Without --format and --tol, the format
-    is that of the coefficients.
+    It also says how far back states look before weights fall below the allowed loss. Without --format and --tol, the
+    format is that of the coefficients.
     """
     from recfact.precision import format as format_of
     from recfact.report.advice import window_advice
     from recfact.report.files import read_array
-    from recfact.report.problem import bundled_problem, sequence_from_file
+    from recfact.report.problem import bundled_problem, sequence_from_file, sequences_from_file
     from recfact.report.sources import constant
     from recfact.report.tables import to_json
 
@@ -70,6 +82,10 @@ def window(
         raise typer.BadParameter("--format and --tol exclude each other")
     if pick is not None and (a is None or constant(a) is not None):
         raise typer.BadParameter("--pick goes with a file in --a")
+    if axis is not None and (a is None or constant(a) is not None):
+        raise typer.BadParameter("--axis goes with a file in --a")
+    if axis is not None and pick is not None:
+        raise typer.BadParameter("--axis asks for all sequences and --pick for one; leave one out")
     coefficients: Array | str
     if rho is not None:
         if not formats and tol is None:
@@ -77,6 +93,9 @@ def window(
         coefficients, source = rho, f"All coefficients up to {rho}."
     elif a is not None and constant(a) is not None:
         coefficients, source = read_array(a, "a"), f"All coefficients {a}."
+    elif a is not None and axis is not None:
+        coefficients, count = sequences_from_file(a, "a", axis)
+        source = f"Coefficients from {a}, {count} sequences of {coefficients.shape[axis]} steps."
     elif a is not None:
         coefficients, source = sequence_from_file(a, "a", pick), f"Coefficients from {a}."
     else:
@@ -88,7 +107,7 @@ def window(
     with progress(len(goals)) as step:
         for fmt in goals:
             step("choosing a window" + (f" in {fmt.name}" if fmt else ""))
-            found.append(window_advice(coefficients, fmt, tol, relative_to, block))
+            found.append(window_advice(coefficients, fmt, tol, relative_to, block, -1 if axis is None else axis))
     if as_json:
         typer.echo(to_json({"source": source, "choices": [each.as_dict() for each in found]}))
         return

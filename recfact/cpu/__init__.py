@@ -1,1 +1,1 @@
-"""The CPU engine. Its modules import numba, so `recfact` imports them when they are first needed."""
+"""The CPU engine. Its modules import llvmlite, so `recfact` only imports them when they are first needed."""

@@ -1,8 +1,8 @@
 """The uniform window of any number of lags in each row: suffix sums backwards over some tiles, then states forwards.
 
-The sums of a tile are right as far as the end of a block is known. So a turn takes some tiles, up to one in which a
-block ends. It walks back over them, and over the last one of the turn before, whose end was not known then. Then it
-solves them. What it reads twice is in the cache by then.
+The sums of a tile need the end of its block. So a turn takes some tiles, up to one in which a block ends. It first
+walks back over them, and over the last tile of the previous turn, whose end was not known then. After that it solves
+them. The second reading finds the numbers in the cache. Meanwhile memory is asked for the tiles of the next turn.
 
 A tile whose states aren't all finite is repeated by the definition, a plain loop over the window of each step.
 """
@@ -12,8 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from recfact.cpu.band_tiles import band_tile, suffix_tile
-from recfact.cpu.block_rows import all_finite
-from recfact.cpu.compilation import helper, kernel, seldom
+from recfact.cpu.compilation import apart, helper, kernel
 from recfact.cpu.cuts import (
     Cuts,
     block_starts,
@@ -25,9 +24,10 @@ from recfact.cpu.cuts import (
     segment_start,
     starts_among,
 )
-from recfact.cpu.numbers import accumulator, drain, fma, load, single, size, store
+from recfact.cpu.operations import accumulator, drain, load, single, size, store
 from recfact.cpu.row_steps import (
     Row,
+    all_finite,
     is_whole,
     put,
     row_at,
@@ -38,68 +38,12 @@ from recfact.cpu.row_steps import (
     tile_target,
     whole_from,
 )
+from recfact.cpu.runs import fetch
 from recfact.cpu.tile_solvers import number, runs_in_reverse, tile_steps
-
-NAN = float("nan")
-
-
-@helper
-def is_nan(value: Any) -> Any:
-    """Return whether a number is NaN."""
-    return value != value
+from recfact.cpu.window_steps import window_steps
 
 
-@helper
-def brings_nan(tile: Any, row: Row, i: int, start: int) -> Any:
-    """Return whether a step makes every state NaN that it is part of, unless it is the first step of their window."""
-    one = single(tile)
-    return is_nan(load(one, row.u, i * row.u_step)) or (i != start and is_nan(load(one, row.a, i * row.a_step)))
-
-
-@helper
-def state_in_window(tile: Any, row: Row, i: int, reach: int, x0: Any, starts: bool) -> Any:
-    """Return the state at position i due to the last `reach` steps; `x0` enters the first of them if it `starts`."""
-    one = single(tile)
-    kept = accumulator(one)
-    forward = -1 if runs_in_reverse(tile) else 1
-    oldest = i - (reach - 1) * forward
-    state = load(one, row.u, oldest * row.u_step)
-    if starts:
-        state = fma(kept, load(one, row.a, oldest * row.a_step), x0, state)
-    for lag in range(reach - 2, -1, -1):
-        j = i - lag * forward
-        state = fma(kept, load(one, row.a, j * row.a_step), state, load(one, row.u, j * row.u_step))
-    return state
-
-
-@helper
-def window_steps(tile: Any, row: Row, first: int, count: int, lags: int, start: int, x0: Any, initial: bool) -> None:
-    """Repeat `count` steps from position `first` on by the definition, of a sequence that starts at `start`.
-
-    `x0` enters its first step if `initial`. A NaN stays for as long as it is in the window, so only the other steps
-    take a loop over their window.
-    """
-    one = single(tile)
-    forward = -1 if runs_in_reverse(tile) else 1
-    since = 1
-    while (
-        since < lags
-        and since <= (first - start) * forward
-        and not brings_nan(tile, row, first - since * forward, start)
-    ):
-        since += 1
-    since -= 1
-    for turn in range(count):
-        i = first + turn * forward
-        since = 0 if brings_nan(tile, row, i, start) else since + 1
-        reach = min(lags, (i - start) * forward + 1)
-        state = number(accumulator(one), NAN)
-        if since >= reach - 1:
-            state = state_in_window(tile, row, i, reach, x0, initial and reach - 1 == (i - start) * forward)
-        store(one, row.x, i * row.x_step, state)
-
-
-@seldom
+@apart
 def follow_band(
     tile: Any,
     row: Row,
@@ -112,7 +56,7 @@ def follow_band(
     entries: int,
     unsure: int,
 ) -> None:
-    """Repeat by the definition the segments of a tile that aren't finite; the others are at `unsure`."""
+    """Repeat by the definition the segments of a tile that aren't finite. The other segments are at `unsure`."""
     one = single(tile)
     kept = accumulator(single(tile))
     length = min(row.steps - position, tile_steps(tile))
@@ -138,9 +82,9 @@ def follow_band(
 
 @helper
 def starts_in_tile(tile: Any, cuts: Cuts, position: int, near: int, offset: int) -> Any:
-    """Return the bits of the starts among a tile's steps from a position on, and the next `near`.
+    """Return the bits of the starts among the steps of the tile at a position, and the next `near`.
 
-    `near` and `offset` are what `starts_among` and `block_starts` take.
+    `near` and `offset` are arguments of `starts_among` and `block_starts`.
     """
     if cuts.segments == 1:
         return block_starts(cuts, offset, tile_steps(tile)), near
@@ -148,21 +92,24 @@ def starts_in_tile(tile: Any, cuts: Cuts, position: int, near: int, offset: int)
     return starts, index
 
 
-@seldom
+@apart
 def sum_tiles(
     tile: Any, a: int, u: int, sums: int, count: int, cuts: Cuts, position: int, near: int, factor: Any, added: Any
 ) -> Any:
     """Find the suffix sums of `count` tiles that lie next to each other in memory, walking against the steps.
 
-    `a`, `u` and `sums` are the addresses of the first tile, and `position` is where its ends are looked for. Returned
-    is the map of the steps from the last tile on.
+    `a`, `u` and `sums` are the addresses of the first tile. `position` is its position among the ends of blocks.
+    Returns the map of the steps from the last tile on.
     """
     step = tile_steps(tile) if runs_in_reverse(tile) else -tile_steps(tile)
     hop = step % cuts.block
     offset = first_cut(cuts, 0, position)
     for _ in range(count):
         ends, near = starts_in_tile(tile, cuts, position, near, offset)
-        factor, added = suffix_tile(tile, a, u, sums, ends, factor, added)
+        if ends == 0:  # the constant 0 lets the compiler drop the flags
+            factor, added = suffix_tile(tile, a, u, sums, 0, factor, added)
+        else:
+            factor, added = suffix_tile(tile, a, u, sums, ends, factor, added)
         offset = moved(cuts, offset, hop)
         position += step
         a += step * size(single(tile))
@@ -171,7 +118,7 @@ def sum_tiles(
     return factor, added
 
 
-@seldom
+@apart
 def band_tiles(
     tile: Any,
     a: int,
@@ -186,18 +133,24 @@ def band_tiles(
     product: Any,
     unsure: int,
 ) -> Any:
-    """Solve `count` tiles that lie next to each other in memory; stop behind one that isn't finite, left at `unsure`.
+    """Solve `count` tiles that lie next to each other in memory. Stop behind one that isn't finite: it is at `unsure`.
 
-    `a`, `u`, `x` and `sums` are the addresses of the first tile, and `position` is where its starts are looked for.
-    Returned are how many tiles were solved, `state` and `product` behind them, and whether the last one is finite.
+    `a`, `u`, `x` and `sums` are the addresses of the first tile. `position` is its position among the starts. Returns
+    the number of tiles solved, `state` and `product` behind them, and whether the last one is finite.
     """
     step = -tile_steps(tile) if runs_in_reverse(tile) else tile_steps(tile)
     hop = step % cuts.block
     offset = first_cut(cuts, 0, position)
     done, finite = 0, True
+    ahead = count * step * size(single(tile))
     while done < count and finite:
+        fetch(tile, a + ahead)  # the next turn begins there, at its other end
+        fetch(tile, u + ahead)
         starts, near = starts_in_tile(tile, cuts, position, near, offset)
-        state, product, finite = band_tile(tile, a, u, x, sums, starts, state, product, unsure)
+        if starts == 0:
+            state, product, finite = band_tile(tile, a, u, x, sums, 0, state, product, unsure)
+        else:
+            state, product, finite = band_tile(tile, a, u, x, sums, starts, state, product, unsure)
         offset = moved(cuts, offset, hop)
         position += step
         a += step * size(single(tile))
@@ -216,11 +169,11 @@ def fill(tile: Any, sums: int, first: int, last: int, value: Any) -> None:
         store(kept, sums, i * size(kept), value)
 
 
-@seldom
+@apart
 def enter_segments(tile: Any, cuts: Cuts, origin: int, low: int, high: int, near: int, entries: int, sums: int) -> None:
-    """Set the suffix sums from position `low` to `high` that the first block of a segment reads.
+    """Set those suffix sums from position `low` to `high` that the first block of a segment reads.
 
-    They belong to the segment before. In their place stands what enters the segment: its initial state, or nothing.
+    They belong to the segment before. What enters the segment replaces them: its initial state, or nothing.
     """
     kept = accumulator(single(tile))
     lags = cuts.block
@@ -239,7 +192,7 @@ def enter_segments(tile: Any, cuts: Cuts, origin: int, low: int, high: int, near
 
 @helper
 def move(tile: Any, sums: int, source: int, target: int, count: int) -> None:
-    """Move `count` suffix sums, and up to a vector more, from one position to another."""
+    """Move `count` suffix sums, and up to one vector more, from one position to another."""
     kept = accumulator(tile)
     one = size(accumulator(single(tile)))
     vectors = (count * one + size(kept) - 1) // size(kept)
@@ -267,16 +220,16 @@ def band_rows(
     sums: int,
     scratch: int,
 ) -> int:
-    """Solve the uniform window in each row, whose inputs the states don't overwrite.
+    """Solve the uniform window in each row. The states must not overwrite the inputs.
 
     Parameters
     ----------
     rows, count, steps, x_step, u_step, a_step, cuts, alone, entries, origin, skip
-        As of `block_rows`; blocks have as many steps as there are lags.
+        As in `block_rows`. A block has as many steps as there are lags.
     x0 : address of accumulators, shape (count,)
         The initial states, or 0.
     turn_tiles : int
-        How many tiles to take at a time, at least.
+        Least number of tiles to take at a time.
     sums : address of accumulators
         Room for the suffix sums of ``turn_tiles + 3`` tiles and of two blocks.
     scratch : address
@@ -289,7 +242,7 @@ def band_rows(
     length = tile_steps(tile)
     tiles = (steps + length - 1) // length
     dense = x_step == size(single(tile)) and u_step == x_step and a_step == x_step
-    # Where a start stands in memory of which a step is the first, or the one before.
+    # Distances in memory from the first step behind a start, and from the last step before it, to that start.
     behind, before, hop = 0, 1, length % lags
     if runs_in_reverse(tile):
         behind, before, hop = 1, 0, -length % lags
@@ -317,7 +270,7 @@ def band_rows(
                 ends, near = starts_in_tile(tile, where, position + before, near, offset)
             first_at, last_at = tile_position(tile, begun, steps), tile_position(tile, last, steps)
             if runs_in_reverse(tile):
-                # The sums behind the tiles move up to where they are in the order of memory.
+                # The sums behind the tiles move to their place in the order of memory.
                 target = sums - last_at * word
                 if next_tile == 0:
                     fill(tile, target, first_at + length, first_at + length + lags, initial)
@@ -353,7 +306,7 @@ def band_rows(
                 turn -= together
             if where.segments > 1:
                 if next_tile == 0 and not runs_in_reverse(tile):
-                    low -= lags  # what stands for the sums before the first tile
+                    low -= lags  # include the values that stand for the sums before the first tile
                 enter_segments(tile, where, origin, low, high, near, own_entries, base)
             turn = next_tile
             while turn <= last:

@@ -1,12 +1,12 @@
 """Tiles of the uniform window of any number of lags: blocks of as many steps, and the suffix sums of the block before.
 
-A step k of block t sees its own block so far, which a scan from the block's start has, and of the block before the
-inputs of later steps j > k, whose sum at the block's end is S: x = w + g S (van Herk 1992, Gil and Werman 1993, for the
-affine maps of the recurrence instead of maxima). The suffix sums are a scan as well, from the end of a block to its
-start, over maps (factor, sum) of which the later one is applied last. So nothing is subtracted.
+Step k of block t sees two things. One is its own block so far, which a scan from the start of the block gives (w). The
+other are the inputs j > k of the block before, whose sum at the end of that block is S. So x = w + g S (van Herk 1992,
+Gil and Werman 1993, for the affine maps of the recurrence instead of maxima). The suffix sums are a scan as well, from
+the end of a block to its start, over maps (factor, sum). The later map is applied last. So nothing is subtracted.
 
-These tiles are one sub-tile. Suffix sums lie in scratch memory in the order of the steps, because they are read as many
-steps later as there are lags.
+These tiles consist of one sub-tile. Suffix sums lie in scratch memory in the order of the steps, because they are read
+as many steps later as there are lags.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from numba import types
-
-from recfact.cpu.block_tiles import BlockScan, leave_unsure
-from recfact.cpu.chunks import CHUNK, chunks_in_order, load_chunks, order_of_chunks, packed
-from recfact.cpu.numbers import Lanes, operation
+from recfact.cpu import types
+from recfact.cpu.block_tiles import BlockScan, write_sure
+from recfact.cpu.chunks import CHUNK, chunks_in_order, load_chunks, order_of_chunks
+from recfact.cpu.language import operation
+from recfact.cpu.numbers import Lanes
 from recfact.cpu.starts import Starts
-from recfact.cpu.tiles import Tile, write
+from recfact.cpu.tiles import Tile
 from recfact.cpu.vectors import VECTOR, Registers
 
 
@@ -36,12 +36,12 @@ class SuffixScan:
     a, u : sequence of vectors
         Coefficients and inputs, by place in a chunk.
     ends : Starts
-        The last steps of blocks, where a walk against the steps starts anew.
+        The last steps of blocks. A walk against the steps starts anew there.
 
     Attributes
     ----------
     factor, added : vector
-        The map of all steps from the first of each chunk on, to the end of the block or of the sub-tile.
+        The map of all steps from the first of each chunk to the end of the block or of the sub-tile.
     """
 
     def __init__(self, r: Registers, tile: Tile, a: Sequence[Any], u: Sequence[Any], ends: Starts) -> None:
@@ -59,7 +59,7 @@ class SuffixScan:
         self.factor, self.added = factor, added
 
     def sums(self, factor: Any, added: Any) -> list[Any]:
-        """Return what the later inputs of its block add to the block's end, for each step, by place in a chunk.
+        """Return for each step what the later inputs of its block add to the block's end, by place in a chunk.
 
         `factor` and `added` are the map of the steps behind the sub-tile, in all lanes.
         """
@@ -78,14 +78,14 @@ class SuffixScan:
 
 
 @operation
-def suffix_tile(typingctx: Any, tile: Any, a: Any, u: Any, sums: Any, ends: Any, factor: Any, added: Any) -> Any:
-    """Find the suffix sums of a tile; return the map from its first step on.
+def suffix_tile(tile: Any, a: Any, u: Any, sums: Any, ends: Any, factor: Any, added: Any) -> Any:
+    """Find the suffix sums of a tile, and return the map from its first step on.
 
-    ``ends`` has a bit at the last step of each block; `factor` and `added` are the map of the steps behind the tile.
+    ``ends`` has a bit at the last step of each block. `factor` and `added` are the map of the steps behind the tile.
     """
     number = Lanes(tile.storage, 1).value
 
-    def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: Any, b: Any, args: Any) -> Any:
         r = Registers(context, b, tile)
         _, a, u, sums, word, factor, added = args
         against = Tile(tile.storage, not tile.reverse, sub_tiles=1)
@@ -98,7 +98,7 @@ def suffix_tile(typingctx: Any, tile: Any, a: Any, u: Any, sums: Any, ends: Any,
         ended = r.nonzero(word)
         added = b.select(ended, own_added, r.fma(factor, own_added, added))
         factor = b.select(ended, own_factor, b.fmul(factor, own_factor))
-        return context.make_tuple(b, signature.return_type, (factor, added))
+        return factor, added
 
     address = types.int64
     return types.Tuple((number, number))(tile, *[address] * 4, number, number), codegen
@@ -106,7 +106,6 @@ def suffix_tile(typingctx: Any, tile: Any, a: Any, u: Any, sums: Any, ends: Any,
 
 @operation
 def band_tile(
-    typingctx: Any,
     tile: Any,
     a: Any,
     u: Any,
@@ -119,33 +118,30 @@ def band_tile(
 ) -> Any:
     """Solve a tile of the uniform window.
 
-    ``sums`` points at the suffix sums of the steps as many before the tile as there are lags, and ``starts`` has a bit
-    at the first step of each block. `state` and `product` are what the block has reached so far from zero, and the
-    product of its coefficients; returned are those after the tile, and whether all states are finite. If they
-    aren't, they go to ``unsure`` instead, as accumulators.
+    ``sums`` points at the suffix sums of the steps that lie before the tile by the number of lags. ``starts`` has a bit
+    at the first step of each block. `state` is the state that the block has reached from zero so far, and `product` the
+    product of its coefficients. Returns both after the tile, and whether all states are finite. States that aren't all
+    finite go to ``unsure`` instead, as accumulators.
     """
     number = Lanes(tile.storage, 1).value
 
-    def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: Any, b: Any, args: Any) -> Any:
         r = Registers(context, b, tile)
         _, a, u, x, sums, word, state, product, unsure = args
         coefficients, inputs = (load_chunks(r, base, tile.reverse) for base in (a, u))
         starts = Starts(r, tile, word)
         scan = BlockScan(r, tile, coefficients, inputs, starts)
-        own, factor = scan.alone(r.splat(state)), r.splat(product)
+        own, before = scan.alone(r.splat(state)), r.splat(product)
+        before = r.select(starts.before, scan.total, r.b.fmul(scan.total, before))
         products = [
-            r.select(begun, since, r.b.fmul(since, factor))
-            for begun, since in zip(starts.begun, scan.products, strict=True)
+            r.select(since, product, r.b.fmul(product, before))
+            for since, product in zip(starts.since, scan.products, strict=True)
         ]
         entering = chunks_in_order(r, [r.load_accumulators(r.at(sums, row * VECTOR)) for row in range(CHUNK)])
-        states, checks = [r.fma(*values) for values in zip(products, entering, own, strict=True)], r.zero
-        for result in states:
-            checks = r.fma(result, r.zero, checks)
-        finite = write(r, tile, x, {0: packed(r, states)}, checks)
-        leave_unsure(r, finite, states, unsure)
+        states = [r.fma(*values) for values in zip(products, entering, own, strict=True)]
+        finite = write_sure(r, tile, x, states, r.zero, unsure)
         place, last = tile.order[-1], tile.lane(tile.count - 1)
-        values = r.lane(own[place], last), r.lane(products[place], last), finite
-        return context.make_tuple(b, signature.return_type, values)
+        return r.lane(own[place], last), r.lane(products[place], last), finite
 
     address = types.int64
     result = types.Tuple((number, number, types.boolean))

@@ -1,21 +1,24 @@
 """Jagged windows and segments in each row, tile by tile.
 
-What passes from tile to tile is the last state with 0, 1, 2, ... carrier terms. A tile whose states aren't all finite
-is mended by the definition: each of these states is a plain loop that takes over at a start from the one with a term
-less.
+From tile to tile pass the last states with 0, 1, 2, ... carrier terms. A tile whose states aren't all finite is mended
+by the definition: each of these states is a plain loop. At the start of a block it continues from the state with one
+term less.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from recfact.cpu.block_tiles import blocks_tile
-from recfact.cpu.compilation import helper, kernel, seldom
+from recfact.cpu.block_tiles import blocks_tile, inner_tile, one_start_tile
+from recfact.cpu.compilation import apart, helper, kernel
 from recfact.cpu.cuts import (
+    MARKED,
     Cuts,
     bit,
     block_starts,
     first_cut,
+    fresh_in,
+    mark_fresh,
     moved,
     read_cuts,
     segment_before,
@@ -23,9 +26,10 @@ from recfact.cpu.cuts import (
     segment_start,
     starts_among,
 )
-from recfact.cpu.numbers import accumulator, drain, fma, load, single, size, store
+from recfact.cpu.operations import accumulator, drain, fma, load, single, size, store
 from recfact.cpu.row_steps import (
     Row,
+    all_finite,
     is_whole,
     put,
     row_at,
@@ -40,18 +44,18 @@ from recfact.cpu.tile_solvers import runs_in_reverse, tile_steps
 
 
 class Progress(NamedTuple):
-    """Where a row stands.
+    """How far a row is solved.
 
     Parameters
     ----------
     done : int
         Tiles solved.
     starts, fresh : int
-        The bits of the tile at which it stopped, as of `starts_among`.
+        The bits of the tile at which it stopped, as from `starts_among`.
     near, offset : int
-        What `starts_among` and `block_starts` take for the next tile.
+        Arguments of `starts_among` and `block_starts` for the next tile.
     carried, left : address
-        Accumulators: the last states before the next tile, and as many for those of the tile.
+        Accumulators: the last states before the next tile, and room for the last states of that tile.
     """
 
     done: int
@@ -63,17 +67,7 @@ class Progress(NamedTuple):
     left: int
 
 
-@helper
-def all_finite(one: Any, at: int, first: int, last: int) -> Any:
-    """Return whether the numbers first .. last-1 at an address are finite."""
-    for k in range(first, last):
-        value = load(one, at, k * size(one))
-        if value - value != value - value:
-            return False
-    return True
-
-
-@seldom
+@apart
 def mend_blocks(
     tile: Any,
     row: Row,
@@ -87,20 +81,20 @@ def mend_blocks(
     write: bool,
     unsure: int,
 ) -> None:
-    """Write a tile that isn't finite, and replace the states before it with those that it hands on.
+    """Write a tile that isn't finite, and replace the states before it by those after it.
 
-    What nothing passes is taken apart: the parts that are finite are as the tile left them at `unsure`, so that they
-    don't depend on the others. The rest is solved by the definition, and so is everything if `unsure` is 0. Nothing
-    enters the first step if it is `lonely`; `entries` are the initial states of segments, or 0.
+    Starts that nothing passes cut the tile into parts. Finite parts are taken from `unsure`, where the tile left them,
+    so they don't depend on the other parts. The others are solved by the definition. If `unsure` is 0, all are. Nothing
+    enters the first step if it is `lonely`. `entries` are the initial states of segments, or 0.
     """
     one = single(tile)
     kept = accumulator(one)
     length = min(row.steps - position, tile_steps(tile))
-    apart = progress.starts if terms == 0 else progress.fresh
+    parting = progress.starts if terms == 0 else progress.fresh
     done = 0
     while done < length:
         stop = done + 1
-        while stop < length and bit(apart, length - 1 - stop if runs_in_reverse(tile) else stop) == 0:
+        while stop < length and bit(parting, length - 1 - stop if runs_in_reverse(tile) else stop) == 0:
             stop += 1
         low, high = (length - stop, length - done) if runs_in_reverse(tile) else (done, stop)
         finite = unsure != 0 and all_finite(kept, unsure, low, high)
@@ -132,7 +126,7 @@ def follow_blocks(
     entries: int,
     write: bool,
 ) -> None:
-    """Take the steps first .. last-1 of a tile by the definition, from the states with 0 .. `terms` terms before it.
+    """Solve the steps first .. last-1 of a tile by the definition, from the states with 0 .. `terms` terms before it.
 
     The other parameters are those of `mend_blocks`.
     """
@@ -164,10 +158,10 @@ def follow_blocks(
 def enter_segments(
     tile: Any, a: int, u: int, target: int, cuts: Cuts, position: int, fresh: int, near: int, entries: int
 ) -> None:
-    """Copy a tile's inputs to `target`, and fold in the initial states of the segments that start there.
+    """Copy a tile's inputs to `target`, and add the contributions of initial states of the segments that start there.
 
-    The tile lies at a position, and `a` and `u` are the addresses of its coefficients and inputs. `fresh` and `near`
-    are what `starts_among` says of it.
+    The tile lies at `position`. `a` and `u` are the addresses of its coefficients and inputs. `fresh` and `near` are
+    results of `starts_among` for it.
     """
     one = single(tile)
     kept = accumulator(one)
@@ -192,7 +186,7 @@ def holds_states(tile: Any) -> Any:
     return size(single(tile)) == size(accumulator(single(tile)))
 
 
-@seldom
+@apart
 def solve_tiles(
     tile: Any,
     a: int,
@@ -207,22 +201,33 @@ def solve_tiles(
     entries: int,
     progress: Progress,
     unsure: int,
+    table: int,
 ) -> Progress:
     """Solve `count` tiles that lie next to each other in memory, and stop at one that isn't finite.
 
-    What isn't finite is left at `unsure`. `entries` are the initial states of segments, or 0; the inputs of halves have
-    no room for them, so before a tile that they enter it stops too.
+    The tile that isn't finite is left at `unsure`. `entries` are the initial states of segments, or 0. Inputs of halves
+    have no room for them, so the solve also stops before a tile that they enter.
 
-    This is where the time goes, so nothing else is done here. `a`, `u` and `x` are the addresses of the first tile,
-    `position` is where its starts are looked for among `length` steps, and `mask` has the bits that may be starts.
+    Most of the time is spent here, so nothing else is done here. `a`, `u` and `x` are the addresses of the first tile.
+    `position` is its position among the starts, `length` the number of steps in which to look for them, and `mask` has
+    the bits that may be starts. At `table` is room for `MARKED` bytes.
     """
     near, offset, carried, left = progress.near, progress.offset, progress.carried, progress.left
     starts, fresh, done = 0, 0, 0
     step = -tile_steps(tile) if runs_in_reverse(tile) else tile_steps(tile)
     hop = step % cuts.block
+    together = MARKED // tile_steps(tile)
+    listed = cuts.segments > 1 and cuts.block >= cuts.end and entries == 0
     while done < count:
         if cuts.segments == 1:
             starts = block_starts(cuts, offset, length) & mask
+        elif listed:
+            if done % together == 0:
+                near = mark_fresh(tile, cuts, position, near, table)
+            fresh = fresh_in(tile, table, done % together)
+            if length < tile_steps(tile):
+                fresh &= (1 << length) - 1
+            starts = fresh
         else:
             starts, fresh, near = starts_among(cuts, position, length, near)
             starts &= mask
@@ -232,7 +237,13 @@ def solve_tiles(
                 break
             enter_segments(tile, a, u, unsure, cuts, position, fresh, near, entries)
             inputs = unsure
-        if not blocks_tile(tile, a, inputs, x, starts, fresh, terms, carried, left, unsure):
+        if starts == 0:
+            finite = inner_tile(tile, a, inputs, x, terms, carried, left, unsure)
+        elif terms > 0 and starts & (starts - 1) == 0:
+            finite = one_start_tile(tile, a, inputs, x, starts, fresh, terms, carried, left, unsure)
+        else:
+            finite = blocks_tile(tile, a, inputs, x, starts, fresh, terms, carried, left, unsure)
+        if not finite:
             break
         carried, left = left, carried
         offset = moved(cuts, offset, hop)
@@ -268,28 +279,29 @@ def block_rows(
     Parameters
     ----------
     rows, count, steps, x_step, u_step, a_step
-        As of `scan_kernels.scan_rows`.
+        As in `scan_rows.scan_rows`.
     cuts : address
-        The segments and blocks (`cuts.Cuts`), by positions counted from `origin` steps before the rows.
+        The segments and blocks (`cuts.Cuts`). Their positions are counted from `origin` steps before the rows.
     terms : int
         How many carrier terms to keep.
     states : address of accumulators, shape (count, terms + 1)
-        The last states before the rows, with 0 .. `terms` terms; in the end, those of the rows.
+        The last states before the rows, with 0 .. `terms` terms. In the end they are the last states of the rows.
     alone : int
-        Whether nothing enters the rows, so that the first coefficient is not read.
+        Whether nothing enters the rows. The first coefficient then isn't read.
     entries : address of accumulators, shape (count, segments)
-        The initial states of the segments but for the first, which `states` has; or 0.
+        The initial states of all segments but the first, or 0. That of the first is in `states`.
     skip : int
-        How many tiles are solved for what they pass on and not written.
+        Number of tiles at the start that are only solved for the states that they pass on, and not written.
     scratch : address
-        Room for four tiles, and ``terms + 1`` accumulators.
+        Room for seven tiles, `MARKED` bytes, and ``terms + 1`` accumulators.
     """
     kept = accumulator(single(tile))
     word = size(kept)
     where = read_cuts(cuts)
     length = tile_steps(tile)
-    other = spare(tile, scratch) + length * word
-    # In reverse, a step starts anew if the step behind it in memory is the first of a block.
+    table = spare(tile, scratch) + 4 * length * word
+    other = table + MARKED
+    # In reverse, a step is a start if the step behind it in memory is the first of a block.
     ahead = 1 if runs_in_reverse(tile) else 0
     tiles = (steps + length - 1) // length
     dense = x_step == size(single(tile)) and u_step == x_step and a_step == x_step
@@ -308,7 +320,7 @@ def block_rows(
             if dense and written and is_whole(tile, row, turn, tiles):
                 together = whole_from(tile, row, turn, tiles)
             mask = -1
-            if turn == 0 and alone == 0 and origin == 0 and where.begin == 0 and not runs_in_reverse(tile):
+            if turn == 0 and alone == 0 and origin == 0 and not runs_in_reverse(tile):
                 mask = -2  # an initial state enters
             target = unsure
             if written:
@@ -327,6 +339,7 @@ def block_rows(
                 own_entries,
                 progress,
                 unsure,
+                table,
             )
             if progress.done > 0 and written:
                 put(tile, row, position, target)

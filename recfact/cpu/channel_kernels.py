@@ -1,21 +1,22 @@
 """The recurrence over channels that lie next to each other in memory, as plain loops.
 
-At every step all channels advance together, so memory is read and written in the order in which it lies. The states
-are kept in a scratch area that stays in the first-level cache. Every channel is the plain loop, one fused
-multiply-add a step, whatever the layout and however the work was split: the bits of the result depend on nothing else.
+At every step all channels advance together, so memory is read and written in its own order. The states are kept in a
+scratch area that stays in the first-level cache. Every channel is the plain loop, with one fused multiply-add per step.
+So the bits of the result don't depend on the layout, nor on how the work was split.
 
-A window of whole blocks (`recfact.windows.Jagged`) is followed with ``terms + 1`` states, each the plain loop from the
-start of another block: the output comes from the oldest, which starts anew at the next block. So truncated results are
-plain loops too, and NaN and infinities end up where they do there.
+A window of whole blocks (`recfact.windows.Jagged`) is followed with ``terms + 1`` states. Each of them is the plain
+loop from the start of another block. The output comes from the oldest state, which starts anew at the next block. So
+truncated results are plain loops too, with NaN and infinities in the same places.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
+from recfact.cpu.channel_vectors import doubled, factor_at, fills, overlapped, place, vectors
 from recfact.cpu.compilation import helper, kernel
 from recfact.cpu.four_vectors import fma_four, load_four, load_shared_four, store_four, vector_step
-from recfact.cpu.numbers import (
+from recfact.cpu.operations import (
     accumulator,
     drain,
     fma,
@@ -25,45 +26,17 @@ from recfact.cpu.numbers import (
     single,
     size,
     store,
+    streamed,
     width,
 )
-
-
-class Strides(NamedTuple):
-    """Bytes from one step, one group of channels and one channel to the next."""
-
-    time: int
-    group: int
-    lane: int
-
-
-@helper
-def place(strides: Strides, step: int, group: int, channel: int) -> int:
-    """Return the offset of a number from the first one of its array."""
-    return step * strides.time + group * strides.group + channel * strides.lane
-
-
-@helper
-def vectors(lanes: Any, channels: int) -> int:
-    """Return the number of vectors that cover the channels of a group; the last one may overlap the one before it."""
-    count: int = -(-channels // width(lanes))
-    return count
-
-
-@helper
-def overlapped(lanes: Any, u: int, u_at: int, u_lane: int, channels: int) -> Any:
-    """Return the inputs of the last vector if it overlaps another one, whose states may overwrite them, or anything."""
-    value = load_shared(lanes, u, u_at)
-    if channels % width(lanes):
-        value = load(lanes, u, u_at + (channels - width(lanes)) * u_lane)
-    return value
+from recfact.cpu.turning import Strides, copy_start, turn_back, turn_in, turned
 
 
 @helper
 def begin(
     lanes: Any, u: int, x: int, us: Strides, xs: Strides, groups: int, channels: int, state: int, states: int
 ) -> None:
-    """Take the first step, which no state enters: every state is the input."""
+    """Take the first step. No state enters it, so every state is the input."""
     kept = accumulator(lanes)
     count = vectors(lanes, channels)
     for h in range(groups):
@@ -80,7 +53,7 @@ def begin(
 def enter(
     lanes: Any, x0: int, x0_group: int, x0_lane: int, groups: int, channels: int, state: int, states: int
 ) -> None:
-    """Fill all states with the initial one."""
+    """Set all states to the initial one."""
     one = accumulator(single(lanes))
     count = vectors(lanes, channels)
     for j in range(states):
@@ -105,7 +78,7 @@ def narrow(
     channels: int,
     state: int,
 ) -> None:
-    """Take `steps` steps with one state of channels that fill one vector, or two; the state stays in registers."""
+    """Take `steps` steps with one state of channels that fill one vector or two. The state stays in registers."""
     kept = accumulator(lanes)
     edge = channels - width(lanes)
     value, other = load(kept, state, 0), load(kept, state, size(kept) if edge else 0)
@@ -126,7 +99,7 @@ def narrow(
 
 @helper
 def four(lanes: Any, a: int, u: int, x: int, as_: Strides, us: Strides, xs: Strides, steps: int, state: int) -> None:
-    """Take `steps` steps with one state of channels that fill four vectors; the states stay in registers."""
+    """Take `steps` steps with one state of channels that fill four vectors. The states stay in registers."""
     kept = accumulator(lanes)
     values = load_four(kept, state, 0, size(kept))
     for i in range(steps):
@@ -156,7 +129,7 @@ def wide(
     edge = channels - width(lanes)
     u_step, x_step = vector_step(lanes, us.lane), vector_step(lanes, xs.lane)
     a_step = 0 if as_.lane == 0 else vector_step(lanes, as_.lane)
-    # Memory that is walked one way is fetched ahead: back from the last channel where most arrays run backwards.
+    # Memory is fetched ahead in one direction: if most arrays run backwards, from the last channel back.
     backwards = as_.time + us.time + xs.time < 0
     for i in range(steps):
         at = state
@@ -203,7 +176,7 @@ def several(
     oldest: int,
     fresh: int,
 ) -> None:
-    """Take `steps` steps with all states; the state number `fresh` starts anew at the first of them."""
+    """Take `steps` steps with all states. The state number `fresh` starts anew at the first step."""
     kept = accumulator(lanes)
     count = vectors(lanes, channels)
     for i in range(steps):
@@ -222,6 +195,59 @@ def several(
                         store(lanes, x, place(xs, i, h, channel), reached)
                     at += groups * count * size(kept)
         fresh = -1
+
+
+@helper
+def pair_of(
+    lanes: Any,
+    a: int,
+    u: int,
+    x: int,
+    as_: Strides,
+    us: Strides,
+    xs: Strides,
+    steps: int,
+    oldest: int,
+    other: int,
+    starts: bool,
+) -> None:
+    """Do what `pair` does for channels that fill a vector. The states stay in registers."""
+    kept = accumulator(lanes)
+    old, new = load(kept, oldest, 0), load(kept, other, 0)
+    for i in range(steps):
+        factor, value = factor_at(lanes, a, i * as_.time, as_, 0), load(lanes, u, i * us.time)
+        old, new = fma(kept, factor, old, value), value if starts else fma(kept, factor, new, value)
+        starts = False
+        store(lanes, x, i * xs.time, old)
+    store(kept, oldest, 0, old)
+    store(kept, other, 0, new)
+
+
+@helper
+def pair(
+    lanes: Any,
+    a: int,
+    u: int,
+    x: int,
+    as_: Strides,
+    us: Strides,
+    xs: Strides,
+    steps: int,
+    channels: int,
+    oldest: int,
+    other: int,
+    starts: bool,
+) -> None:
+    """Take `steps` steps with two states of channels that fill one vector, two or four, row after row of memory.
+
+    `oldest` and `other` are the places of the states. The other ones start anew at the first step if it `starts`.
+    """
+    if channels == width(lanes):
+        pair_of(lanes, a, u, x, as_, us, xs, steps, oldest, other, starts)
+    elif channels == 2 * width(lanes):
+        pair_of(doubled(lanes), a, u, x, as_, us, xs, steps, oldest, other, starts)
+    else:
+        pair_of(doubled(doubled(lanes)), a, u, x, as_, us, xs, steps, oldest, other, starts)
 
 
 @kernel
@@ -249,68 +275,124 @@ def follow(
     reverse: int,
     block: int,
     states: int,
+    turns: int,
+    chunk: int,
+    skip: int,
     state: int,
 ) -> None:
-    """Solve problems of one shape and the same segments, each over `groups` groups of `channels` channels.
+    """Solve problems of one shape and with the same segments. Each has `groups` groups of `channels` channels.
 
-    Several lanes need channels without gaps in memory, and at least as many of them; the last vector of a group
-    overlaps the one before it.
+    Several lanes need at least as many channels, and these must have no gaps in memory, or be turned. The last vector
+    of a group overlaps the one before it.
 
     Parameters
     ----------
     table : address of int64, shape (4, problems)
         Addresses of the first state, input, coefficient and initial state of each problem.
     enters : int
-        Whether there are initial states. The first coefficient of a segment isn't read without one.
+        Whether there are initial states. Without one, the first coefficient of a segment isn't read.
     x0_time : int
         Bytes from the initial state of one segment to that of the next.
     starts : address of int64, shape (segments + 1,)
-        The first step of each segment, in the order of the steps, and the end of the last.
+        The first step of each segment, in the order of the steps, and the end of the last segment.
     reverse : int
         Whether blocks are counted from the ends of segments.
     block, states : int
-        Steps of a block, and how many states follow. The exact recurrence has one block.
+        Steps of a block, and the number of states that are followed. The exact recurrence has one block.
+    turns : int
+        The bits 1, 2 and 4 say whether x, u and a are turned: worked on in copies (`recfact.cpu.turning`). The bit 8
+        says that x may be written past the caches.
+    chunk : int
+        Steps in a copy.
+    skip : int
+        Steps whose states aren't written, if the states are turned.
     state : address
-        Room for ``states`` times the vectors of a problem, in the type computed in.
+        Room for ``states`` times the vectors of a problem, in the type that is computed in, and then for three copies.
     """
-    as_ = Strides(a_time, a_group, a_lane)
-    us = Strides(u_time, u_group, u_lane)
-    xs = Strides(x_time, x_group, x_lane)
+    xm, um, am = Strides(x_time, x_group, x_lane), Strides(u_time, u_group, u_lane), Strides(a_time, a_group, a_lane)
+    end = integer(starts, segments)
+    chunk = min(chunk, end) if turns else end
+    a_groups = groups if a_group != 0 else 1  # with 0, the groups share their coefficients
+    xs = turned(lanes, xm, chunk, groups, channels) if turns & 1 else xm
+    us = turned(lanes, um, chunk, groups, channels) if turns & 2 else um
+    as_ = turned(lanes, am, chunk, a_groups, channels) if turns & 4 else am
+    room = chunk * groups * channels * size(single(lanes))
+    x_copy = state + states * groups * vectors(lanes, channels) * size(accumulator(lanes))
+    u_copy, a_copy = x_copy + room, x_copy + 2 * room
     for problem in range(problems):
-        x = integer(table, problem)
-        u = integer(table, problems + problem)
-        a = integer(table, 2 * problems + problem)
+        x_memory = integer(table, problem)
+        u_memory = integer(table, problems + problem)
+        a_memory = integer(table, 2 * problems + problem)
         x0 = integer(table, 3 * problems + problem)
+        x, u, a = x_memory, u_memory, a_memory
+        begun, ready = 0, 0
         for segment in range(segments):
             done, steps = integer(starts, segment), integer(starts, segment + 1)
             edge = done + block
             if reverse:
                 edge -= (done - steps) % block
-            if done < steps and enters:
-                enter(lanes, x0 + segment * x0_time, x0_group, x0_lane, groups, channels, state, states)
-            elif done < steps:
-                begin(lanes, u + done * u_time, x + done * x_time, us, xs, groups, channels, state, states)
-                done += 1
-            turns = 0
+            first = True
+            turn_of_block = 0
             while done < steps:
+                if done == ready:
+                    if turns & 1 and ready > 0:
+                        less, place = min(max(skip - begun, 0), ready - begun), x_memory + begun * x_time
+                        turn_back(
+                            lanes, place, xm, ready - begun, groups, channels, less, x_copy, u_copy, turns & 8 != 0
+                        )
+                    begun, ready = ready, min(ready + chunk, end)
+                    count = ready - begun
+                    if turns & 1:
+                        x = copy_start(lanes, xm, count, groups, channels, x_copy) - begun * xs.time
+                    if turns & 2:
+                        ahead, place = chunk * u_time, u_memory + begun * u_time
+                        if ready == end:
+                            ahead = integer(table, problems + min(problem + 1, problems - 1)) - place
+                        turn_in(lanes, place, um, count, groups, channels, 0, u_copy, ahead)
+                        u = copy_start(lanes, um, count, groups, channels, u_copy) - begun * us.time
+                    if turns & 4:
+                        ahead, place = chunk * a_time, a_memory + begun * a_time
+                        if ready == end:
+                            ahead = integer(table, 2 * problems + min(problem + 1, problems - 1)) - place
+                        less = 1 if begun == 0 and not enters else 0
+                        turn_in(lanes, place, am, count, a_groups, channels, less, a_copy, ahead)
+                        a = copy_start(lanes, am, count, a_groups, channels, a_copy) - begun * as_.time
+                if first:
+                    first = False
+                    if enters:
+                        enter(lanes, x0 + segment * x0_time, x0_group, x0_lane, groups, channels, state, states)
+                    else:
+                        begin(lanes, u + done * us.time, x + done * xs.time, us, xs, groups, channels, state, states)
+                        done += 1
+                        continue
                 fresh = -1
                 if done == edge:
-                    fresh = turns % states
-                    turns += 1
+                    fresh = turn_of_block % states
+                    turn_of_block += 1
                     edge += block
-                stop = min(edge, steps)
-                a_at, u_at, x_at = a + done * a_time, u + done * u_time, x + done * x_time
+                taken = min(edge, steps, ready) - done
+                a_at, u_at, x_at = a + done * as_.time, u + done * us.time, x + done * xs.time
                 if states > 1 or fresh >= 0:
-                    taken = stop - done if states > 1 else 1
-                    oldest = turns % states
-                    several(lanes, a_at, u_at, x_at, as_, us, xs, taken, groups, channels, state, states, oldest, fresh)
-                else:
-                    taken = stop - done
-                    if groups == 1 and channels <= 2 * width(lanes):
-                        narrow(lanes, a_at, u_at, x_at, as_, us, xs, taken, channels, state)
-                    elif groups == 1 and channels == 4 * width(lanes):
-                        four(lanes, a_at, u_at, x_at, as_, us, xs, taken, state)
+                    taken = taken if states > 1 else 1
+                    oldest = turn_of_block % states
+                    if states == 2 and groups == 1 and fills(lanes, channels):
+                        row = vectors(lanes, channels) * size(accumulator(lanes))
+                        at, other = state + oldest * row, state + (1 - oldest) * row
+                        pair(lanes, a_at, u_at, x_at, as_, us, xs, taken, channels, at, other, fresh >= 0)
                     else:
-                        wide(lanes, a_at, u_at, x_at, as_, us, xs, taken, groups, channels, state)
+                        several(
+                            lanes, a_at, u_at, x_at, as_, us, xs, taken, groups, channels, state, states, oldest, fresh
+                        )
+                elif groups == 1 and channels <= 2 * width(lanes):
+                    narrow(lanes, a_at, u_at, x_at, as_, us, xs, taken, channels, state)
+                elif groups == 1 and channels == 4 * width(lanes):
+                    four(lanes, a_at, u_at, x_at, as_, us, xs, taken, state)
+                else:
+                    wide(lanes, a_at, u_at, x_at, as_, us, xs, taken, groups, channels, state)
                 done += taken
+        if turns & 1:
+            less, place = min(max(skip - begun, 0), ready - begun), x_memory + begun * x_time
+            turn_back(lanes, place, xm, ready - begun, groups, channels, less, x_copy, u_copy, turns & 8 != 0)
+    if turns & 8:
+        drain(streamed(lanes))
     drain(lanes)

@@ -1,20 +1,19 @@
-"""Where the suffix sums of a long window can't be trusted, its states come from the definition.
+"""If the suffix sums of a long window can't be trusted, its states come from the definition.
 
-Products can overflow where states don't, and pass over infinities that the states on a window's way reach. Sums of
-absolute values bound those states: within a group of blocks by the plain loop, across its edge by the entering state
-times the largest product so far. Where a result or a bound isn't finite, the step is done again by the plain loop over
-its own window. NaN, which no step leaves, shortens that loop; infinities don't, so that a window of K steps costs K
-steps where states overflow.
+There are two dangers. Products can overflow although no state does. And sums can miss infinities that the states on the
+way of a window reach. Sums of absolute values bound these states: within a group of blocks by the plain loop, and
+across its edge by the entering state times the largest product so far. If a result or a bound isn't finite, the plain
+loop over its own window repeats the step. NaN shortens this loop, because no later step removes it. Infinities don't
+shorten it, so a window of K steps costs K steps if states overflow.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from recfact.cpu.channel_kernels import Strides
 from recfact.cpu.compilation import helper
 from recfact.cpu.magnitudes import reached
-from recfact.cpu.numbers import (
+from recfact.cpu.operations import (
     accumulator,
     all_finite,
     all_nan,
@@ -29,11 +28,12 @@ from recfact.cpu.numbers import (
     store,
     width,
 )
+from recfact.cpu.turning import Strides
 
 
 @helper
 def trusted(kept: Any, value: Any, peak: Any, entry: Any, bound: Any, before: Any) -> bool:
-    """Return whether a result is finite, and so are the bounds of the states on its window's way."""
+    """Return whether a result and the bounds of the states on its window's way are finite."""
     zero = nought(kept)
     finite: bool = all_finite(kept, fma(kept, zero, reached(kept, peak, entry, bound), fma(kept, zero, before, value)))
     return finite
@@ -41,7 +41,7 @@ def trusted(kept: Any, value: Any, peak: Any, entry: Any, bound: Any, before: An
 
 @helper
 def input_at(one: Any, step: int, edge: int, now: int, before: int, time: int) -> Any:
-    """Return an input of one channel, of the group of blocks that starts at the step `edge` or of the one before."""
+    """Return an input of one channel, in the group of blocks that starts at step `edge` or in the group before."""
     return load(one, now if step >= edge else before, (step - edge) * time)
 
 
@@ -51,8 +51,8 @@ def defined(
 ) -> Any:
     """Return the state of one channel at a step by the plain loop from the start of its window.
 
-    A state stays NaN, so the loop needn't start before the last NaN it would meet. `marks` keeps the step up to which
-    NaN were looked for, and the last step that a window must not contain if its state is to be a number.
+    A state stays NaN, so the loop starts at the last NaN that it would meet. `marks` has two steps: the one up to which
+    NaN were looked for, and the last one that makes a state NaN if the window contains it.
     """
     kept = accumulator(one)
     seen = max(integer(marks, 0), start)
@@ -91,7 +91,7 @@ def mend(
     bound_before: int,
     marks: int,
 ) -> None:
-    """Replace those states of a vector in the spare area that can't be trusted."""
+    """Replace the states of a vector in the spare area that can't be trusted."""
     one = single(lanes)
     kept = accumulator(one)
     for k in range(width(lanes)):

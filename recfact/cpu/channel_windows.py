@@ -1,12 +1,12 @@
 """Long windows over channels that lie next to each other in memory, at a cost that doesn't depend on their length.
 
-A window of many blocks (uniform windows have blocks of one step) is cut where it crosses the edge of a group of
-``terms + 1`` blocks. In the group, the states w that start at the edge from zero and the products g of the coefficients
-since the edge are plain loops. Before it, the window takes in a suffix of the group before, whose state S at the edge
-depends on the suffix alone. So the states are w + g S, and the suffix sums are made once a group, backwards: the
-sliding-window minimum of van Herk (1992) and Gil and Werman (1993), for affine maps.
+A window of many blocks is cut where it crosses the edge of a group of ``terms + 1`` blocks. (Uniform windows have
+blocks of one step.) The part in the group consists of plain loops: the states w that start from zero at the edge, and
+the products g of the coefficients since the edge. The part before it is a suffix of the previous group. Its state S at
+the edge depends on the suffix alone. So the states are w + g S. The suffix sums are formed once per group, backwards.
+This is the sliding-window minimum of van Herk (1992) and Gil and Werman (1993), for affine maps.
 
-Where neither the result nor the states on a window's way are sure to be finite, the definition takes over
+If the result, or a state on the way of a window, might not be finite, the definition takes over
 (`recfact.cpu.channel_mending`).
 """
 
@@ -14,12 +14,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from recfact.cpu.channel_kernels import Strides, enter, place, vectors
+from recfact.cpu.channel_kernels import enter
 from recfact.cpu.channel_mending import mend, trusted
+from recfact.cpu.channel_sums import join, suffixes
+from recfact.cpu.channel_vectors import factor_at, place, vectors
 from recfact.cpu.compilation import helper, kernel
 from recfact.cpu.magnitudes import grown, largest
-from recfact.cpu.numbers import (
+from recfact.cpu.operations import (
     accumulator,
+    drain,
     fma,
     integer,
     load,
@@ -30,8 +33,13 @@ from recfact.cpu.numbers import (
     single,
     size,
     store,
+    streamed,
     width,
 )
+from recfact.cpu.turning import Strides, copy_start, turn_back, turn_in, turned
+
+# Largest tame input. Inputs up to it stay far from the largest number, however many are added up.
+TAME = 1e15
 
 
 @helper
@@ -45,7 +53,7 @@ def copy(lanes: Any, u: int, us: Strides, to: int, ts: Strides, steps: int, grou
 
 
 @helper
-def suffixes(
+def bound_states(
     lanes: Any,
     a: int,
     u: int,
@@ -54,32 +62,23 @@ def suffixes(
     steps: int,
     groups: int,
     channels: int,
-    lead: int,
-    block: int,
-    areas: tuple[int, int, int],
+    known: bool,
+    area: int,
 ) -> None:
-    """Find the states that the suffixes of a group of blocks reach at its end; the first block has `lead` steps."""
+    """Bound the states of a group of blocks at its end. `known` says that its first coefficient is there."""
     kept = accumulator(lanes)
-    sums, products, found = areas
-    count = vectors(lanes, channels)
-    for i in range(steps - 1, lead - 1, -1):
-        edge = (i - lead) % block == 0
-        row = found + (i - lead) // block * (groups * count * size(kept))
+    for i in range(steps):
+        at = area
         for h in range(groups):
-            common = load_shared(lanes, a, place(as_, i, h, 0))
-            for v in range(count):
-                channel = min(v * width(lanes), channels - width(lanes))
-                factor = common if as_.lane == 0 else load(lanes, a, place(as_, i, h, channel))
+            for start in range(0, channels, width(lanes)):
+                channel = min(start, channels - width(lanes))
                 value = load(lanes, u, place(us, i, h, channel))
-                at = (h * count + v) * size(kept)
-                if i < steps - 1:
-                    product = load(kept, products, at)
-                    value = fma(kept, product, value, load(kept, sums, at))
-                    factor = multiply(kept, product, factor)
-                store(kept, sums, at, value)
-                store(kept, products, at, factor)
-                if edge:
-                    store(kept, row, at, value)
+                factor = value
+                if known or i > 0:
+                    factor = factor_at(lanes, a, place(as_, i, h, 0), as_, channel)
+                bound = load(kept, area, at - area) if i > 0 else nought(kept)
+                store(kept, area, at - area, grown(kept, bound, factor, value))
+                at += size(kept)
 
 
 @helper
@@ -94,7 +93,6 @@ def combine(
     xs: Strides,
     edge: int,
     steps: int,
-    lead: int,
     groups: int,
     channels: int,
     joined: int,
@@ -103,7 +101,7 @@ def combine(
     terms: int,
     areas: tuple[int, int, int, int, int, int, int, int],
 ) -> None:
-    """Write the states of the group of blocks that starts at step `edge`; `joined` of them follow a group before."""
+    """Write the states of the group of blocks that starts at step `edge`. `joined` of them follow a group before."""
     kept = accumulator(lanes)
     sums, products, found, peaks, bounds, bounds_before, spare, marks = areas
     for i in range(steps):
@@ -111,7 +109,7 @@ def combine(
         start = edge - (terms - i // block) * block
         for h in range(groups):
             common = load_shared(lanes, now, place(us, i, h, 0))
-            if i > 0 or edge > 0 or entered:  # nothing stands before the first coefficient in reverse
+            if i > 0 or edge > 0 or entered:  # in reverse, the first coefficient isn't there
                 common = load_shared(lanes, a, place(as_, edge + i, h, 0))
             for v in range(vectors(lanes, channels)):
                 channel = min(v * width(lanes), channels - width(lanes))
@@ -163,6 +161,116 @@ def combine(
                 store(lanes, x, place(xs, edge + i, h, channel), state)
 
 
+@helper
+def slide_groups(
+    lanes: Any,
+    a: int,
+    u: int,
+    x: int,
+    x0: int,
+    as_: Strides,
+    source: Strides,
+    us: Strides,
+    xs: Strides,
+    x0_group: int,
+    x0_lane: int,
+    begin: int,
+    steps: int,
+    groups: int,
+    channels: int,
+    entered: bool,
+    first: int,
+    block: int,
+    terms: int,
+    keeps: bool,
+    areas: tuple[int, int, int, int, int, int, int, int],
+    copies: int,
+) -> None:
+    """Solve group after group of blocks, from step `begin` to `steps`. `a`, `u` and `x` are the addresses of step 0.
+
+    A group begins at `begin`, with a block of `first` steps. A whole group stands before it, or nothing does. Inputs
+    have the strides `source`. Where they are worked on they have the strides `us`: in `copies`, if it `keeps` these.
+    """
+    sums, _, found, _, bounds, _, _, marks = areas
+    most = (1.0 + 1.0 / (block * (terms + 1)), TAME)
+    for k in range(groups * vectors(lanes, channels) * width(lanes)):
+        put_integer(marks, 2 * k, 0)
+        put_integer(marks, 2 * k + 1, -1)
+    edge, lead, half = begin, first, 0
+    before = u + begin * us.time
+    earlier, calm_before = 0, True
+    if begin > 0:
+        earlier, calm_before = (terms + 1) * block, False
+        a_at, u_at = a + (begin - earlier) * as_.time, before - earlier * us.time
+        suffixes(lanes, a_at, u_at, as_, us, earlier, groups, channels, block, block, found)
+    while edge < steps:
+        taken = min(lead + terms * block, steps - edge)
+        now = u + edge * source.time
+        if keeps:
+            now = copies + half * (terms + 1) * block * us.time
+            copy(lanes, u + edge * source.time, source, now, us, taken, groups, channels)
+        joined = 0
+        if edge > 0:
+            joined = min(terms * block, taken)
+        enters_now = edge == 0 and entered
+        if enters_now:
+            enter(lanes, x0, x0_group, x0_lane, groups, channels, sums, 1)
+        calm_now = join(
+            lanes,
+            a,
+            now,
+            x,
+            as_,
+            us,
+            xs,
+            edge,
+            taken,
+            groups,
+            channels,
+            joined,
+            enters_now,
+            block,
+            most,
+            sums,
+            found,
+        )
+        if not (calm_now and calm_before):
+            if enters_now:
+                enter(lanes, x0, x0_group, x0_lane, groups, channels, sums, 1)
+            known = edge > earlier or entered
+            a_at, u_at = a + (edge - earlier) * as_.time, before - earlier * us.time
+            bound_states(lanes, a_at, u_at, as_, us, earlier, groups, channels, known, bounds)
+            combine(
+                lanes,
+                a,
+                now,
+                before,
+                x,
+                as_,
+                us,
+                xs,
+                edge,
+                taken,
+                groups,
+                channels,
+                joined,
+                enters_now,
+                block,
+                terms,
+                areas,
+            )
+        calm_before = calm_now
+        if edge + taken < steps:
+            a_at = a + edge * as_.time
+            suffixes(lanes, a_at, now, as_, us, taken, groups, channels, lead, block, found)
+        # The inputs of this group, addressed from the edge of the next group.
+        before = now + taken * us.time
+        earlier = taken
+        edge += taken
+        lead = block
+        half = 1 - half
+
+
 @kernel
 def slide(
     lanes: Any,
@@ -187,83 +295,84 @@ def slide(
     block: int,
     terms: int,
     keeps: int,
+    turns: int,
+    skip: int,
     scratch: int,
 ) -> None:
-    """Solve problems of one shape under a window of ``terms + 1`` blocks; see `channel_kernels.follow`.
+    """Solve problems of one shape under a window of ``terms + 1`` blocks, as `channel_kernels.follow` does.
 
     Parameters
     ----------
     keeps : int
-        Whether the states overwrite the inputs, so that copies of these are kept.
+        Whether the states overwrite the inputs. Copies of the inputs are then kept.
+    turns, skip : int
+        As in `follow`. Copies have all steps.
     scratch : address
-        Room for ``terms + 5`` states of each channel, one vector, two integers for each channel, and the copies.
+        Room for ``terms + 5`` states of each channel, one vector, two integers of each channel, and the copies.
     """
     one = single(lanes)
     kept = accumulator(lanes)
-    as_ = Strides(a_time, a_group, a_lane)
-    xs = Strides(x_time, x_group, x_lane)
     row = groups * vectors(lanes, channels) * size(kept)
     sums, products, peaks = scratch, scratch + row, scratch + 2 * row
     bounds, bounds_before, found = scratch + 3 * row, scratch + 4 * row, scratch + 5 * row
     spare = found + terms * row
     marks = spare + size(kept)
     copies = marks + row // size(kept) * width(lanes) * 16
-    source = Strides(u_time, u_group, u_lane)
+    xm, um, am = Strides(x_time, x_group, x_lane), Strides(u_time, u_group, u_lane), Strides(a_time, a_group, a_lane)
+    a_groups = groups if a_group != 0 else 1  # with 0, the groups share their coefficients
+    xs = turned(lanes, xm, steps, groups, channels) if turns & 1 else xm
+    source = turned(lanes, um, steps, groups, channels) if turns & 2 else um
+    as_ = turned(lanes, am, steps, a_groups, channels) if turns & 4 else am
+    room = steps * groups * channels * size(one)
     us = source
     if keeps:
         us = Strides(groups * channels * size(one), channels * size(one), size(one))
     areas = (sums, products, found, peaks, bounds, bounds_before, spare, marks)
+    entered = enters != 0
     for problem in range(problems):
-        x = integer(table, problem)
+        x_memory = integer(table, problem)
+        x = x_memory
         u = integer(table, problems + problem)
         a = integer(table, 2 * problems + problem)
-        for at in range(0, row, size(kept)):
-            store(kept, bounds, at, nought(kept))
-        for k in range(row // size(kept) * width(lanes)):
-            put_integer(marks, 2 * k, 0)
-            put_integer(marks, 2 * k + 1, -1)
-        if enters:
-            x0 = integer(table, 3 * problems + problem)
-            enter(lanes, x0, x0_group, x0_lane, groups, channels, sums, 1)
-        edge = 0
-        lead = first
-        half = 0
-        before = u
-        while edge < steps:
-            taken = min(lead + terms * block, steps - edge)
-            now = u + edge * u_time
-            if keeps:
-                now = copies + half * (terms + 1) * block * us.time
-                copy(lanes, u + edge * u_time, source, now, us, taken, groups, channels)
-            joined = 0
-            if edge > 0:
-                joined = min(terms * block, taken)
-            entered = edge == 0 and enters != 0
-            combine(
-                lanes,
-                a,
-                now,
-                before,
-                x,
-                as_,
-                us,
-                xs,
-                edge,
-                taken,
-                lead,
-                groups,
-                channels,
-                joined,
-                entered,
-                block,
-                terms,
-                areas,
-            )
-            if edge + taken < steps:
-                a_at = a + edge * a_time
-                suffixes(lanes, a_at, now, as_, us, taken, groups, channels, lead, block, areas[:3])
-            # The inputs of this group, addressed from the edge of the next one.
-            before = now + taken * us.time
-            edge += taken
-            lead = block
-            half = 1 - half
+        x0 = integer(table, 3 * problems + problem)
+        following = min(problem + 1, problems - 1)
+        if turns & 1:
+            x = copy_start(lanes, xm, steps, groups, channels, copies)
+        if turns & 2:
+            ahead = integer(table, problems + following) - u
+            turn_in(lanes, u, um, steps, groups, channels, 0, copies + room, ahead)
+            u = copy_start(lanes, um, steps, groups, channels, copies + room)
+        if turns & 4:
+            ahead = integer(table, 2 * problems + following) - a
+            turn_in(lanes, a, am, steps, a_groups, channels, 0 if entered else 1, copies + 2 * room, ahead)
+            a = copy_start(lanes, am, steps, a_groups, channels, copies + 2 * room)
+        slide_groups(
+            lanes,
+            a,
+            u,
+            x,
+            x0,
+            as_,
+            source,
+            us,
+            xs,
+            x0_group,
+            x0_lane,
+            0,
+            steps,
+            groups,
+            channels,
+            entered,
+            first,
+            block,
+            terms,
+            keeps != 0,
+            areas,
+            copies,
+        )
+        if turns & 1:
+            spare_copy = copies + room
+            turn_back(lanes, x_memory, xm, steps, groups, channels, skip, copies, spare_copy, turns & 8 != 0)
+    if turns & 8:
+        drain(streamed(lanes))
+    drain(lanes)

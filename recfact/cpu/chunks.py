@@ -1,8 +1,8 @@
-"""Runs of four consecutive numbers, chunks, in lanes of their own: how a tile reads memory and writes it.
+"""Chunks: how a tile reads and writes memory. A chunk is four consecutive numbers, and has a lane of its own.
 
-A sub-tile is four rows of memory, each a vector. Number k of every chunk goes into vector k, so that all chunks are
-solved at once. Which lane a chunk takes is up to the moves that are cheapest: by interleaving halves of short spans,
-two for each vector, or one for two vectors of bfloat16, whose chunks are a pair of 32-bit integers each.
+A sub-tile is four rows of memory, each a vector. Number k of every chunk goes into vector k, so all chunks are solved
+at once. The cheapest moves decide which lane a chunk takes. They interleave halves of short spans: two moves for each
+vector, or one for two vectors of bfloat16, whose chunks are pairs of 32-bit integers.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from recfact.cpu.vectors import VECTOR, Registers
 
 CHUNK = 4  # steps in a lane
 
-# The first pairs of all chunks, then the second, among the integers of two vectors that follow each other in memory.
+# Two vectors of integers follow each other in memory. These are the first pairs of all chunks in them, then the second.
 PAIRS = [[lane + at for lane in range(0, 16, 4) for at in (k, k + 2, k + 16, k + 18)] for k in (0, 1)]
 
-# Number k of each chunk of float16, in the order of the lanes that `exchange` gives it, and back.
+# Number k of each chunk of float16, in the order of lanes that `exchange` gives. The same moves lead back.
 CHUNKS = [16 * row + 4 * chunk + k for k in range(4) for chunk in range(4) for row in range(4)]
 ROWS = [CHUNKS.index(place) for place in range(64)]
 
 
 def chunk_lane(storage: str, count: int, chunk: int) -> int:
-    """Return the lane, of `count`, of the chunk that is number `chunk` in memory."""
+    """Return the lane, one of `count`, of the chunk that is number `chunk` in memory."""
     if storage == "bfloat16":
         return chunk % 8 // 2 * 4 + chunk // 8 * 2 + chunk % 2
     runs = count // CHUNK  # chunks in a row
@@ -32,7 +32,7 @@ def chunk_lane(storage: str, count: int, chunk: int) -> int:
 
 
 def load_chunks(r: Registers, address: Any, reverse: bool) -> list[Any]:
-    """Load a sub-tile, the last row first if in `reverse`; result k has number k of each chunk."""
+    """Load a sub-tile, the last row first if in `reverse`. Result k has number k of each chunk."""
     if r.lanes.storage == "bfloat16":
         halves = {half: r.load_pairs(r.at(address, half * VECTOR)) for half in ordered(2, reverse)}
         pairs = [r.shuffle(halves[0], halves[1], lanes) for lanes in PAIRS]
@@ -47,7 +47,7 @@ def load_chunks(r: Registers, address: Any, reverse: bool) -> list[Any]:
 
 
 def packed(r: Registers, chunks: Sequence[Any]) -> list[Any]:
-    """Return chunks of finite numbers as `store_packed` takes them, in the order of memory."""
+    """Return chunks of finite numbers in the form that `store_packed` takes, in the order of memory."""
     if r.lanes.storage == "bfloat16":
         return list(r.interleave(narrow_pairs(r.b, *chunks[:2]), narrow_pairs(r.b, *chunks[2:]), 1, 4))
     if moves_halves(r):
@@ -55,6 +55,11 @@ def packed(r: Registers, chunks: Sequence[Any]) -> list[Any]:
         pairs = [r.shuffle(halves[k], halves[k + 1], range(32)) for k in (0, 2)]
         return [r.shuffle(pairs[0], pairs[1], ROWS[k : k + 32]) for k in (0, 32)]
     return exchange(r, chunks)
+
+
+def turned(r: Registers, chunks: Sequence[Any]) -> list[Any]:
+    """Return the chunks that a sub-tile would have if its numbers lay in memory the other way round."""
+    return [r.shuffle(chunk, chunk, ordered(r.count, True)) for chunk in reversed(chunks)]
 
 
 def store_packed(r: Registers, vectors: Sequence[Any], address: Any, reverse: bool) -> None:
@@ -66,7 +71,7 @@ def store_packed(r: Registers, vectors: Sequence[Any], address: Any, reverse: bo
 
 
 def moves_halves(r: Registers) -> bool:
-    """Return whether chunks of float16 are moved before they are widened: one move for two vectors."""
+    """Return whether chunks of float16 are moved before they are widened. That takes one move for two vectors."""
     return r.lanes.storage == "float16" and permutes_halves(r.context)
 
 
@@ -76,12 +81,12 @@ def order_of_chunks(r: Registers, chunks: Sequence[Any]) -> list[Any]:
 
 
 def chunks_in_order(r: Registers, rows: Sequence[Any]) -> list[Any]:
-    """Return chunks of accumulators that lie in the order of memory; the inverse of `order_of_chunks`."""
+    """Return chunks of accumulators that lie in the order of memory. This is the inverse of `order_of_chunks`."""
     return [r.shuffle(chunk, chunk, _moved_lanes(r, True)) for chunk in exchange(r, rows)]
 
 
 def _moved_lanes(r: Registers, back: bool) -> list[int]:
-    """Return the lanes that bring chunks of a storage to where those of its accumulators are, or back."""
+    """Return the lanes that move chunks of a storage to the places of the chunks of its accumulators, or back."""
     lanes = [0] * r.count
     for chunk in range(r.count):
         own, common = (chunk_lane(storage, r.count, chunk) for storage in (r.lanes.storage, r.lanes.state.storage))
@@ -90,11 +95,11 @@ def _moved_lanes(r: Registers, back: bool) -> list[int]:
 
 
 def exchange(r: Registers, rows: Sequence[Any]) -> list[Any]:
-    """Exchange row numbers with lane numbers in four rows: lane 4 h + r of result k is lane 4 h + k of row r.
+    """Exchange row numbers with lane numbers in four rows. Lane 4 h + r of result k is lane 4 h + k of row r.
 
     The exchange is its own inverse.
     """
-    span = 4 if r.count == 16 else 2  # lanes in 128 bits
+    span = 2 if r.lane_bytes == 8 else 4  # lanes in 128 bits; four lanes if each has 128 bits
     low, high = r.interleave(rows[0], rows[1], 1, span)
     other_low, other_high = r.interleave(rows[2], rows[3], 1, span)
     first, second = r.interleave(low, other_low, 2, 4), r.interleave(high, other_high, 2, 4)

@@ -1,55 +1,57 @@
 """Compile a kernel the first time it runs on a number type, and keep the machine code on disk.
 
-A kernel is a function for numba whose first argument is a `Lanes` type (`recfact.cpu.numbers`) and whose other
-arguments are 64-bit integers: addresses, byte strides, counts. Nothing else about an array enters, so one compilation
-serves every layout.
+A kernel is a function (`recfact.cpu.language`). Its first argument is a `Lanes` type (`recfact.cpu.numbers`). Its other
+arguments are 64-bit integers: addresses, byte strides and counts. A kernel knows nothing else of an array, so one
+compilation serves every layout.
 
-Numba's own cache looks at the file of the kernel alone, and two processes that compile two types of one function at
-once can mix up its files. Here each pair of kernel and type has files of its own, named after a stamp of all sources
-of this package and of the processor.
+Each pair of kernel and type has a file of its own. The name of the file contains a stamp of all sources of this package
+and of the processor. A damaged file is written anew.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
-from threading import Timer
+from threading import RLock, Timer
 from types import FunctionType
 from typing import Any
 
-import numba
-from numba.core import config
-from numba.core.compiler_lock import global_compiler_lock
-from numba.core.registry import cpu_target
+from recfact.cpu.language import Helper
+from recfact.cpu.machine_code import loaded, object_code, processor
+from recfact.cpu.types import int64
 
-# Seconds: a call may stay silent for one, and importing numba has taken its part of that.
+FOLDER = "RECFACT_CACHE_DIR"
+"""The environment variable that names another folder for machine code."""
+
+CHECK = 32  # bytes of a file before its code; they say whether the file is whole
+
+# Seconds without a message. A call may stay silent for one second, and the import has used a part of it.
 PATIENCE = 0.6
 
-# Kernels divide without a check for zero, and C has no call for them.
-OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+# What this process has said about compiling. Once is enough.
+SAID: list[str] = []
 
-# Messages that were written: one is enough.
-SAID: set[str] = set()
+ONE_AT_A_TIME = RLock()
 
-# A fork while another thread compiles would leave the child with numba's lock held for ever.
+# A fork while another thread compiles would leave the child with a lock that is held for ever.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=global_compiler_lock.acquire,
-        after_in_parent=global_compiler_lock.release,
-        after_in_child=global_compiler_lock.release,
+        before=ONE_AT_A_TIME.acquire, after_in_parent=ONE_AT_A_TIME.release, after_in_child=ONE_AT_A_TIME.release
     )
 
 
 @cache
 def source_stamp() -> str:
-    """Return a short text that changes with any source file of this package and with the processor."""
-    text = sha256(repr(cpu_target.target_context.codegen().magic_tuple()).encode())
+    """Return a short text that changes with every source file of this package and with the processor."""
+    here = processor()
+    text = sha256(f"{here.triple} {here.name} {here.features}".encode())
     for file in sorted(files(__package__).iterdir(), key=lambda file: file.name):
         if file.name.endswith(".py"):
             text.update(file.read_bytes())
@@ -58,11 +60,11 @@ def source_stamp() -> str:
 
 @contextmanager
 def announced(message: str) -> Iterator[None]:
-    """Write `message` to stderr if the work inside takes longer than the patience of a caller, but not again."""
+    """Write `message` to stderr, once in a process, if the work inside takes longer than a caller's patience."""
 
     def say() -> None:
-        if sys.stderr is not None and message not in SAID:
-            SAID.add(message)
+        if sys.stderr is not None and not SAID:
+            SAID.append(message)
             sys.stderr.write(f"recfact: {message}\n")
 
     timer = Timer(PATIENCE, say)
@@ -75,70 +77,88 @@ def announced(message: str) -> Iterator[None]:
 
 
 class Kernel:
-    """A function of a `Lanes` type and integers, compiled for each type when it is first asked for.
+    """A function of a `Lanes` type and integers. It is compiled for each type on first use.
 
-    ``kernel[lanes]`` is the compiled function; it takes the integers alone and releases the GIL while it runs.
+    ``kernel[lanes]`` is the compiled function. It takes only the integers, and releases the GIL while it runs.
 
     Parameters
     ----------
     function : function
-        The source, for numba: ``function(lanes, *integers)``, returning nothing or an integer.
+        The source: ``function(lanes, *integers)``. It returns nothing or an integer.
     """
 
     def __init__(self, function: FunctionType) -> None:
         self.function = function
-        self.compiled: dict[Any, Callable[..., Any]] = {}
+        self.compiled: dict[str, Callable[..., Any]] = {}
 
     def __getitem__(self, lanes: Any) -> Callable[..., Any]:
-        found = self.compiled.get(lanes)
+        found = self.compiled.get(lanes.name)
         return self._prepare(lanes) if found is None else found
 
     def _prepare(self, lanes: Any) -> Callable[..., Any]:
-        """Load the machine code for `lanes` from disk, or compile it."""
-        if config.DISABLE_JIT:
-            raise RuntimeError(
-                "recfact's CPU engine consists of kernels that numba compiles, and NUMBA_DISABLE_JIT forbids that; "
-                "unset it"
-            )
-        with global_compiler_lock:
-            if lanes in self.compiled:  # by another thread, while this one waited
-                return self.compiled[lanes]
-            name = f"{self.function.__name__}_{lanes.name}_{source_stamp()}"
-            signature = (lanes, *[numba.int64] * (self.function.__code__.co_argcount - 1))
-            task = f"compiling the kernel {self.function.__name__}[{lanes.name}] for this CPU; this happens "
-            try:
-                entry = self._kept_on_disk(name, signature, task)
-            except Exception:  # no folder to write, a full disk; an error of the source comes again
-                with announced(task + "in every process, because numba can't use its cache (see NUMBA_CACHE_DIR)"):
-                    entry = numba.njit(**OPTIONS)(renamed(self.function, name)).compile(signature)
-            self.compiled[lanes] = partial(entry, None)
-        return self.compiled[lanes]
-
-    def _kept_on_disk(self, name: str, signature: tuple[Any, ...], task: str) -> Callable[..., Any]:
-        """Load the machine code from numba's cache, or compile it and put it there, in place of damaged files."""
-        dispatcher = numba.njit(cache=True, **OPTIONS)(renamed(self.function, name))
-        if files := cache_files(dispatcher, name):
-            try:
-                return dispatcher.compile(signature)  # type: ignore[no-any-return]
-            except Exception:  # numba reads a damaged file again in every process, and never replaces it
-                for file in files:
-                    file.unlink(missing_ok=True)
-        with announced(task + "once"):
-            return dispatcher.compile(signature)  # type: ignore[no-any-return]
+        """Load the machine code for `lanes` from disk, or compile it and put it there."""
+        with ONE_AT_A_TIME:
+            if lanes.name in self.compiled:  # another thread compiled it while this one waited
+                return self.compiled[lanes.name]
+            name = f"{self.function.__name__}_{lanes.name}"
+            file = f"{name}_{source_stamp()}.code"
+            entry = from_disk(file, name)
+            if entry is None:
+                folder = folder_to_write()
+                once = "once for each number type and kind of window"
+                often = f"this happens {once}" if folder else f"this happens in every process (see {FOLDER})"
+                kinds = [lanes, *[int64] * (self.function.__code__.co_argcount - 1)]
+                with announced(f"compiling for this processor, which may take some seconds; {often}"):
+                    code = object_code(self.function, kinds)
+                if folder:
+                    to_disk(folder / file, code)
+                entry = loaded(code, name)
+            self.compiled[lanes.name] = entry
+        return entry
 
 
-def cache_files(dispatcher: Any, name: str) -> list[Path]:
-    """Return the files of numba's cache for a dispatcher whose function is called `name`: an index, and its code."""
-    folder = dispatcher.stats.cache_path
-    return [] if folder is None else list(Path(folder).glob(f"*.{name}-*.nb[ic]"))
+def folders() -> list[Path]:
+    """Return the folders in which machine code may be kept, the best one first."""
+    if named := os.environ.get(FOLDER):
+        return [Path(named)]
+    home = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or Path("~/.cache").expanduser()
+    return [Path(str(files(__package__))) / "__pycache__", Path(home) / "recfact"]
 
 
-def renamed(function: FunctionType, name: str) -> FunctionType:
-    """Return a copy of `function` called `name`, which is what numba names the files of its cache after."""
-    copy = FunctionType(function.__code__, function.__globals__, name)
-    copy.__module__ = function.__module__
-    copy.__qualname__ = name
-    return copy
+def folder_to_write() -> Path | None:
+    """Return the first folder that is writable, or None."""
+    for folder in folders():
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            continue
+        if os.access(folder, os.W_OK):
+            return folder
+    return None
+
+
+def from_disk(file: str, name: str) -> Callable[..., Any] | None:
+    """Return the kernel whose machine code is in a file. None if there is no file, or if it is damaged."""
+    for folder in folders():
+        try:
+            kept = (folder / file).read_bytes()
+        except OSError:
+            continue
+        check, code = kept[:CHECK], kept[CHECK:]
+        if sha256(code).digest() == check:
+            return loaded(code, name)
+    return None
+
+
+def to_disk(file: Path, code: bytes) -> None:
+    """Write machine code to a file, completely or not at all."""
+    try:
+        descriptor, written = tempfile.mkstemp(dir=file.parent)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(sha256(code).digest() + code)
+        Path(written).replace(file)
+    except OSError:  # such as a full disk
+        return
 
 
 def kernel(function: Any) -> Kernel:
@@ -146,13 +166,11 @@ def kernel(function: Any) -> Kernel:
     return Kernel(function)
 
 
-def helper(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Make `function` callable from kernels alone, as a decorator; its code becomes part of theirs."""
-    compiled: Callable[..., Any] = numba.njit(no_cpython_wrapper=True, forceinline=True, **OPTIONS)(function)
-    return compiled
+def helper(function: Any) -> Any:
+    """Make `function` callable from kernels only, as a decorator. Its code becomes part of theirs."""
+    return Helper(function)
 
 
-def seldom(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Make `function` callable from kernels that need it seldom, as a decorator: a call, apart from their loops."""
-    compiled: Callable[..., Any] = numba.njit(no_cpython_wrapper=True, **OPTIONS)(function)
-    return compiled
+def apart(function: Any) -> Any:
+    """Make `function` a separate function that kernels call, as a decorator. It isn't part of their code."""
+    return Helper(function, apart=True)

@@ -1,21 +1,26 @@
-"""Where sequences and blocks begin in a row: the bits that tell a tile so.
+"""Where sequences and blocks begin in a row: the bits that tell a tile about them.
 
-A row is one sequence, or several next to each other, its segments. Each is cut into blocks, from its start on or, for
-bands in reverse, from its end. Both kinds of cut are starts; those of segments are fresh, nothing passes them.
+A row is one sequence, or several sequences one after the other, its segments. Each segment is cut into blocks, counted
+from its start, or from its end for bands in reverse. Both kinds of cut are starts. The starts of segments are fresh:
+nothing passes them.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from recfact.arrays import Array
-from recfact.cpu.compilation import helper
-from recfact.cpu.layout import address
-from recfact.cpu.numbers import integer
+from recfact.cpu.addresses import address
+from recfact.cpu.compilation import apart, helper
+from recfact.cpu.marks import mark, marked
+from recfact.cpu.operations import accumulator, integer, nought, size, store
+from recfact.cpu.tile_solvers import runs_in_reverse, tile_steps
 
-WIDEST = 64  # steps of a sub-tile, at most: the bits of an integer
+WIDEST = 64  # most steps of a sub-tile: the bits of an integer
+MARKED = 1024  # steps that are marked at once, whole tiles; if something isn't finite, all of them are marked again
 
 
 class Cuts(NamedTuple):
@@ -26,38 +31,38 @@ class Cuts(NamedTuple):
     block : int
         Steps in a block.
     pattern : int
-        Bits at its multiples.
-    begin, end : int
-        Where the first segment's blocks are counted from, and where the row ends.
+        Bits at the multiples of `block`.
+    end : int
+        The end of the row.
     listed : address
-        The starts of the segments, or 0 if there is but one. An empty one starts where the next does; the first isn't.
+        The starts of the segments, or 0 if there is only one. The first segment isn't empty. An empty one starts where
+        the next one does.
     segments : int
-        How many segments there are.
+        Number of segments.
     backwards : int
         Whether blocks are counted from the ends of segments.
     """
 
     block: int
     pattern: int
-    begin: int
     end: int
     listed: int
     segments: int
     backwards: int
 
 
+@cache
 def pattern_of(block: int) -> int:
     """Return the signed 64-bit integer with a bit at each multiple of `block`."""
     bits = sum(1 << place for place in range(0, WIDEST, block))
     return bits - (1 << WIDEST) if bits >> (WIDEST - 1) else bits
 
 
-def cuts_in_memory(
-    block: int, steps: int, *, phase: int = 0, starts: Array | None = None, backwards: bool = False
-) -> Array:
-    """Return the cuts of a row as an array for `read_cuts`; `starts` has to stay alive beside it."""
+def cuts_in_memory(block: int, steps: int, starts: Array | None, backwards: bool = False) -> Array:
+    """Return the cuts of a row as an array for `read_cuts`. The caller must keep `starts` alive as well."""
     listed, segments = (0, 1) if starts is None else (address(starts), len(starts))
-    return np.array([block, pattern_of(block), -phase, steps, listed, segments, backwards], np.int64)
+    pattern = pattern_of(min(block, WIDEST))
+    return np.array([block, pattern, steps, listed, segments, backwards], np.int64)
 
 
 @helper
@@ -70,15 +75,14 @@ def read_cuts(at: int) -> Cuts:
         integer(at, 3),
         integer(at, 4),
         integer(at, 5),
-        integer(at, 6),
     )
 
 
 @helper
 def segment_start(cuts: Cuts, index: int) -> Any:
-    """Return where a segment starts; the one behind the last starts at the end of the row."""
+    """Return where a segment starts. The one behind the last starts at the end of the row."""
     if index <= 0:
-        return cuts.begin
+        return 0
     if index >= cuts.segments:
         return cuts.end
     return integer(cuts.listed, index)
@@ -86,7 +90,7 @@ def segment_start(cuts: Cuts, index: int) -> Any:
 
 @helper
 def segment_before(cuts: Cuts, position: int, near: int) -> Any:
-    """Return the last segment that starts before a position, or the first one, looked for from segment `near` on."""
+    """Return the last segment that starts before a position, or the first one. The search begins at segment `near`."""
     while near > 0 and integer(cuts.listed, near) >= position:
         near -= 1
     while near + 1 < cuts.segments and integer(cuts.listed, near + 1) < position:
@@ -96,7 +100,7 @@ def segment_before(cuts: Cuts, position: int, near: int) -> Any:
 
 @helper
 def segment_near(cuts: Cuts, position: int) -> Any:
-    """Return what `segment_before` does, by halving: where no segment near the position is known."""
+    """Return what `segment_before` does if no segment near the position is known. The search is by halving."""
     first, last = 0, cuts.segments - 1
     while first < last:
         middle = (first + last + 1) // 2
@@ -117,15 +121,16 @@ def first_cut(cuts: Cuts, index: int, position: int) -> Any:
 
 @helper
 def starts_among(cuts: Cuts, position: int, length: int, near: int) -> Any:
-    """Return two integers whose bits say which of `length` steps from a position on are starts, and which are fresh.
+    """Return the bits of the starts among `length` steps from a position on, and those of the fresh starts.
 
-    The third result is the last segment that starts at one of them or before, as `near` for the next call.
+    The third result is the last segment that starts at one of the steps or before. It is `near` for the next call.
     """
     index = segment_before(cuts, position, near)
     starts = block_starts(cuts, first_cut(cuts, index, position), length)
     fresh = 0
     following = index + 1
-    if cuts.block >= WIDEST and cuts.backwards == 0:  # no block but a segment's first starts among the steps behind it
+    # Blocks are so long that behind the start of a segment, only first blocks of segments start among the steps.
+    if cuts.block >= WIDEST and cuts.backwards == 0:
         while following + 4 <= cuts.segments and integer(cuts.listed, following + 3) - position < length:
             for k in range(4):
                 fresh |= 1 << (integer(cuts.listed, following + k) - position)
@@ -148,9 +153,40 @@ def starts_among(cuts: Cuts, position: int, length: int, near: int) -> Any:
     return starts, fresh, following - 1
 
 
+@apart
+def mark_fresh(tile: Any, cuts: Cuts, position: int, near: int, table: int) -> Any:
+    """Mark for `fresh_in` those of `MARKED` steps, from the tile at a position on, at which segments start.
+
+    Takes and returns a segment nearby. The number of short segments that start in a tile can't be predicted, so no
+    branch depends on it.
+    """
+    many = accumulator(tile)
+    for place in range(0, MARKED, size(many)):
+        store(many, table, place, nought(many))
+    if runs_in_reverse(tile):
+        first = position + tile_steps(tile) - MARKED
+        segment = segment_before(cuts, first + MARKED, near)
+        while segment > 0 and integer(cuts.listed, segment) >= first:
+            mark(table + integer(cuts.listed, segment) - first)
+            segment -= 1
+        return segment
+    segment = segment_before(cuts, position, near) + 1
+    while segment < cuts.segments and integer(cuts.listed, segment) < position + MARKED:
+        mark(table + integer(cuts.listed, segment) - position)
+        segment += 1
+    return segment - 1
+
+
+@helper
+def fresh_in(tile: Any, table: int, index: int) -> Any:
+    """Return the bits of tile number `index`, in the order of the steps, from a table of `mark_fresh`."""
+    place = index * tile_steps(tile)
+    return marked(tile, table + (MARKED - tile_steps(tile) - place if runs_in_reverse(tile) else place))
+
+
 @helper
 def block_starts(cuts: Cuts, offset: int, length: int) -> int:
-    """Return the bits of the starts among `length` steps in a single segment, the first of which is at `offset`."""
+    """Return the bits of the starts among `length` steps in a single segment. The first start is at `offset`."""
     starts = cuts.pattern << offset if offset < length else 0
     if length < WIDEST:
         starts &= (1 << length) - 1
@@ -159,7 +195,7 @@ def block_starts(cuts: Cuts, offset: int, length: int) -> int:
 
 @helper
 def moved(cuts: Cuts, offset: int, hop: int) -> int:
-    """Return the steps to the next start of a block from a position that is moved by `hop` steps, modulo blocks."""
+    """Return the steps to the next start of a block from a position that has moved by `hop` steps, modulo blocks."""
     offset -= hop
     return offset + cuts.block if offset < 0 else offset
 

@@ -1,7 +1,7 @@
 """Four vectors at once.
 
-Memory is fastest where a loop reads some vectors in a row, of each array in turn, before it writes any: four take up
-to a third off the time of one by one, because a read doesn't wait for the writes before it.
+Memory is fastest if a loop reads several vectors of each array before it writes any. Reads then don't wait for the
+writes before them. With four vectors a loop takes up to a third less time than with one.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 from recfact.cpu.compilation import helper
-from recfact.cpu.numbers import fma, load, load_shared, size, store, width
+from recfact.cpu.operations import fma, load, load_shared, size, store, width
 
 
 @helper
 def vector_step(lanes: Any, lane: int) -> int:
-    """Return the bytes from one vector to the next, a constant where there are several lanes: they have no gaps.
+    """Return the bytes from one vector to the next. Several lanes have no gaps, so the result is then a constant.
 
-    A loop over constant offsets is half as many instructions, and so has twice as many reads under way.
+    A loop over constant offsets has half as many instructions, and so twice as many reads under way.
     """
     step: int = size(lanes) if width(lanes) > 1 else lane
     return step
@@ -35,7 +35,7 @@ def load_four(lanes: Any, array: int, at: int, step: int) -> Any:
 
 @helper
 def load_shared_four(lanes: Any, array: int, at: int, lane: int) -> Any:
-    """Return four vectors of coefficients, which are four times the same if the channels share them."""
+    """Return four vectors of coefficients. They are all the same if the channels share them."""
     common = load_shared(lanes, array, at)
     if lane == 0:
         return common, common, common, common

@@ -1,7 +1,7 @@
-"""float16 and bfloat16 in registers: widened to float32 exactly, and rounded once, to nearest even, from it.
+"""float16 and bfloat16 in registers: they are widened to float32 exactly, and rounded back once, to nearest even.
 
-All of this is arithmetic that every processor has, but for float16 on those that convert it themselves; the
-results are the same, subnormal numbers, infinities and NaN included.
+The conversions use arithmetic that every processor has. Processors that can convert float16 themselves do so. The
+results are the same, also for subnormal numbers, infinities and NaN.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def splat(vector: ir.VectorType, number: Any) -> ir.Constant:
 
 
 def widen(context: Any, builder: Any, storage: str, bits: Any) -> Any:
-    """Return a vector of halves, given as 16-bit integers, as float32; exact."""
+    """Return a vector of halves, given as 16-bit integers, as float32. This is exact."""
     floats = ir.VectorType(ir.FloatType(), bits.type.count)
     wide = ir.VectorType(I32, bits.type.count)
     if storage == "bfloat16":
@@ -28,7 +28,7 @@ def widen(context: Any, builder: Any, storage: str, bits: Any) -> Any:
         return builder.fpext(builder.bitcast(bits, ir.VectorType(ir.HalfType(), bits.type.count)), floats)
     word = builder.zext(bits, wide)
     sign = builder.shl(builder.and_(word, splat(wide, 0x8000)), splat(wide, 16))
-    # The fields of float16 moved into those of float32 read 2^-112 of the number, but for inf and NaN.
+    # The fields of float16, moved into those of float32, mean 2^-112 times the number, except for inf and NaN.
     moved = builder.shl(builder.and_(word, splat(wide, 0x7FFF)), splat(wide, 13))
     number = builder.bitcast(builder.fmul(builder.bitcast(moved, floats), splat(floats, 2.0**112)), wide)
     special = builder.icmp_unsigned(">=", moved, splat(wide, 0x0F800000))
@@ -37,7 +37,7 @@ def widen(context: Any, builder: Any, storage: str, bits: Any) -> Any:
 
 
 def narrow(context: Any, builder: Any, storage: str, floats: Any, finite: bool = False) -> Any:
-    """Return a vector of float32 rounded to halves, to nearest even, as 16-bit integers; none is NaN if `finite`."""
+    """Return a vector of float32 rounded to halves, to nearest even, as 16-bit integers. If `finite`, none is NaN."""
     halves = ir.VectorType(I16, floats.type.count)
     wide = ir.VectorType(I32, floats.type.count)
     word = builder.bitcast(floats, wide)
@@ -65,7 +65,7 @@ def narrow(context: Any, builder: Any, storage: str, floats: Any, finite: bool =
 
 
 def widen_pairs(builder: Any, pairs: Any) -> tuple[Any, Any]:
-    """Return the first and the second of pairs of bfloat16, given as 32-bit integers, as float32; exact."""
+    """Return the first and the second of pairs of bfloat16, given as 32-bit integers, as float32. This is exact."""
     floats = ir.VectorType(ir.FloatType(), pairs.type.count)
     first = builder.shl(pairs, splat(pairs.type, 16))
     second = builder.and_(pairs, splat(pairs.type, 0xFFFF0000))
@@ -81,16 +81,16 @@ def narrow_pairs(builder: Any, first: Any, second: Any) -> Any:
 
 
 def rounded_up_half(builder: Any, word: Any) -> Any:
-    """Return the bits of float32 plus what makes the upper half of them their bfloat16, to nearest even."""
+    """Return the bits of float32 plus a number that rounds: the upper half is then their bfloat16, to nearest even."""
     odd = builder.and_(builder.lshr(word, splat(word.type, 16)), splat(word.type, 1))
     return builder.add(word, builder.add(odd, splat(word.type, 0x7FFF)))
 
 
 def permutes_halves(context: Any) -> bool:
-    """Return whether the processor that code is made for moves any 16-bit numbers of two vectors at once."""
-    return has_float16(context) and "+avx512bw" in context.codegen().magic_tuple()[2]
+    """Return whether the target processor moves any 16-bit numbers of two vectors at once."""
+    return has_float16(context) and "+avx512bw" in context.features
 
 
 def has_float16(context: Any) -> bool:
-    """Return whether the processor that code is made for converts float16 itself."""
-    return "+f16c" in context.codegen().magic_tuple()[2]
+    """Return whether the target processor converts float16 itself."""
+    return "+f16c" in context.features

@@ -1,66 +1,110 @@
-"""Where the engine changes its way: sizes from which on a thread, a write past the caches, another loop is worth it.
+"""Sizes at which the engine changes its method: to more threads, to writes past the caches, or to another loop.
 
-All of them are read here at the time of a call, as ``limits.NAME``, so that a test can make them small and reach with a
-few hundred steps what otherwise takes millions, or pretend to have more processors than there are.
+They are read at every call, as ``limits.NAME``. So a test can make them small: a few hundred steps then reach code that
+otherwise takes millions of steps. It can also pretend to have more processors than there are. The choice of a kernel
+for a window is kept for the whole process, so the limits behind it can't change: `MOST_STATES`, `LONG_BLOCK`,
+`ONE_START` and `LONG_LAGS`.
 """
 
 from __future__ import annotations
 
 import os
 
-# No machine gains from more threads, and a slip of the caller mustn't start them.
+# The largest number of threads. No machine gains from more, and a caller's typing error must not start thousands.
 MOST_THREADS = 256
 
-# Numbers below which a second thread costs more than it saves.
+# Below WORTH_THREADS numbers more threads cost more than they save. WORTH_TWO_THREADS is the same limit on machines
+# with two processors, if the caller doesn't say how many threads to use. There a single thread keeps memory busy. Other
+# processes slow down one of two threads, and the other one then waits for it.
 WORTH_THREADS = 1 << 18
+WORTH_TWO_THREADS = 1 << 25
 
-# Threads that gain by reading pieces of a row twice. Two would gain where memory answers both twice as fast as one of
-# them, and lose a quarter where one of them alone keeps it busy.
+# Number of threads from which on it pays to read the pieces of a row twice. Two threads would gain if memory served two
+# of them twice as fast as one. They lose a quarter if one of them alone keeps memory busy.
 WORTH_TWO_PASSES = 3
 
-# Steps of a row whose totals are formed from zero, so that they don't wait for the state that enters them: a power of
-# two and whole tiles. The order of the arithmetic follows from it, as from no other of these but the next three.
-SEGMENT = 1 << 16
+# Number of steps of a row that are summed up together from a state of zero, so that they don't wait for the state
+# before them. It is a power of two and consists of whole tiles. It decides the order of the arithmetic, as the next
+# three limits do, and below LONG_BLOCK, ONE_START and LONG_LAGS. The other limits don't.
+SPAN = 1 << 16
 
-# Steps below which many rows are better solved side by side.
+# Number of steps below which it is faster to solve many rows side by side: with a window (SHORT), without (SHORT_ROW).
 SHORT = 64
+SHORT_ROW = 512
 
-# Steps of a segment, on average, from which on segments are solved one after the other: each of them fills all threads,
-# and a call of its own costs nothing.
+# Number of neighbours that is enough to solve rows as one sequence, if some lie next to each other and others apart.
+MANY_ROWS = 64
+
+# Average number of steps from which on segments are solved one after the other. Each of them then keeps all threads
+# busy, and the cost of a separate call doesn't matter.
 LONG_SEGMENT = 1 << 21
 
-# Times that a piece of a window is as long, at least, as what another thread has to solve before it.
+# A thread's piece of a window is at least this many times as long as the steps before it that must be solved again.
 WORTH_HALO = 4
 
-# Tiles that the uniform window takes at a time: what it reads twice and writes in between is to stay in a cache.
-BAND_TILES = 64
+# Size of a run in bytes, if the blocks aren't longer. The numbers of a group of runs and of the next group must fit
+# into the first-level cache.
+# The next three say which windows are too long for runs:
+# * LONG_BLOCK: bytes of accumulators in a block, times the number of terms.
+# * ONE_START: steps in a block of a jagged window. At most one longer block starts in a tile.
+# * LONG_LAGS: lags of a uniform window of real numbers. Tiles are faster for more lags.
+RUN = 640
+LONG_BLOCK = 2048
+ONE_START = 64
+LONG_LAGS = 96
 
-# States up to which a window is followed by plain loops.
+# Number of tiles that the uniform window takes at a time. What it writes and reads again must stay in a cache.
+BAND_TILES = 128
+
+# Largest number of states of a window that plain loops follow.
 MOST_STATES = 8
 
-# Numbers in the scratch area of a problem of channels: states that stay in the second-level cache, and what long
-# windows keep, for which rows of memory that aren't cut are worth more than a cache.
+# Size of the scratch area of a problem of channels, in numbers. With ROOM the states stay in the second-level cache.
+# Long windows that slide have SLIDING_ROOM: for them, long uncut rows of memory are worth more than a cache.
 ROOM = 1 << 16
 SLIDING_ROOM = 1 << 20
 
-# Channels to which rows of them are cut for threads at least: what memory fetches ahead in a shorter piece is lost.
+# Smallest number of channels to which threads cut rows of channels. In shorter pieces memory fetches too much in vain.
 LEAST = 1 << 12
 
-# Problems whose addresses are in memory at once.
+# Longest block, in steps, whose gradients are computed in one pass. Its channels must stay in the second-level cache.
+BACKWARD_BLOCK = 1 << 9
+
+# Steps of a run, if a block isn't longer, when the gradients of a row are computed run beside run. The scratch memory
+# must stay in the first-level cache. A whole row of at most BACKWARD_SHORT steps is one run.
+BACKWARD_RUN = 64
+BACKWARD_SHORT = 1 << 10
+
+# If fewer than FEW_LANES channels lie next to each other, channels that lie further apart are copied to be neighbours.
+# TURNED numbers of each are copied at a time.
+FEW_LANES = 8
+TURNED = 32
+
+# Longest contiguous stretch that is copied as a whole: in numbers for windows that slide (LONGEST_COPY), and in bytes
+# if only one state of each channel is followed (LONGEST_RUN).
+LONGEST_COPY = 1 << 14
+LONGEST_RUN = 448
+
+# Smallest number of contiguous numbers in a piece, if there are few channels and they are long.
+PIECE = 256
+
+# Largest number of problems whose addresses are in memory at once.
 BATCH = 1 << 16
 
-# Bytes of a result from which on channels are streamed, and rows, whose arithmetic hides more of what memory takes.
+# Size of a result in bytes from which on it is written past the caches: for channels (STREAMED) and for rows
+# (STREAMED_ROWS). Rows hide more of the memory's time behind their arithmetic.
 STREAMED = 1 << 23
-STREAMED_ROWS = 1 << 26
+STREAMED_ROWS = 1 << 24
 
-# Steps of a streamed row from which on its last tile doesn't count, which is put together elsewhere and read once more.
+# Number of steps from which on a row is streamed. Its last tile is put together elsewhere and read once more, and this
+# cost no longer matters.
 LONG = 1 << 16
 
-# Bytes of a streamed problem of channels from which on its first step doesn't count, which LLVM may write as it writes
-# elsewhere (if in float16): memory takes long over lines that are written in both ways.
+# Size in bytes from which on a problem of channels is streamed. LLVM may write its first step through the caches (in
+# float16). Memory is slow at lines that are written in both ways, and from this size on one step no longer matters.
 PROBLEM = 1 << 12
 
-# Bytes next to each other from which on half a line at both ends doesn't count.
+# Number of contiguous bytes from which on the two partial cache lines at the ends no longer matter.
 WIDE = 1 << 12
 
 
@@ -69,3 +113,13 @@ def processors() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def fits_runs(lags: int, itemsize: int, real: bool) -> bool:
+    """Return whether a uniform window is short enough for runs, if an accumulator has `itemsize` bytes."""
+    return lags * itemsize <= LONG_BLOCK and (lags <= LONG_LAGS or not real)
+
+
+def least_steps(whole: bool) -> int:
+    """Return the number of steps from which on several rows are solved one by one, `whole` or with a window."""
+    return SHORT_ROW if whole else SHORT

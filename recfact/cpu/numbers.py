@@ -1,8 +1,8 @@
-"""Numbers inside kernels: loading, storing and fused multiply-adds, for one number or many at once.
+"""Numbers inside kernels: how they lie in memory and in registers, one or many at once, and LLVM's code for them.
 
-A `Lanes` type says how numbers lie in memory (their storage) and how many are handled at once. A loaded value is a
-numba scalar if that is one, and an LLVM vector otherwise: real and imaginary parts of complex numbers lie side by side
-in it. float16 and bfloat16 become float32 as they are loaded and are rounded once, to nearest even, as they are
+A `Lanes` type says how numbers lie in memory (their storage) and how many are handled at once. If it is one, a loaded
+value is a scalar. Otherwise it is an LLVM vector, in which real and imaginary parts of complex numbers lie side by
+side. float16 and bfloat16 become float32 when they are loaded. They are rounded once, to nearest even, when they are
 stored.
 
 Addresses are 64-bit integers. The part that a loop changes is passed as an offset, so that LLVM sees one pointer.
@@ -10,28 +10,24 @@ Addresses are 64-bit integers. The part that a loop changes is passed as an offs
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import NativeValue, intrinsic, models, register_model, unbox
 
-from recfact.cpu.halves import I16, I32, narrow, splat, widen
+from recfact.cpu import types
+from recfact.cpu.halves import I16, I32, narrow, widen
 from recfact.number_types import NUMBER_TYPES
 
-# The decorator of numba with a type that mypy can follow.
-operation: Callable[[Callable[..., Any]], Any] = intrinsic
-
-# Bytes that an address which is written past the caches must be a multiple of: processors have no such write without.
+# Alignment in bytes of addresses that are written past the caches. Processors have no such writes to others.
 ALIGNED = 16
+
+LINE = 64  # bytes of a cache line, and of the widest vector
 
 I8, I64 = ir.IntType(8), ir.IntType(64)
 
 
-class Lanes(types.Type):  # type: ignore[misc]
+class Lanes(types.Type):
     """How numbers lie in memory, and how many are handled at once.
 
     Parameters
@@ -39,9 +35,9 @@ class Lanes(types.Type):  # type: ignore[misc]
     storage : str
         The name of their dtype: one of `NUMBER_TYPES`.
     count : int
-        How many.
+        Number of lanes.
     streams : bool, default False
-        Whether they are written past the caches, to multiples of 16 bytes (`recfact.cpu.streaming`).
+        Whether they are written past the caches, to multiples of 16 bytes (`recfact.cpu.uncached_writes`).
     """
 
     def __init__(self, storage: str, count: int, streams: bool = False) -> None:
@@ -49,7 +45,7 @@ class Lanes(types.Type):  # type: ignore[misc]
         self.type = NUMBER_TYPES[np.dtype(storage)]
         self.count = count
         self.streams = streams
-        super().__init__(name=f"{storage}x{count}{'_streamed' if streams else ''}")
+        super().__init__(f"{storage}x{count}{'_streamed' if streams else ''}")
 
     @property
     def is_complex(self) -> bool:
@@ -78,46 +74,38 @@ class Lanes(types.Type):  # type: ignore[misc]
 
     @property
     def value(self) -> types.Type:
-        """The numba type of a value in registers."""
+        """The type of a value in registers."""
         if self.count > 1:
             return Vector(self.state.storage, self.count)
-        return getattr(types, self.state.storage)
+        return types.NUMBERS[self.state.storage]
 
 
-class Vector(types.Type):  # type: ignore[misc]
-    """The numba type of `count` numbers in registers."""
+class Vector(types.Type):
+    """The type of `count` numbers in registers: a vector of LLVM."""
 
     def __init__(self, storage: str, count: int) -> None:
-        self.lanes = Lanes(storage, count)
-        super().__init__(name=f"Vector({storage}x{count})")
+        super().__init__(f"vector({storage}x{count})", [Lanes(storage, count).vector])
 
 
-@register_model(Lanes)
-class LanesModel(models.OpaqueModel):  # type: ignore[misc]
-    """A `Lanes` argument carries nothing at run time."""
+def declared(module: ir.Module, signature: ir.FunctionType, name: str) -> ir.Function:
+    """Return a function of LLVM, declared in a module that calls it."""
+    return module.globals.get(name) or ir.Function(module, signature, name)
 
 
-@unbox(Lanes)
-def unbox_lanes(typ: Any, obj: Any, c: Any) -> Any:
-    """Ignore the object passed for a `Lanes` argument."""
-    return NativeValue(c.context.get_dummy_value())
-
-
-@register_model(Vector)
-class VectorModel(models.PrimitiveModel):  # type: ignore[misc]
-    """A `Vector` is a vector of LLVM."""
-
-    def __init__(self, manager: Any, typ: Any) -> None:
-        super().__init__(manager, typ, typ.lanes.vector)
+def prefetch(builder: Any, address: Any) -> None:
+    """Ask memory for the line at an address, to read it soon. The address need not be valid."""
+    place = builder.inttoptr(address, I8.as_pointer())
+    options = [ir.Constant(ir.IntType(32), option) for option in (0, 3, 1)]  # to read, keep it close, data
+    kind = ir.FunctionType(ir.VoidType(), [place.type, *(option.type for option in options)])
+    builder.call(declared(builder.module, kind, "llvm.prefetch.p0i8"), [place, *options])
 
 
 def call(builder: Any, name: str, *operands: Any) -> Any:
-    """Call LLVM's function `name` for vectors of the operands' type, which it also returns."""
+    """Call LLVM's function `name` for vectors of the operands' type. The result has this type as well."""
     kind = operands[0].type
     suffix = {"float": "f32", "double": "f64"}[str(kind.element)]
     signature = ir.FunctionType(kind, [kind] * len(operands))
-    function = cgutils.get_or_insert_function(builder.module, signature, f"llvm.{name}.v{kind.count}{suffix}")
-    return builder.call(function, operands)
+    return builder.call(declared(builder.module, signature, f"llvm.{name}.v{kind.count}{suffix}"), operands)
 
 
 def shuffle(builder: Any, vector: Any, indices: list[int]) -> Any:
@@ -138,7 +126,7 @@ def to_vector(builder: Any, lanes: Lanes, value: Any) -> Any:
 
 
 def from_vector(builder: Any, lanes: Lanes, vector: Any) -> Any:
-    """Return an LLVM vector of reals as the value that numba knows; the inverse of `to_vector`."""
+    """Return an LLVM vector of reals as a value of kernels. This is the inverse of `to_vector`."""
     if lanes.count > 1:
         return vector
     parts = [builder.extract_element(vector, ir.Constant(I32, i)) for i in range(vector.type.count)]
@@ -168,14 +156,14 @@ def read(context: Any, builder: Any, lanes: Lanes, reals: int, address: Any, off
 def write(
     context: Any, builder: Any, lanes: Lanes, address: Any, offset: Any, vector: Any, finite: bool = False
 ) -> None:
-    """Store a vector of reals next to each other in memory; `finite` says that all are."""
+    """Store a vector of reals next to each other in memory. `finite` says that all reals are finite."""
     if lanes.type.is_half:
         vector = narrow(context, builder, lanes.storage, vector, finite)
     put_bits(builder, lanes, address, offset, vector)
 
 
 def put_bits(builder: Any, lanes: Lanes, address: Any, offset: Any, vector: Any) -> None:
-    """Store a vector as it is, where and how numbers of `lanes` are stored."""
+    """Store the bits of a vector unchanged, at the place and in the way of numbers of `lanes`."""
     stored = builder.store(vector, pointer(builder, vector.type, address, offset))
     stored.align = ALIGNED if lanes.streams else 1
     if lanes.streams:
@@ -183,15 +171,23 @@ def put_bits(builder: Any, lanes: Lanes, address: Any, offset: Any, vector: Any)
 
 
 def fused(builder: Any, lanes: Lanes, a: Any, x: Any, u: Any) -> Any:
-    """Return a x + u for vectors of reals: one rounding a step if they are real, two if they are complex."""
+    """Return a x + u for vectors of reals. A step has one rounding for real numbers, and two for complex numbers."""
     if not lanes.is_complex:
         return call(builder, "fma", a, x, u)
     real_parts, imaginary_parts = crossed(builder, lanes, a)
     return call(builder, "fma", real_parts, x, call(builder, "fma", imaginary_parts, swapped(builder, x), u))
 
 
+def product(builder: Any, lanes: Lanes, a: Any, x: Any) -> Any:
+    """Return a x for vectors of reals."""
+    if not lanes.is_complex:
+        return builder.fmul(a, x)
+    real_parts, imaginary_parts = crossed(builder, lanes, a)
+    return call(builder, "fma", real_parts, x, builder.fmul(imaginary_parts, swapped(builder, x)))
+
+
 def crossed(builder: Any, lanes: Lanes, a: Any) -> tuple[Any, Any]:
-    """Return what `a` multiplies x by, and what it multiplies x with its parts swapped by: (r, r) and (-i, i)."""
+    """Return the factors of a product by `a`: (r, r) for x, and (-i, i) for x with its parts swapped."""
     pairs = range(0, 2 * lanes.count, 2)
     signs = ir.Constant(a.type, [ir.Constant(lanes.real, sign) for _ in pairs for sign in (-1.0, 1.0)])
     real_parts = shuffle(builder, a, [i for i in pairs for _ in (0, 1)])
@@ -205,180 +201,8 @@ def swapped(builder: Any, x: Any) -> Any:
 
 
 def every(builder: Any, mask: Any) -> Any:
-    """Return, as numba's boolean, whether all elements of a vector of bits are set."""
+    """Return whether all elements of a vector of bits are set."""
     bit = ir.IntType(1)
     signature = ir.FunctionType(bit, [mask.type])
     name = f"llvm.vector.reduce.and.v{mask.type.count}i1"
-    return builder.call(cgutils.get_or_insert_function(builder.module, signature, name), [mask])
-
-
-def nothing(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    """Generate no code, for an operation on types alone."""
-    return context.get_dummy_value()
-
-
-@operation
-def single(typingctx: Any, lanes: Any) -> Any:
-    """Return the same storage, one number at a time."""
-    return Lanes(lanes.storage, 1)(lanes), nothing
-
-
-@operation
-def accumulator(typingctx: Any, lanes: Any) -> Any:
-    """Return as many lanes in the type that is computed in."""
-    return lanes.state(lanes), nothing
-
-
-@operation
-def width(typingctx: Any, lanes: Any) -> Any:
-    """Return the number of lanes."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return ir.Constant(I64, lanes.count)
-
-    return types.int64(lanes), codegen
-
-
-@operation
-def size(typingctx: Any, lanes: Any) -> Any:
-    """Return the bytes that all lanes take in memory."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return ir.Constant(I64, lanes.count * lanes.itemsize)
-
-    return types.int64(lanes), codegen
-
-
-@operation
-def integer(typingctx: Any, address: Any, index: Any) -> Any:
-    """Load one of the 64-bit integers at an address."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.load(pointer(builder, I64, args[0], builder.mul(args[1], ir.Constant(I64, 8))))
-
-    return types.int64(types.int64, types.int64), codegen
-
-
-@operation
-def put_integer(typingctx: Any, address: Any, index: Any, value: Any) -> Any:
-    """Store one of the 64-bit integers at an address."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        builder.store(args[2], pointer(builder, I64, args[0], builder.mul(args[1], ir.Constant(I64, 8))))
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64, types.int64), codegen
-
-
-@operation
-def load(typingctx: Any, lanes: Any, address: Any, offset: Any) -> Any:
-    """Load as many numbers as there are lanes, next to each other in memory."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return from_vector(builder, lanes, read(context, builder, lanes, lanes.vector.count, *args[1:]))
-
-    return lanes.value(lanes, types.int64, types.int64), codegen
-
-
-@operation
-def load_shared(typingctx: Any, lanes: Any, address: Any, offset: Any) -> Any:
-    """Load one number into every lane."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        parts = lanes.vector.count // lanes.count
-        number = read(context, builder, lanes, parts, *args[1:])
-        return from_vector(builder, lanes, shuffle(builder, number, list(range(parts)) * lanes.count))
-
-    return lanes.value(lanes, types.int64, types.int64), codegen
-
-
-@operation
-def store(typingctx: Any, lanes: Any, address: Any, offset: Any, value: Any) -> Any:
-    """Store as many numbers as there are lanes, next to each other in memory."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        write(context, builder, lanes, args[1], args[2], to_vector(builder, lanes, args[3]))
-        return context.get_dummy_value()
-
-    return types.void(lanes, types.int64, types.int64, lanes.value), codegen
-
-
-@operation
-def drain(typingctx: Any, lanes: Any) -> Any:
-    """Wait until all that was written past the caches is in memory, where other threads look for it."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        if lanes.streams:
-            builder.fence("seq_cst")
-        return context.get_dummy_value()
-
-    return types.void(lanes), codegen
-
-
-@operation
-def fma(typingctx: Any, lanes: Any, a: Any, x: Any, u: Any) -> Any:
-    """Return a x + u: rounded once if real, each part twice if complex."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        vectors = [to_vector(builder, lanes, value) for value in args[1:]]
-        return from_vector(builder, lanes, fused(builder, lanes, *vectors))
-
-    return lanes.value(lanes, lanes.value, lanes.value, lanes.value), codegen
-
-
-@operation
-def multiply(typingctx: Any, lanes: Any, a: Any, x: Any) -> Any:
-    """Return a x."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        a, x = (to_vector(builder, lanes, value) for value in args[1:])
-        if not lanes.is_complex:
-            return from_vector(builder, lanes, builder.fmul(a, x))
-        real_parts, imaginary_parts = crossed(builder, lanes, a)
-        product = call(builder, "fma", real_parts, x, builder.fmul(imaginary_parts, swapped(builder, x)))
-        return from_vector(builder, lanes, product)
-
-    return lanes.value(lanes, lanes.value, lanes.value), codegen
-
-
-@operation
-def nought(typingctx: Any, lanes: Any) -> Any:
-    """Return zero in every lane."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return from_vector(builder, lanes, splat(lanes.vector, 0.0))
-
-    return lanes.value(lanes), codegen
-
-
-@operation
-def all_finite(typingctx: Any, lanes: Any, value: Any) -> Any:
-    """Return whether no part of a value is infinite or NaN."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        vector = to_vector(builder, lanes, args[1])
-        return every(builder, builder.fcmp_ordered("ord", builder.fsub(vector, vector), splat(vector.type, 0.0)))
-
-    return types.boolean(lanes, lanes.value), codegen
-
-
-@operation
-def all_nan(typingctx: Any, lanes: Any, value: Any) -> Any:
-    """Return whether every part of a value is NaN."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        vector = to_vector(builder, lanes, args[1])
-        return every(builder, builder.fcmp_unordered("uno", vector, vector))
-
-    return types.boolean(lanes, lanes.value), codegen
-
-
-@operation
-def any_nan(typingctx: Any, lanes: Any, value: Any) -> Any:
-    """Return whether some part of a value is NaN."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        vector = to_vector(builder, lanes, args[1])
-        return builder.not_(every(builder, builder.fcmp_ordered("ord", vector, vector)))
-
-    return types.boolean(lanes, lanes.value), codegen
+    return builder.call(declared(builder.module, signature, name), [mask])

@@ -4,27 +4,36 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from recfact.arrays import Array
 from recfact.cpu import limits
+from recfact.cpu.addresses import address
 from recfact.cpu.band_rows import band_rows
+from recfact.cpu.band_runs import band_runs
 from recfact.cpu.block_rows import block_rows
-from recfact.cpu.cuts import cuts_in_memory
-from recfact.cpu.layout import address
-from recfact.cpu.scan_kernels import scan_rows
+from recfact.cpu.block_runs import block_runs
+from recfact.cpu.channel_bands import band_channels
+from recfact.cpu.channel_runs import block_channels
+from recfact.cpu.cuts import cuts_in_memory, pattern_of
+from recfact.cpu.numbers import LINE
+from recfact.cpu.runs import RUNS, Runs
+from recfact.cpu.scan_rows import scan_rows
+from recfact.cpu.stage import SPARE
 from recfact.cpu.tiles import Tile
 from recfact.cpu.vectors import VECTOR
-from recfact.cpu.window_kernels import uniform_rows
 from recfact.number_types import accumulator
 from recfact.windows import Full, Uniform, Window, blocks_and_terms
 
-SCRATCH = 1 << 14  # bytes; the kernels use six tiles of 8-byte numbers
+Table = Array | tuple[Array, ...]
+
+SCRATCH = 1 << 14  # bytes; the kernels need seven tiles of 8-byte numbers
 
 
 def scratch_memory(more: int = 0) -> tuple[Array, int]:
-    """Return scratch memory, with `more` bytes than the kernels' tiles take, and where in it a line starts."""
+    """Return scratch memory for the kernels' tiles and `more` bytes, and an address in it at which a line starts."""
     scratch = np.empty(SCRATCH + VECTOR + more, np.uint8)
     return scratch, -(-address(scratch) // VECTOR) * VECTOR
 
@@ -32,8 +41,8 @@ def scratch_memory(more: int = 0) -> tuple[Array, int]:
 def initial_states(x: Array, x0: Array | None) -> Array:
     """Return the state of each row before its first step, in the order of ``x[0].flat``.
 
-    The three columns are the state that enters the segment, the state reached in it from zero, and the product of its
-    coefficients so far.
+    The three columns are the state that enters the span, the state that the span has reached from zero, and the
+    product of its coefficients so far.
     """
     states = np.zeros((x.size // len(x), 3), accumulator(x.dtype))
     states[:, 2] = 1
@@ -42,19 +51,14 @@ def initial_states(x: Array, x0: Array | None) -> Array:
     return states
 
 
-def listed(entries: Array | None) -> int:
-    """Return the address of initial states, or 0 if there are none."""
-    return 0 if entries is None else address(entries)
-
-
 @dataclass(slots=True)
 class Job:
-    """A tile and the arrays it works on, time on axis 0; their first step is at the time `start`.
+    """A tile and the arrays that it works on, with time on axis 0. Their first step is at the time `start`.
 
-    `starts` are those of segments, each above the one before and the first 0, if there are several.
+    If there are several segments, `starts` are their starts. The first is 0, and each is above the one before.
     """
 
-    tile: Tile
+    tile: Tile | Runs
     window: Window
     a: Array
     u: Array
@@ -67,13 +71,13 @@ class Job:
         """The time after the last step."""
         return self.start + len(self.x)
 
-    def table(self, position: int) -> Array:
-        """Return the addresses of x, u and a at a step of the first row."""
-        return np.array([[address(array) + position * array.strides[0]] for array in (self.x, self.u, self.a)])
+    def table(self, position: int) -> Table:
+        """Return x, u and a of a single row from a step on."""
+        return tuple(own[position:] for own in (self.x, self.u, self.a))
 
     def run(
         self,
-        table: Array,
+        table: Table,
         steps: int,
         states: Array,
         *,
@@ -83,55 +87,118 @@ class Job:
         skip: int = 0,
         entries: Array | None = None,
     ) -> int:
-        """Solve rows of `steps` steps and return how many tiles were repeated step by step.
+        """Solve rows of `steps` steps, and return how many tiles were repeated step by step.
 
         Parameters
         ----------
-        table : ndarray of int64, shape (3, rows)
-            The addresses of their x, u and a, contiguous.
+        table : ndarray of int64, shape (3, rows), or tuple of ndarray
+            The addresses of x, u and a of each row, contiguous. For a single row it may be the arrays themselves.
         states : ndarray, shape (rows, 3)
-            As from `initial_states`; the whole recurrence leaves here what it reached.
+            As from `initial_states`. The whole recurrence leaves here the states that it reached.
         initial : bool
             Whether the states are initial ones.
         alone : bool
-            Whether nothing, not even an initial state, enters the rows.
+            Whether nothing enters the rows, not even an initial state.
         start : int
             The time of the first step in a longer sequence.
         skip : int
-            Tiles at the start of a windowed row that are not written.
+            Number of tiles at the start of a windowed row that aren't written.
         entries : ndarray, shape (rows, segments), optional
-            The initial states of the segments, contiguous; the `states` are those of the first.
+            The initial states of the segments, contiguous. `states` has those of the first segment.
         """
-        rows = (address(table), table.shape[1], steps, self.x.strides[0], self.u.strides[0], self.a.strides[0])
+        count = 1 if isinstance(table, tuple) else table.shape[1]
+        rows = (table, count, steps, self.x.strides[0], self.u.strides[0], self.a.strides[0])
         match self.window:
             case Full() if self.starts is None:
                 _scratch, room = scratch_memory()
-                return int(scan_rows[self.tile](*rows, address(states), start, alone, limits.SEGMENT, room))
-            case Uniform(self.tile.block) if self.starts is None:
-                _scratch, room = scratch_memory()
-                x0 = np.ascontiguousarray(states[:, 0])
-                uniform_rows[self.tile](*rows, address(x0) if initial else 0, alone, skip, room)
-            case Uniform(lags):
+                return int(scan_rows[self.tile](*rows, states, start, alone, limits.SPAN, room))
+            case Uniform(lags) if isinstance(self.tile, Runs) and self.tile.channels == 1:
+                self.run_band_runs(rows, min(lags, self.end), states, initial, alone, start, skip)
+            case Uniform(lags) if isinstance(self.tile, Runs) and lags > limits.MOST_STATES:
+                self.run_band_channels(rows, lags, self.tile.channels, states, initial, alone, start, skip)
+            case Uniform(lags) if not isinstance(self.tile, Runs):
                 self.run_band(rows, min(lags, self.end), states, initial, alone, start, skip, entries)
+            case _ if isinstance(self.tile, Runs):
+                self.run_block_runs(rows, self.tile.channels, states, alone, start, skip)
             case _:
                 self.run_blocks(rows, states, alone, start, skip, entries)
         return 0
 
     def run_blocks(
-        self, rows: tuple[int, ...], states: Array, alone: bool, start: int, skip: int, entries: Array | None
+        self, rows: tuple[Any, ...], states: Array, alone: bool, start: int, skip: int, entries: Array | None
     ) -> None:
-        """Solve blocks with carrier terms; the arguments are those of `run`."""
+        """Solve blocks with carrier terms. The arguments are those of `run`."""
         block, terms = blocks_and_terms(self.window)
-        # No more than there are blocks, but one: a piece of a sequence is solved as the whole is.
+        # At most one term less than the whole sequence has blocks: a piece is solved as the whole is.
         terms = min(terms, max(1, (self.end - 1) // block))
-        cuts = cuts_in_memory(block, self.end, starts=self.starts)
+        cuts = cuts_in_memory(block, self.end, self.starts)
         entering = np.repeat(states[:, :1], terms + 1, axis=1)
         _scratch, room = scratch_memory((terms + 1) * states.itemsize)
-        block_rows[self.tile](*rows, address(cuts), terms, address(entering), alone, listed(entries), start, skip, room)
+        own = 0 if entries is None else entries
+        block_rows[self.tile](*rows, cuts, terms, entering, alone, own, start, skip, room)
+
+    def run_block_runs(
+        self, rows: tuple[Any, ...], channels: int, states: Array, alone: bool, start: int, skip: int
+    ) -> None:
+        """Solve blocks with carrier terms by runs. The arguments are those of `run`."""
+        block, terms = blocks_and_terms(self.window)
+        first = (start + rows[2] if self.tile.reverse else -start) % block
+        if first == 0 and (alone or (start == 0 and not self.tile.reverse)):
+            first = block
+        entering = np.repeat(states[:, :1], terms + 1, axis=1)
+        if channels > 1:
+            most = max(1, 2 * terms, limits.RUN // (block * channels * self.x.itemsize))
+            vectors = terms + 13 + 2 * channels * most * block
+            _scratch, room, stage = self.room_and_stage(vectors * RUNS * states.itemsize, most * block * channels)
+            arguments = (block, terms, entering, alone, first, skip, most, room, stage)
+            block_channels[self.tile](*rows, channels, *arguments)
+            return
+        most = max(1, 4 * terms, limits.RUN // (block * self.x.itemsize))
+        _scratch, room, stage = self.room_and_stage((terms + 5) * RUNS * states.itemsize, most * block)
+        block_runs[self.tile](*rows, block, pattern_of(block), terms, entering, alone, first, skip, most, room, stage)
+
+    def room_and_stage(self, room: int, run: int) -> tuple[Array, int, int]:
+        """Return scratch memory, the address in it of `room` bytes, and that of the stage for runs of `run` steps."""
+        room += -room % LINE
+        scratch, start = scratch_memory(room + RUNS * run * self.x.itemsize + SPARE)
+        return scratch, start, start + room
+
+    def run_band_runs(
+        self, rows: tuple[Any, ...], lags: int, states: Array, initial: bool, alone: bool, start: int, skip: int
+    ) -> None:
+        """Solve the uniform window by runs. The arguments are those of `run`."""
+        first = -(self.end - start - rows[2] if self.tile.reverse else start) % lags
+        most = max(1, limits.RUN // (lags * self.x.itemsize))
+        vectors = 3 * lags + 3 * most * lags + 21
+        _scratch, room, stage = self.room_and_stage(vectors * RUNS * states.itemsize, most * lags)
+        x0 = np.ascontiguousarray(states[:, 0])
+        entering = x0 if initial else 0
+        band_runs[self.tile](*rows, lags, pattern_of(lags), entering, alone, first, skip, most, room, stage)
+
+    def run_band_channels(
+        self,
+        rows: tuple[Any, ...],
+        lags: int,
+        channels: int,
+        states: Array,
+        initial: bool,
+        alone: bool,
+        start: int,
+        skip: int,
+    ) -> None:
+        """Solve the uniform window of a few channels by runs. The arguments are those of `run`."""
+        first = -(self.end - start - rows[2] if self.tile.reverse else start) % lags
+        most = max(1, limits.RUN // (lags * channels * self.x.itemsize))
+        vectors = (2 * lags + 2 * channels * most * lags + 12) * RUNS * states.itemsize
+        more = channels * (16 + (3 * lags + 5) * states.itemsize) + LINE
+        _scratch, room, stage = self.room_and_stage(vectors + more, most * lags * channels)
+        x0 = np.ascontiguousarray(states[:, 0])
+        arguments = (channels, lags, x0 if initial else 0, alone, first, skip, most, room + vectors, room, stage)
+        band_channels[self.tile](*rows, *arguments)
 
     def run_band(
         self,
-        rows: tuple[int, ...],
+        rows: tuple[Any, ...],
         lags: int,
         states: Array,
         initial: bool,
@@ -140,26 +207,22 @@ class Job:
         skip: int,
         entries: Array | None,
     ) -> None:
-        """Solve the uniform window of any number of lags; the arguments are those of `run`."""
+        """Solve the uniform window of any number of lags. The arguments are those of `run`."""
         _scratch, room = scratch_memory()
-        cuts = cuts_in_memory(lags, self.end, starts=self.starts, backwards=self.tile.reverse)
+        cuts = cuts_in_memory(lags, self.end, self.starts, backwards=self.tile.reverse)
         x0 = np.ascontiguousarray(states[:, 0])
         sums = np.empty(2 * lags + (limits.BAND_TILES + 4) * self.tile.steps, states.dtype)
-        entering = address(x0) if initial else 0
-        band_rows[self.tile](
-            *rows, address(cuts), entering, alone, listed(entries), start, skip, limits.BAND_TILES, address(sums), room
-        )
+        entering, own = x0 if initial else 0, 0 if entries is None else entries
+        band_rows[self.tile](*rows, cuts, entering, alone, own, start, skip, limits.BAND_TILES, sums, room)
 
 
 class Workspace:
-    """What a short call needs besides its arrays: scratch memory, a table of addresses, and the states of a row."""
+    """Memory that a short call needs besides its arrays: scratch memory, and the states of a row."""
 
     def __init__(self) -> None:
         self.scratch, self.room = scratch_memory()
-        self.table = array("q", (0, 0, 0))
-        self.table_at = self.table.buffer_info()[0]
-        self.states: dict[str, array[float]] = {"f": array("f", (0, 0, 0)), "d": array("d", (0, 0, 0))}
-        self.states_at = {code: states.buffer_info()[0] for code, states in self.states.items()}
+        self.states: dict[int, array[float]] = {size: array(code, (0, 0, 0)) for size, code in ((4, "f"), (8, "d"))}
+        self.views = {size: np.frombuffer(states, f"f{size}") for size, states in self.states.items()}
 
 
 IDLE: list[Workspace] = []
@@ -167,18 +230,19 @@ IDLE: list[Workspace] = []
 
 
 def run_short(tile: Tile, a: Array, u: Array, x: Array, x0: Array | None) -> None:
-    """Solve a single row of the whole recurrence with as little around the kernel as possible.
+    """Solve a single row of the whole recurrence with as little work around the kernel as possible.
 
-    A short row takes less than a microsecond, and so does each array that is made and each address that is asked for.
+    A short row takes a microsecond, and so does the allocation of an array.
     """
     try:
         space = IDLE.pop()
     except IndexError:
         space = Workspace()
-    code = "d" if x.itemsize == 8 else "f"
-    table, states = space.table, space.states[code]
-    table[0], table[1], table[2] = address(x), address(u), address(a)
-    states[0], states[1], states[2] = 0.0 if x0 is None else float(x0), 0.0, 1.0
-    rows = (space.table_at, 1, len(x), x.strides[0], u.strides[0], a.strides[0])
-    scan_rows[tile](*rows, space.states_at[code], 0, x0 is None, limits.SEGMENT, space.room)
+    size = 8 if x.itemsize == 8 else 4
+    states = space.states[size]
+    states[0], states[1], states[2] = 0.0 if x0 is None else x0.item(), 0.0, 1.0  # as from `initial_states`
+    x_step, u_step, a_step = x.strides[0], u.strides[0], a.strides[0]
+    scan_rows[tile](
+        (x, u, a), 1, len(x), x_step, u_step, a_step, space.views[size], 0, x0 is None, limits.SPAN, space.room
+    )
     IDLE.append(space)

@@ -1,6 +1,6 @@
 """The rows path: sequences whose steps follow each other in memory.
 
-Rows are solved one after the other or shared among threads; a single long row is split in time (`time_split`).
+Rows are solved one after the other, or split among threads. A single long row is split in time (`time_split`).
 """
 
 from __future__ import annotations
@@ -8,64 +8,121 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache, partial
 from itertools import pairwise
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from recfact.arrays import Array
 from recfact.cpu import limits
-from recfact.cpu.chunks import CHUNK
-from recfact.cpu.layout import address, addresses
-from recfact.cpu.row_job import Job, initial_states, run_short
-from recfact.cpu.streaming import streams_rows
+from recfact.cpu.addresses import address, addresses
+from recfact.cpu.row_job import Job, initial_states
+from recfact.cpu.runs import RUNS, Runs
 from recfact.cpu.threads import run_all
-from recfact.cpu.tiles import Tile
+from recfact.cpu.tiles import SUB_TILES, Tile
 from recfact.cpu.time_split import split
-from recfact.number_types import NUMBER_TYPES
+from recfact.cpu.uncached_writes import streams_rows, streams_runs
+from recfact.number_types import accumulator
 from recfact.strides import merged
-from recfact.windows import Full, Uniform, Window
-
-# Sub-tiles in a tile of a short window, which has more to do between tiles than the whole recurrence.
-WINDOW_SUB_TILES = {"float64": 2, "float32": 4, "float16": 4, "bfloat16": 4}
+from recfact.windows import Full, Jagged, Uniform, Window, blocks_and_terms
 
 
 @cache
 def tile_for(
-    dtype: np.dtype[Any], reverse: bool, window: Window, streams: bool = False, segments: bool = False
-) -> Tile | None:
-    """Return the tile that solves a window, or None if there is none.
+    dtype: np.dtype[Any],
+    reverse: bool,
+    window: Window,
+    streams: bool = False,
+    segments: bool = False,
+    flipped: str = "",
+    staged: bool = False,
+) -> Tile | Runs | None:
+    """Return the tile that solves a window, or None if there is none: long blocks and segments of complex numbers.
 
-    If it `streams`, it writes past the caches; with `segments` it may start anew anywhere.
+    A tile that `streams` writes past the caches. So do runs if `staged`. With `segments` it may start anew anywhere.
+    Arrays that are `flipped` are worked on in place, except by tiles that start anew.
     """
-    if NUMBER_TYPES[dtype].is_complex:
-        return None
     storage = dtype.name
-    tile = Tile(storage, reverse, sub_tiles=1, streams=streams)
+    # Halves have the order of arithmetic of the type that they are computed in. `solve_chunks` solves its pieces.
+    itemsize = accumulator(dtype).itemsize
+    tile = None if dtype.kind == "c" else Tile(storage, reverse, sub_tiles=1, streams=streams and not flipped)
     if segments:
         return tile
     match window:
         case Full():
-            return Tile(storage, reverse, streams=streams)
-        case Uniform(lags) if CHUNK <= lags <= tile.sub_tile and lags & (lags - 1) == 0:
-            return Tile(storage, reverse, lags, WINDOW_SUB_TILES[storage], streams)
+            return Tile(storage, reverse, sub_tiles=1 if tile is None else SUB_TILES, streams=streams, flipped=flipped)
+        case Jagged(block, terms) if block * max(terms, 1) * itemsize <= limits.LONG_BLOCK:
+            if block <= limits.ONE_START or tile is None:
+                return Runs(storage, reverse, flipped, staged)
+        case Uniform(lags) if limits.fits_runs(lags, itemsize, tile is not None):
+            return Runs(storage, reverse, flipped, staged)
     return tile
 
 
-def tile_of(a: Array, u: Array, x: Array, reverse: bool, window: Window, segments: bool = False) -> Tile | None:
+def tile_of(a: Array, u: Array, x: Array, reverse: bool, window: Window, segments: bool = False) -> Tile | Runs | None:
     """Return the tile for a window on arrays of these layouts, or None if this isn't their path."""
+    flipped = flipped_arrays(x, u, a)
+    streams, staged = streams_rows(x, u, reverse), not flipped and streams_runs(x, u)
     if x.size == len(x):
-        return tile_for(x.dtype, reverse, window, streams_rows(x, u), segments)
-    side_by_side = x.strides[0] == u.strides[0] == x.itemsize and a.strides[0] in (0, x.itemsize)
-    if not (side_by_side and len(x) >= limits.SHORT):
+        return tile_for(x.dtype, reverse, window, streams, segments, flipped, staged)
+    if not segments and (channels := few_channels(a, u, x)) and len(x) >= limits.SHORT:
+        few = runs_of_channels(x.dtype, reverse, window, channels, len(x), streams_runs(x, u, channels))
+        if few is not None:
+            return few
+    together = (0, x.itemsize)
+    side_by_side = abs(u.strides[0]) == x.itemsize and abs(x.strides[0]) in together and abs(a.strides[0]) in together
+    if not (side_by_side and len(x) >= limits.least_steps(isinstance(window, Full) and not segments)):
         return None
-    tile = tile_for(x.dtype, reverse, window, streams_rows(x, u), segments)
-    if tile is not None and isinstance(window, Full) and len(x) <= tile.sub_tile:
-        return Tile(tile.storage, reverse, sub_tiles=1)  # the same arithmetic, and no half of a tile to fill up
-    return tile
+    tile = tile_for(x.dtype, reverse, window, streams, segments, flipped, staged)
+    return tile if tile is not None and tile.flipped == flipped else None
+
+
+def few_channels(a: Array, u: Array, x: Array) -> int:
+    """Return the number of channels that lie next to each other without gaps, as the last axes, or 0 if it is large.
+
+    Each channel has its own coefficients, or all share them.
+    """
+    channels, axis = 1, x.ndim
+    while axis > 1 and x.strides[axis - 1] == u.strides[axis - 1] == channels * x.itemsize:
+        axis -= 1
+        channels *= x.shape[axis]
+    step = channels * x.itemsize
+    if not (1 < channels < limits.FEW_LANES and x.strides[0] == u.strides[0] == step):
+        return 0
+    if a.strides == x.strides[:1] + a.strides[1:axis] + x.strides[axis:]:
+        return channels
+    return 0 if a.strides[0] not in (0, x.itemsize) or any(a.strides[axis:]) else channels
+
+
+@cache
+def runs_of_channels(
+    dtype: np.dtype[Any], reverse: bool, window: Window, channels: int, steps: int, staged: bool
+) -> Runs | None:
+    """Return the runs that solve a window of a few channels, or None if runs don't suit.
+
+    Their results have the same bits as those of the channels path, so they must follow the same states.
+    """
+    block, terms = blocks_and_terms(window)
+    span = block * max(terms, 1)
+    if terms >= limits.MOST_STATES:
+        if block > 1:
+            return None
+        span += 1
+    if RUNS * span * 2 > steps or span * channels * dtype.itemsize > limits.LONG_BLOCK:
+        return None
+    return Runs(dtype.name, reverse, "", staged, channels)
+
+
+def flipped_arrays(x: Array, u: Array, a: Array) -> str:
+    """Return the names of the arrays, time on axis 0, whose numbers lie side by side in the opposite direction."""
+    unit = -x.itemsize
+    names = "x" if x.strides[0] == unit else ""
+    names += "u" if u.strides[0] == unit else ""
+    return names + "a" if a.strides[0] == unit else names
 
 
 def solve_into(
-    tile: Tile,
+    tile: Tile | Runs,
     a: Array,
     u: Array,
     x: Array,
@@ -81,32 +138,29 @@ def solve_into(
 
     Parameters
     ----------
-    tile : Tile
+    tile : Tile or Runs
         From `tile_of`.
     a, u, x, x0, window, threads
         As for `recfact.cpu.channels.solve_into`, but of one shape and not empty.
     states : ndarray, shape (rows, 3), optional
-        What earlier steps left behind (at first, `row_job.initial_states`), for the whole recurrence. They become what
-        the last whole tile leaves. `x0` then only says whether there was an initial state.
+        The states that earlier steps left, for the whole recurrence. At first they are `row_job.initial_states`. They
+        are replaced by those after the last whole tile. `x0` then only says whether there was an initial state.
     start : int, default 0
         The time of the first step, a multiple of a tile.
     starts : ndarray of int64, optional
         Where segments start, each above the one before and the first at 0. `x0` then has a state for each, on axis 0.
     """
-    threads = threads if x.size >= limits.WORTH_THREADS else 1
-    single = x.size == len(x)
-    if single and states is None and threads == 1 and isinstance(window, Full) and starts is None:
-        run_short(tile, a, u, x, x0 if x0 is None else x0.reshape(()))
-        return
-    apart = isinstance(window, Uniform) and (window.lags != tile.block or starts is not None)
-    if apart and address(x) == address(u):
-        u = u.copy()
+    channels = tile.channels if isinstance(tile, Runs) else 1
+    single = x.size == len(x) * channels
+    if isinstance(window, Uniform) and address(x) == address(u):
+        u = u.copy("K")
     job = Job(tile, window, a, u, x, start, starts)
     entries = None
     if starts is not None and x0 is not None:
         entries = np.ascontiguousarray(np.broadcast_to(x0, (len(starts), *x.shape[1:])).reshape(len(starts), -1).T)
         x0 = x0[0]
-    if single and states is None and threads > 1 and address(x) != address(u) and split(job, x0, threads, entries):
+    ordered = address(x) == address(u) or x.strides[0] == 0  # steps must be written one after the other
+    if single and states is None and threads > 1 and not ordered and split(job, x0, threads, entries):
         return
     alone = x0 is None and start == 0
     left_behind = states
@@ -115,8 +169,8 @@ def solve_into(
         if single:
             job.run(job.table(0), len(x), states, initial=x0 is not None, alone=alone, start=start, entries=entries)
             return
-    for table, order in tables(job):
-        mine, own_entries = states[order], None if entries is None else entries[order]
+    for table, order in tables(job, channels):
+        mine, own_entries = states[order], None if entries is None else entries[order[:, 0]]
         parts = min(threads, len(mine))
         cuts = [len(mine) * i // parts for i in range(parts + 1)]
         run_all(
@@ -125,7 +179,7 @@ def solve_into(
                     job.run,
                     np.ascontiguousarray(table[:, i:j]),
                     len(x),
-                    mine[i:j],
+                    mine[i:j].reshape(-1, 3),
                     initial=x0 is not None,
                     alone=alone,
                     start=start,
@@ -138,12 +192,16 @@ def solve_into(
             left_behind[order] = mine
 
 
-def tables(job: Job) -> Iterator[tuple[Array, Array]]:
-    """Yield the addresses of x, u and a of the rows, in bounded pieces, and the rows' numbers in C order."""
+def tables(job: Job, channels: int) -> Iterator[tuple[Array, Array]]:
+    """Yield the addresses of x, u and a of the rows, in pieces of limited size, and the numbers of the rows in C order.
+
+    If there are `channels` in a row, each has a number, and those of a row are consecutive.
+    """
     arrays = [job.x, job.u, job.a]
-    shape = job.x.shape[1:]
-    numbers = np.empty(shape, np.int8).strides  # one byte a row: offsets are the numbers
-    axes, offsets = merged(shape, *[array.strides[1:] for array in arrays], numbers)
+    shape = job.x.shape
+    last = next(axis for axis in range(1, len(shape) + 1) if prod(shape[axis:]) == channels)
+    numbers = np.empty(shape[1:], np.int8).strides  # one byte a row: offsets are the numbers
+    axes, offsets = merged(shape[1:last], *[array.strides[1:last] for array in arrays], numbers[: last - 1])
     starts = [address(array) + offset for array, offset in zip(arrays, offsets, strict=False)]
     for piece in addresses(axes, [*starts, offsets[3]], limits.BATCH):
-        yield piece[:3], piece[3]
+        yield piece[:3], piece[3][:, None] + np.arange(channels)

@@ -1,8 +1,8 @@
-"""Where blocks start: which lanes discard what reaches them.
+"""Flags for the starts of blocks: they say which lanes discard the values that reach them.
 
-A kernel says at which steps of a sub-tile a block starts by the bits of an integer, in the order of memory. A scan over
-steps then must not cross a start. Here these bits become flags of lanes, for each step of a chunk, for each stage of
-Kogge and Stone, and for what enters a chunk from before the sub-tile.
+The bits of an integer, in the order of memory, say at which steps of a sub-tile a block starts. A scan must not cross a
+start. Here these bits become flags of lanes: for each step of a chunk, for each stage of Kogge and Stone, and for the
+state that enters a chunk from before the sub-tile.
 """
 
 from __future__ import annotations
@@ -30,15 +30,13 @@ class Starts:
     Attributes
     ----------
     at : list
-        For each step of a chunk, by its place in memory: whether it is a start.
+        For each step of a chunk, by place in memory: whether the step is a start.
     since : list
-        Whether it or a step before it in the chunk is one.
+        For each step of a chunk: whether the step or one before it in the chunk is a start.
     within : list
-        For stages 0, 1, 2, ...: whether there is a start in the 1, 2, 4, ... chunks that end with a lane's.
+        For stages 0, 1, 2, ...: whether there is a start in the 1, 2, 4, ... chunks that end with the chunk of a lane.
     before : vector
-        Whether there is a start in the chunks before a lane's, in the sub-tile.
-    begun : list
-        For each step of a chunk: whether it or any step before it in the sub-tile is a start.
+        Whether there is a start in the chunks of the sub-tile before the chunk of a lane.
     """
 
     def __init__(self, r: Registers, tile: Tile, bits: Any) -> None:
@@ -60,7 +58,6 @@ class Starts:
             any_of = b.or_(any_of, self.moved(any_of, later * CHUNK * distance))
             distance *= 2
         self.before = self.chunks(self.moved(any_of, later * CHUNK))
-        self.begun = [b.or_(self.before, since) for since in self.since]
 
     def moved(self, word: Any, distance: int) -> Any:
         """Return the bits of a word, moved to later places in memory."""
@@ -69,11 +66,11 @@ class Starts:
         return self.r.b.lshr(word, self.r.index(-distance))
 
     def steps(self, bits: Any) -> list[Any]:
-        """Return the flags of all steps of the chunks, by their place in memory."""
+        """Return the flags of all steps of the chunks, by place in memory."""
         return [self.r.test(bits, [CHUNK * place + k for place in self.places()]) for k in range(CHUNK)]
 
     def chunks(self, word: Any) -> Any:
-        """Return a flag for each chunk from the bit of its first step; no other bits are set."""
+        """Return a flag for each chunk from the bit of its first step. No other bits are set."""
         half = CHUNK * self.tile.count // 2
         if self.tile.count == 8:
             return self.r.test(word, [CHUNK * place for place in self.places()])

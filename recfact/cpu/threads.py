@@ -1,4 +1,4 @@
-"""Calls on threads of their own, which are over when the caller goes on, even where it is interrupted."""
+"""Calls on separate threads. They are finished when the caller goes on, even if it is interrupted."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Result = TypeVar("Result")
 def run_all(calls: Sequence[Callable[[], Result]]) -> list[Result]:
     """Make calls, each on a thread of its own, and return their results.
 
-    The threads are bare ones: an interrupt that meets `threading.Thread` or an executor while it starts a thread can
-    leave that thread to itself, or everything waiting for ever.
+    The threads are bare ones, for safety from interrupts. If an interrupt meets `threading.Thread` or an executor while
+    it starts a thread, nobody may wait for that thread, or all may wait for ever.
     """
     if len(calls) == 1:
         return [calls[0]()]
@@ -28,7 +28,7 @@ def run_all(calls: Sequence[Callable[[], Result]]) -> list[Result]:
             if not interrupted:
                 try:
                     results[index] = calls[index]()
-                except BaseException as error:  # whatever it is, it is raised again by the caller's thread
+                except BaseException as error:  # the caller's thread raises any error again
                     errors.append(error)
         ends[index].release()
 
@@ -42,7 +42,7 @@ def run_all(calls: Sequence[Callable[[], Result]]) -> list[Result]:
     except BaseException:
         interrupted = True
         for gate in gates:
-            with gate:  # whoever holds it still writes; whoever doesn't won't begin
+            with gate:  # a thread that holds it still writes; no other one will begin
                 pass
         raise
     if errors:

@@ -1,7 +1,7 @@
-"""What kernels do with a tile of the whole recurrence: solve it, or find its totals.
+"""The operations of kernels on a tile of the whole recurrence: solve it, or find its totals.
 
-The operations take the addresses of the tile's first coefficient, input and state in memory, and what enters it. Those
-that write say whether all states are finite, and write nothing if one isn't.
+They take the state that enters the tile, and the addresses of its first coefficient, input and state in memory.
+Operations that write say whether all states are finite. If one isn't, they write nothing.
 """
 
 from __future__ import annotations
@@ -9,36 +9,37 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba import types
 
-from recfact.cpu.chunks import CHUNK
-from recfact.cpu.numbers import Lanes, operation
+from recfact.cpu import types
+from recfact.cpu.chunks import CHUNK, ordered
+from recfact.cpu.language import operation
+from recfact.cpu.numbers import LINE, Lanes, prefetch
+from recfact.cpu.pairs import registers_of
 from recfact.cpu.tiles import combine, finish, read, write
-from recfact.cpu.vectors import Registers
 
 
 @operation
-def scan_tile(typingctx: Any, tile: Any, a: Any, u: Any, x: Any, entry: Any, local: Any, factor: Any) -> Any:
-    """Solve a tile; return the new `local` and `factor` and whether they and every state are finite."""
+def scan_tile(tile: Any, a: Any, u: Any, x: Any, entry: Any, local: Any, factor: Any) -> Any:
+    """Solve a tile. Return the new `local` and `factor`, and whether they and all states are finite."""
     number = Lanes(tile.storage, 1).value
 
-    def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
-        r = Registers(context, b, tile)
+    def codegen(context: Any, b: Any, args: Any) -> Any:
+        r = registers_of(context, b, tile)
         _, a, u, x, entry, local, factor = args
         last, before = tile.lane(tile.count - 1), tile.earlier(1)
         checks, results = r.zero, {}
         for part, sub in read(r, tile, a, u).items():
             combine(r, tile, sub)
-            nothing_left = b.fcmp_ordered("==", factor, ir.Constant(factor.type, 0.0))
+            nothing_left = r.vanishes(factor)
             state = r.splat(b.select(nothing_left, local, r.fma(factor, entry, local)))
             entering = r.fma(r.shuffle(sub.total, r.one, before), state, r.shuffle(sub.reached, r.zero, before))
-            results[part], checks = finish(r, sub, [entering] * CHUNK, checks)
+            results[part], checks = finish(r, tile, sub, [entering] * CHUNK, checks)
             total = r.lane(sub.total, last)
             local, factor = r.fma(total, local, r.lane(sub.reached, last)), r.decaying_product(factor, total)
-        # Both can overflow behind the last state that needs them, and would spoil the next tile.
-        checks = r.fma(r.splat(local), r.zero, r.fma(r.splat(factor), r.zero, checks))
+        # Both can overflow behind the last state that needs them. They would then spoil the next tile.
+        checks = r.checked(r.splat(local), r.checked(r.splat(factor), checks))
         finite = write(r, tile, x, results, checks)
-        return context.make_tuple(b, signature.return_type, (local, factor, finite))
+        return local, factor, finite
 
     address = types.int64
     result = types.Tuple((number, number, types.boolean))
@@ -46,62 +47,78 @@ def scan_tile(typingctx: Any, tile: Any, a: Any, u: Any, x: Any, entry: Any, loc
 
 
 @operation
-def scan_totals(typingctx: Any, tile: Any, a: Any, u: Any, local: Any, factor: Any) -> Any:
-    """Return what `scan_tile` would, without the states; finite speaks of the totals of the chunks and of the tile."""
+def scan_totals(tile: Any, a: Any, u: Any, local: Any, factor: Any) -> Any:
+    """Return what `scan_tile` would, without the states. The flag is about the totals of the chunks and of the tile."""
     number = Lanes(tile.storage, 1).value
 
-    def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
-        r = Registers(context, b, tile)
+    def codegen(context: Any, b: Any, args: Any) -> Any:
+        r = registers_of(context, b, tile)
         _, a, u, local, factor = args
         last, checks = tile.lane(tile.count - 1), r.zero
         for sub in read(r, tile, a, u).values():
             combine(r, tile, sub)
-            checks = r.fma(sub.total, r.zero, r.fma(sub.reached, r.zero, checks))
+            checks = r.checked(sub.total, r.checked(sub.reached, checks))
             total = r.lane(sub.total, last)
             local, factor = r.fma(total, local, r.lane(sub.reached, last)), r.decaying_product(factor, total)
-        checks = r.fma(r.splat(local), r.zero, r.fma(r.splat(factor), r.zero, checks))
-        return context.make_tuple(b, signature.return_type, (local, factor, r.all_finite(checks)))
+        checks = r.checked(r.splat(local), r.checked(r.splat(factor), checks))
+        return local, factor, r.all_finite(checks)
 
     address = types.int64
     return types.Tuple((number, number, types.boolean))(tile, address, address, number, number), codegen
 
 
 @operation
-def tile_steps(typingctx: Any, tile: Any) -> Any:
+def fetch_tile(tile: Any, address: Any) -> Any:
+    """Ask memory for the numbers of a tile, which will be needed soon. Any address is allowed."""
+
+    def codegen(context: Any, b: Any, args: Any) -> Any:
+        lines = tile.steps * tile.itemsize // LINE
+        for line in ordered(lines, tile.backwards):
+            prefetch(b, b.add(args[1], ir.Constant(args[1].type, line * LINE)))
+
+    return types.void(tile, types.int64), codegen
+
+
+@operation
+def tile_steps(tile: Any) -> Any:
     """Return the number of steps in a tile."""
 
-    def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: Any, b: Any, args: Any) -> Any:
         return ir.Constant(ir.IntType(64), tile.steps)
 
     return types.int64(tile), codegen
 
 
 @operation
-def runs_in_reverse(typingctx: Any, tile: Any) -> Any:
+def runs_in_reverse(tile: Any) -> Any:
     """Return whether the steps run from the last number to the first."""
 
-    def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: Any, b: Any, args: Any) -> Any:
         return ir.Constant(ir.IntType(1), int(tile.reverse))
 
     return types.boolean(tile), codegen
 
 
 @operation
-def number(typingctx: Any, lanes: Any, value: Any) -> Any:
-    """Return a float as an accumulator."""
-    kept = Lanes(lanes.storage, 1).value
+def units(tile: Any) -> Any:
+    """Return the bytes in memory from position to position if a kernel works in place, for x, u and a."""
 
-    def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
-        return context.cast(b, args[1], types.float64, kept)
+    def codegen(context: Any, b: Any, args: Any) -> Any:
+        return [ir.Constant(ir.IntType(64), unit) for unit in tile.units]
 
-    return kept(lanes, types.float64), codegen
+    return types.Tuple([types.int64] * 3)(tile), codegen
 
 
 @operation
-def block_steps(typingctx: Any, tile: Any) -> Any:
-    """Return the number of steps in a block."""
+def number(lanes: Any, value: Any) -> Any:
+    """Return a float as an accumulator. A complex accumulator of NaN has NaN in both parts."""
+    kept = Lanes(lanes.storage, 1)
 
-    def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
-        return ir.Constant(ir.IntType(64), tile.block)
+    def codegen(context: Any, b: Any, args: Any) -> Any:
+        real = args[1] if kept.real == ir.DoubleType() else b.fptrunc(args[1], kept.real)
+        if not kept.is_complex:
+            return real
+        pair = b.insert_value(ir.Constant(kept.value.registers[0], ir.Undefined), real, 0)
+        return b.insert_value(pair, b.fsub(real, real), 1)
 
-    return types.int64(tile), codegen
+    return kept.value(lanes, types.float64), codegen

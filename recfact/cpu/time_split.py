@@ -1,10 +1,10 @@
 """One long row on several threads, without changing a bit of the result.
 
-A window needs some tiles before a piece, and segments start anew. The whole recurrence needs the state that enters the
-piece. Its segments, here runs of `limits.SEGMENT` steps, are therefore summed up first, until the product of a
-segment's coefficients has underflowed to zero: what follows no longer depends on that state, and is solved at once.
-Then the states that enter the pieces are known, and what was only summed up is solved. If no product underflows, that
-is a second reading of the piece, which more than two threads are needed for to be sure of a gain.
+A piece of a window needs some tiles before it, and segments start anew. A piece of the whole recurrence needs the state
+that enters it, which isn't known yet. So its spans of `limits.SPAN` steps are only summed up first, until the product
+of a span's coefficients has underflowed to zero. The steps after that don't depend on the state, and are solved at
+once. Then the states that enter the pieces are known, and the spans that were only summed up are solved. If no product
+underflows, this means reading the whole piece twice. A gain is then certain only with more than two threads.
 """
 
 from __future__ import annotations
@@ -16,11 +16,9 @@ import numpy as np
 
 from recfact.arrays import Array
 from recfact.cpu import limits
-from recfact.cpu.layout import address
-from recfact.cpu.row_job import SCRATCH, Job, initial_states
-from recfact.cpu.scan_kernels import chain_segments, segment_totals
+from recfact.cpu.row_job import SCRATCH, Job, Table, initial_states
+from recfact.cpu.scan_rows import chain_spans, span_totals
 from recfact.cpu.threads import run_all
-from recfact.cpu.tiles import Tile
 from recfact.number_types import accumulator
 from recfact.windows import Full, Jagged, Uniform, Window, blocks_and_terms
 
@@ -28,20 +26,20 @@ from recfact.windows import Full, Jagged, Uniform, Window, blocks_and_terms
 ONE_PASS, TWO_PASSES = 3, 2
 
 
-def split(job: Job, x0: Array | None, threads: int, entries: Array | None = None) -> bool:
-    """Solve a single row on several threads; return False where one thread has to do it.
+def split(job: Job, x0: Array | None, threads: int, entries: Array | None) -> bool:
+    """Solve a single row on several threads. Return False if one thread must do it.
 
-    `entries` are the initial states of its segments, as of `Job.run`.
+    `entries` are the initial states of its segments, as in `Job.run`.
     """
     if isinstance(job.window, Full) and job.starts is None:
-        return SegmentedRow(job, x0).solve(threads)
+        return RowOfSpans(job, x0).solve(threads)
     return split_window(job, x0, threads, entries)
 
 
-def split_window(job: Job, x0: Array | None, threads: int, entries: Array | None = None) -> bool:
-    """Solve a window, or segments, on several threads, each from where its piece's entry is known.
+def split_window(job: Job, x0: Array | None, threads: int, entries: Array | None) -> bool:
+    """Solve a window, or segments, on several threads. Each starts where the state before its piece is known.
 
-    Return False if that is far.
+    Return False if that is too far away.
     """
     n, whole = len(job.x), job.tile.steps
     tiles = -(-n // whole)
@@ -77,9 +75,10 @@ def split_window(job: Job, x0: Array | None, threads: int, entries: Array | None
 
 
 def cuts_in_time(job: Job, threads: int) -> list[int]:
-    """Return the tiles at which to cut a row for threads; fewer pieces where what enters them is known too far away.
+    """Return the tiles at which to cut a row for threads.
 
-    A cut that is too far from where its entry is known moves to where a segment starts, if there are any.
+    The state that enters at a cut may be known only far before it. Such a cut moves to the start of a segment. Without
+    segments the row isn't cut at all.
     """
     n, whole = len(job.x), job.tile.steps
     tiles = -(-n // whole)
@@ -97,13 +96,13 @@ def cuts_in_time(job: Job, threads: int) -> list[int]:
 
 
 def known_from(job: Job, position: int) -> int:
-    """Return from where on, in the direction of the steps, to solve for the state that enters a tile at a position.
+    """Return the step at which to start, in the direction of the steps, to get the state that enters at a position.
 
-    That is as many steps away as the window reaches, or at the edge of a segment. With carrier terms it is twice as
-    many. The tile in which the reach begins is solved step by step if something in it isn't finite, and that may come
-    from before.
+    It is as many steps away as the window reaches, or at the edge of a segment. With carrier terms it is twice as far:
+    the tile in which the reach begins is solved step by step if something in it isn't finite, and the cause may lie
+    before it.
     """
-    reach = window_reach(job.tile, job.window, job.starts is not None)
+    reach = window_reach(job.window)
     if isinstance(job.window, Jagged) and job.window.terms:
         reach *= 2
     if job.tile.reverse:
@@ -112,7 +111,7 @@ def known_from(job: Job, position: int) -> int:
 
 
 def segment_edge(job: Job, position: int) -> int:
-    """Return where the segment of a position starts; or, for steps in reverse, the one that starts behind it or at it.
+    """Return the start of the segment of a position, or in reverse the first start at or after the position.
 
     Without segments, these are the edges of the row.
     """
@@ -123,25 +122,25 @@ def segment_edge(job: Job, position: int) -> int:
     return int(starts[np.searchsorted(starts, position, "right") - 1])
 
 
-def window_reach(tile: Tile, window: Window, segments: bool = False) -> int:
-    """Return how many steps before a step, at most, those are from which on it can be solved."""
+def window_reach(window: Window) -> int:
+    """Return how far before a step a solve must start, at most, to get the state of the step."""
     if isinstance(window, Uniform):
-        return tile.steps if window.lags == tile.block and not segments else 2 * window.lags
+        return 2 * window.lags
     block, terms = blocks_and_terms(window)
     return (terms + 1) * block
 
 
-class SegmentedRow:
-    """A single row of the whole recurrence, seen as segments numbered in the order of its steps."""
+class RowOfSpans:
+    """A single row of the whole recurrence, seen as spans numbered in the order of its steps."""
 
     def __init__(self, job: Job, x0: Array | None) -> None:
         self.job = job
         self.x0 = x0
-        self.segment = limits.SEGMENT
-        self.count = -(-len(job.x) // self.segment)
+        self.span = limits.SPAN
+        self.count = -(-len(job.x) // self.span)
 
     def solve(self, threads: int) -> bool:
-        """Solve the row on several threads; return False if a segment isn't finite, or one thread does better."""
+        """Solve the row on several threads. Return False if a span isn't finite, or if one thread is faster."""
         if self.count < 2 * threads:
             return False
         probe = self.totals(self.count // 2, self.count // 2 + 1)
@@ -166,15 +165,15 @@ class SegmentedRow:
             entry[0, 0] = states[index - 1][0, 0]
             first = pieces[index][0]
             waiting.append(partial(self.run, first, first + len(before), entry.copy()))
-            if before[-1, 1]:  # the piece's end still depends on what enters it
-                chain_segments[self.job.tile](address(before), len(before), address(entry))
+            if before[-1, 1]:  # the end of the piece still depends on the state that enters it
+                chain_spans[self.job.tile](before, len(before), entry)
                 states[index][0, 0] = entry[0, 0]
         return all(run_all(waiting))
 
     def solve_ahead(self, first: int, last: int, states: Array) -> Array | None:
         """Solve a piece from where the state that enters it no longer matters.
 
-        Returns the totals of the segments before that place, or None if something isn't finite. `states` becomes the
+        Returns the totals of the spans before that place, or None if something isn't finite. `states` becomes the
         state at the end of the piece, as far as it can be known.
         """
         if first == 0:
@@ -186,7 +185,7 @@ class SegmentedRow:
         return before if self.run(first + len(before), last, states) else None
 
     def run(self, first: int, last: int, states: Array) -> bool:
-        """Solve segments that a state enters; return whether no tile had to be repeated."""
+        """Solve spans that a state enters, and return whether no tile had to be repeated."""
         if first == last:
             return True
         table, steps = self._place(first, last)
@@ -195,19 +194,17 @@ class SegmentedRow:
         return self.job.run(table, steps, states, initial=initial, alone=alone) == 0
 
     def totals(self, first: int, last: int) -> Array | None:
-        """Return the totals of the segments up to the first whose product is zero, or None if they aren't finite."""
+        """Return the totals of the spans up to the first whose product is zero, or None if they aren't finite."""
         table, steps = self._place(first, last)
         found = np.empty((last - first, 2), accumulator(self.job.x.dtype))
         scratch = np.empty(SCRATCH, np.uint8)
         strides = (array.strides[0] for array in (self.job.x, self.job.u, self.job.a))
-        count = segment_totals[self.job.tile](
-            address(table), steps, *strides, address(found), self.segment, address(scratch)
-        )
+        count = span_totals[self.job.tile](table, steps, *strides, found, self.span, scratch)
         return None if count < 0 else found[:count]
 
-    def _place(self, first: int, last: int) -> tuple[Array, int]:
-        """Return the addresses and the number of steps of the segments first .. last-1."""
+    def _place(self, first: int, last: int) -> tuple[Table, int]:
+        """Return the arrays and the number of steps of the spans first .. last-1."""
         if self.job.tile.reverse:
             first, last = self.count - last, self.count - first
-        low, high = first * self.segment, min(last * self.segment, len(self.job.x))
+        low, high = first * self.span, min(last * self.span, len(self.job.x))
         return self.job.table(low), high - low

@@ -1,8 +1,9 @@
-"""Vectors of numbers in registers: what the tiles of the CPU engine are built from.
+"""Vectors of numbers in registers. The tiles of the CPU engine are built from them.
 
-A vector is 64 bytes of accumulators, 16 in float32 and 8 in float64. LLVM fits it to the machine: one register with
-AVX-512, two with AVX2, four with NEON or SSE. The lanes, and so the order of the arithmetic and every bit of a result,
-are the same everywhere.
+A vector is 64 bytes of accumulators: 16 in float32 and 8 in float64. LLVM fits it to the machine: one register with
+AVX-512, two with AVX2, four with NEON or SSE. The lanes are the same everywhere. So the order of the arithmetic and
+every bit of a result are the same as well. A complex number takes a lane of two reals, side by side as in memory, or
+one lane in each of two vectors (`pairs`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
-from numba.core import cgutils
 
 from recfact.cpu import numbers
 from recfact.cpu.halves import I16, I32, narrow, splat, widen
@@ -22,7 +22,7 @@ VECTOR = 64  # bytes
 
 def vector_lanes(storage: str) -> Lanes:
     """Return the lanes of a vector of numbers that lie in memory as `storage`."""
-    return Lanes(storage, 8 if storage == "float64" else 16)
+    return Lanes(storage, 8 if Lanes(storage, 1).real == ir.DoubleType() else 16)
 
 
 class Registers:
@@ -31,9 +31,9 @@ class Registers:
     Parameters
     ----------
     context, builder
-        Numba's target context and LLVM builder.
+        The properties of the processor, and the LLVM builder.
     lanes : Lanes
-        What lies in memory; the accumulators follow from it.
+        The numbers in memory. The type of the accumulators follows from them.
     """
 
     def __init__(self, context: Any, builder: Any, lanes: Lanes) -> None:
@@ -41,33 +41,50 @@ class Registers:
         self.b = builder
         self.lanes = lanes
         self.count = lanes.count
+        self.parts = 2 if lanes.is_complex else 1
+        self.lane_bytes = lanes.state.itemsize
         self.zero = splat(lanes.vector, 0.0)
         self.one = splat(lanes.vector, 1.0)
 
     def splat(self, value: Any) -> Any:
         """Spread a scalar over a vector."""
+        if isinstance(value.type, ir.LiteralStructType):
+            first = numbers.to_vector(self.b, Lanes(self.lanes.storage, 1), value)
+            return self.shuffle(first, first, [0] * self.count)
         undefined = ir.Constant(ir.VectorType(value.type, self.count), ir.Undefined)
         first = self.b.insert_element(undefined, value, ir.Constant(I32, 0))
-        return self.shuffle(first, undefined, [0] * self.count)
+        return self.b.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(I32, self.count), [0] * self.count))
 
     def lane(self, x: Any, index: int) -> Any:
         """Take one lane out of a vector."""
         return self.b.extract_element(x, ir.Constant(I32, index))
 
     def fma(self, x: Any, y: Any, z: Any) -> Any:
-        """Return x y + z, rounded once; vectors or scalars."""
+        """Return x y + z for vectors or scalars, rounded once."""
         kind = x.type
         wide = isinstance(kind, ir.VectorType)
         number = {"float": "f32", "double": "f64"}[str(kind.element if wide else kind)]
         return self._call(f"llvm.fma.{f'v{kind.count}' if wide else ''}{number}", kind, x, y, z)
 
-    def decaying_product(self, factor: Any, total: Any) -> Any:
-        """Return the product of two scalars, and the next smaller number if it should have decayed but didn't.
+    def multiply(self, x: Any, y: Any) -> Any:
+        """Return x y for vectors or scalars."""
+        return self.b.fmul(x, y)
 
-        A product that is rounded to nearest never underflows to zero if each factor is above 1/2 in magnitude: it
-        sticks at a subnormal number. So it is wrong by less than the smallest number, rounded in either way.
+    def checked(self, x: Any, checks: Any) -> Any:
+        """Return `checks`, a sum of zero times numbers, with the numbers of a vector added."""
+        return self.fma(x, self.zero, checks)
+
+    def vanishes(self, x: Any) -> Any:
+        """Return whether a scalar is zero."""
+        return self.b.fcmp_ordered("==", x, ir.Constant(x.type, 0.0))
+
+    def decaying_product(self, factor: Any, total: Any) -> Any:
+        """Return the product of two scalars, or the next smaller number if the product should have decayed but didn't.
+
+        If each factor is above 1/2 in magnitude, a product that is rounded to nearest never underflows to zero. It gets
+        stuck at a subnormal number. With either rounding the error is less than the smallest number.
         """
-        product = self.b.fmul(factor, total)
+        product = self.multiply(factor, total)
         size = self.magnitude(product)
         decays = self.b.fcmp_ordered("<", self.magnitude(total), ir.Constant(total.type, 1.0))
         stuck = self.b.fcmp_ordered("==", size, self.magnitude(factor))
@@ -84,10 +101,11 @@ class Registers:
 
     def shuffle(self, x: Any, y: Any, indices: Sequence[int]) -> Any:
         """Pick lanes from x (0 .. count-1) and y (count ..)."""
-        return self.b.shuffle_vector(x, y, ir.Constant(ir.VectorType(I32, len(indices)), list(indices)))
+        places = [self.parts * index + part for index in indices for part in range(self.parts)]
+        return self.b.shuffle_vector(x, y, ir.Constant(ir.VectorType(I32, len(places)), places))
 
     def test(self, word: Any, positions: Sequence[int]) -> Any:
-        """Return, lane by lane, whether a bit of a 64-bit integer is set: the one at the lane's position."""
+        """Return for each lane whether the bit of a 64-bit integer at the lane's position is set."""
         bits = 64 if self.lanes.real == ir.DoubleType() else 32
         kind = ir.IntType(bits)
         vector = ir.VectorType(kind, self.count)
@@ -108,9 +126,9 @@ class Registers:
     def repeat(
         self, count: Any, body: Callable[[Any, Sequence[Any]], Sequence[Any]], values: Sequence[Any]
     ) -> list[Any]:
-        """Return `values` after `count` turns, whose `body` makes the next ones of the turn's number and them.
+        """Return `values` after `count` turns. `body` makes the next values from the number of the turn and the values.
 
-        A bit as count is a condition: one turn or none.
+        If `count` is a bit, it is a condition: one turn or none.
         """
         if count.type == ir.IntType(1):
             count = self.b.zext(count, ir.IntType(64))
@@ -194,9 +212,9 @@ class Registers:
         """Return 1 if an integer isn't 0, or else 0, as a bit."""
         return self.b.icmp_unsigned("!=", word, ir.Constant(word.type, 0))
 
-    def load_integer(self, address: Any, number: int) -> Any:
-        """Load one of the 64-bit integers at an address."""
-        return self.b.load(numbers.pointer(self.b, ir.IntType(64), address, self.index(8 * number)))
+    def trailing_zeros(self, word: Any) -> Any:
+        """Return the place of the lowest bit of an integer, or 64 if there is none."""
+        return self.b.cttz(word, ir.Constant(ir.IntType(1), 0))
 
     def load_number(self, address: Any, number: Any) -> Any:
         """Load one of the accumulators at an address."""
@@ -229,4 +247,4 @@ class Registers:
 
     def _call(self, name: str, result: Any, *args: Any) -> Any:
         signature = ir.FunctionType(result, [arg.type for arg in args])
-        return self.b.call(cgutils.get_or_insert_function(self.b.module, signature, name), args)
+        return self.b.call(numbers.declared(self.b.module, signature, name), args)

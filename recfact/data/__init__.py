@@ -1,4 +1,4 @@
-"""One small real data set, and the recurrence that smooths it.
+"""One small real data set and the recurrence that smooths it.
 
 The bundled record is the weekly CO2 concentration at Mauna Loa with its gaps (see README.md beside this file for the
 source). An exponential average over its uneven steps is a recurrence whose coefficients change with time.

@@ -27,7 +27,7 @@ class Record:
     value : ndarray of float64, shape (n,)
         The values.
     name, unit, title : str
-        How a plot labels them.
+        Labels for plots.
     """
 
     time: np.ndarray[Any, np.dtype[np.datetime64]]
@@ -38,7 +38,7 @@ class Record:
 
     @property
     def dt(self) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """Seconds from the value before to each value; infinite for the first, which has none before it."""
+        """Seconds from the value before to each value. The first is infinite, because no value is before it."""
         steps = np.diff(self.time) / np.timedelta64(1, "s")
         return np.concatenate([[np.inf], steps])
 
@@ -59,8 +59,9 @@ class Record:
 def load_co2() -> Record:
     """Return the weekly CO2 concentration at Mauna Loa from March 1958 to December 2001, in parts per million.
 
-    Weeks without a measurement are left out, so a step is 7 days or a multiple of it: 14 to 133 days across the 22
-    gaps. Public domain; recfact/data/README.md names the source (Keeling and Whorf 2004).
+    Weeks without a measurement are left out. So a step is 7 days, or a multiple of it across a gap: 14 to 133 days
+    across the 22 gaps. The data are in the public domain. recfact/data/README.md names the source (Keeling and Whorf
+    2004).
 
     Examples
     --------

@@ -20,8 +20,8 @@ def exponential_average(dt: ArrayLike, y: ArrayLike, tau: float) -> tuple[Array,
     Parameters
     ----------
     dt : array_like, shape (n,)
-        Time steps, dt[i] from value i-1 to value i, not negative. An infinite step forgets everything: give ``dt[0] =
-        inf`` to start at the first value.
+        Time steps, not negative. dt[i] goes from value i-1 to value i. An infinite step forgets everything, so ``dt[0]
+        = inf`` starts at the first value.
     y : array_like, shape (n,)
         The values.
     tau : float
@@ -64,7 +64,7 @@ def exponential_average(dt: ArrayLike, y: ArrayLike, tau: float) -> tuple[Array,
     if not np.all(steps >= 0):
         worst = int(np.flatnonzero(~(steps >= 0))[0])
         raise OptionError(f"time steps must not be negative or NaN, got dt[{worst}] = {steps[worst]}; sort the values")
-    # 1 - a from expm1, not by subtraction: it keeps its digits when tau is many steps long.
-    with np.errstate(over="ignore"):  # of a step many times tau, whose coefficient is 0
+    # expm1 gives 1 - a with all its digits even if tau is many steps long. A subtraction would lose some.
+    with np.errstate(over="ignore"):  # a step of many times tau has the coefficient 0
         ages = steps / tau
     return np.exp(-ages), -np.expm1(-ages) * values

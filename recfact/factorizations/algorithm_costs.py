@@ -1,18 +1,19 @@
-"""What each algorithm costs: depth, operations, memory traffic and stored entries, counted rather than estimated.
+"""The cost of each algorithm: depth, operations, memory traffic and stored entries, counted rather than estimated.
 
-The counts are those of the algorithms as they stand, for n steps, blocks of l steps (the last may be shorter) and d
-channels that share the coefficients:
+The counts are those of the algorithms as they are written, for n steps, blocks of l steps (the last may be shorter) and
+d channels that share the coefficients:
 
-* depth: steps one after another, each of any number of simultaneous multiply-adds; sums run from left to right.
-* multiplications, additions: forming products of coefficients is done once, applying them once a channel.
-* words: numbers read from and written to main memory. A stage reads each number that it uses once and writes each
-  that it changes once, in place. A factor of a flat algorithm is a stage; what a block does on its own is part of one
-  stage and stays in fast memory. The hierarchical algorithms have three (local solves, carriers, reconstruction), B2P
-  has one: a block gets the carrier from its neighbour at work beside it.
-* nonzeros: multipliers of a vector that the algorithm stores, the unit diagonals left out.
+* depth: number of steps that must follow each other. Each step has any number of simultaneous multiply-adds. Sums run
+  from left to right.
+* multiplications, additions: products of coefficients are formed once, and applied once per channel.
+* words: numbers read from and written to main memory. A stage reads each number that it uses once. It writes each
+  number that it changes once, in place. Every factor of a flat algorithm is a stage. The work inside a block belongs to
+  one stage and stays in fast memory. The hierarchical algorithms have three stages: local solves, carriers,
+  reconstruction. B2P has one, because a block gets the carrier from its neighbour at work beside it.
+* nonzeros: multipliers of a vector that the algorithm stores, without the unit diagonals.
 
-The hierarchical algorithms solve their b carriers sequentially; their name says how the blocks are solved. B2P uses
-"gemm" and keeps the last carrier alone.
+The hierarchical algorithms solve their b carriers sequentially. Their name says how the blocks are solved. B2P uses
+"gemm" and keeps only the last carrier.
 """
 
 from __future__ import annotations
@@ -31,16 +32,16 @@ from recfact.printed_table import Column, PrintedTable, Tabular
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The cost of one algorithm; the module says how it is counted.
+    """The cost of one algorithm. The module says how it is counted.
 
     Parameters
     ----------
     algorithm : str
         Name of the algorithm.
     depth : int
-        Steps one after another.
+        Number of steps that must follow each other.
     multiplications, additions : int
-        Scalar operations.
+        Number of scalar operations.
     words : int
         Numbers moved to and from main memory.
     nonzeros : int
@@ -61,12 +62,12 @@ _COLUMNS = tuple(Column(name, name, itemgetter(name), words=name == "algorithm")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CostTable(Tabular):
-    """Costs of all algorithms for one problem; a `Tabular`, which prints itself, and iterates over its rows.
+    """Costs of all algorithms for one problem. It is a `Tabular`, so it prints itself. Iteration gives its rows.
 
     Parameters
     ----------
     n, block, channels : int
-        The problem: steps, block length, channels that share the coefficients.
+        The problem: number of steps, block length, and number of channels that share the coefficients.
     rows : tuple of Cost
         One for each algorithm.
     """
@@ -83,7 +84,7 @@ class CostTable(Tabular):
         return len(self.rows)
 
     def __getitem__(self, algorithm: str) -> Cost:
-        """Return the row of an algorithm; raise KeyError with the names if there is none."""
+        """Return the row of an algorithm. If there is none, raise KeyError with the names."""
         for row in self.rows:
             if row.algorithm == algorithm:
                 return row
@@ -99,7 +100,7 @@ class CostTable(Tabular):
 
 
 def cost_table(n: int, *, block: int = 16, channels: int = 1) -> CostTable:
-    """Return depth, work, words moved and non-zeros of every algorithm side by side.
+    """Return the depth, operations, words moved and non-zeros of every algorithm side by side.
 
     Parameters
     ----------
@@ -114,16 +115,16 @@ def cost_table(n: int, *, block: int = 16, channels: int = 1) -> CostTable:
     -------
     CostTable
         Rows "sequential", "kogge-stone", "brent-kung", "hierarchical gemm", "hierarchical scan",
-        "hierarchical sequential" and "b2p". All but B2P, which truncates, are exact.
+        "hierarchical sequential" and "b2p". All are exact except B2P, which truncates.
 
     Raises
     ------
     TypeError, OptionError
-        If an argument isn't an integer of at least 1, or `n` is longer than a sequence can be.
+        If an argument isn't an integer of at least 1, or if `n` is longer than a sequence can be.
 
     Notes
     -----
-    How each column is counted stands at the head of the module `recfact.factorizations.algorithm_costs`.
+    The head of the module `recfact.factorizations.algorithm_costs` says how each column is counted.
 
     Examples
     --------
@@ -155,7 +156,7 @@ def cost_table(n: int, *, block: int = 16, channels: int = 1) -> CostTable:
 
 
 def one_pass(n: int, channels: int) -> int:
-    """Return the words of reading coefficients and inputs once and writing the states but the first, an input."""
+    """Return the words of one pass: all coefficients and inputs are read, all states but the first are written."""
     return n - 1 + channels * (2 * n - 1) if n > 1 else 0
 
 
@@ -215,13 +216,13 @@ class Local:
     Parameters
     ----------
     depth : int
-        Steps one after another.
+        Number of steps that must follow each other.
     formed : int
         Multiplications of coefficients without g.
     formed_with_g : int
-        The same with g.
+        Multiplications of coefficients with g.
     updates : int
-        Multiply-adds a channel, which is also the number of multipliers.
+        Multiply-adds per channel, which is also the number of multipliers.
     """
 
     depth: int
@@ -231,13 +232,13 @@ class Local:
 
 
 def local_gemm(length: int) -> Local:
-    """Form the block of L row by row, multiply by it, and read g off its first column."""
+    """Form the block of L row by row, multiply by it, and take g from its first column."""
     formed = (length - 1) * (length - 2) // 2
     return Local(max(length - 2, 0) + length - 1, formed, formed + length - 1, length * (length - 1) // 2)
 
 
 def local_scan(length: int) -> Local:
-    """Run the stages of Kogge-Stone, which leave g behind if they go on multiplying the first rows."""
+    """Run the stages of Kogge-Stone. They also give g, if they go on multiplying the first rows."""
     stages = list(kogge_stone_stages(length))
     updates = sum(stage.updates for stage in stages)
     return Local(len(stages), sum(stage.formed for stage in stages), updates, updates)
@@ -262,7 +263,7 @@ class LocalStage:
     depth, formed, updates : int
         As for `Local`, over all blocks.
     entered : int
-        Rows that a carrier enters: all but those of the first block.
+        Rows that a carrier enters: all except those of the first block.
     words : int
         Numbers moved.
     """
@@ -283,7 +284,7 @@ def local_stage(n: int, block: int, channels: int, solver: str) -> LocalStage:
     formed, updates = first.formed, (blocks - 1) * first.updates + last.updates
     if blocks > 1:
         formed += (blocks - 2) * first.formed_with_g + last.formed_with_g
-    # A block of one step has nothing to solve, and g begins with a coefficient that is in memory already.
+    # A block of one step has nothing to solve, and g begins with a coefficient that is already in memory.
     single = blocks if lengths[0] == 1 else int(lengths[-1] == 1)
     entered, propagation = n - lengths[0], n - lengths[0] - (blocks - 1)
     read = n - 1 - (single - (lengths[0] == 1))
@@ -295,7 +296,7 @@ def hierarchical(n: int, block: int, channels: int, solver: str) -> Cost:
     """Return the cost of the three stages: local solves, carriers, reconstruction."""
     local = local_stage(n, block, channels, solver)
     borders = local.blocks - 1
-    carried = max(borders - 1, 0)  # the first carrier is a local state, and nothing follows the last block
+    carried = max(borders - 1, 0)  # the first carrier is a local state, and no block follows the last one
     words = local.words + local.entered + channels * (2 * local.entered + borders)
     if carried:
         words += carried + channels * (borders + carried)

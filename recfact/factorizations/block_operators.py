@@ -14,7 +14,7 @@ from recfact.factorizations.scalars import times
 class BlockTransfer(Operator):
     """Block-diagonal matrix of the transfer operators of the blocks (the paper's L_1, ..., L_b).
 
-    With a single block it is the transfer operator itself, which is how the carrier operator T uses it.
+    With a single block it is the transfer operator itself. The carrier operator T uses it so.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ class BlockTransfer(Operator):
     solver : {"gemm", "scan", "sequential"}
         How the blocks are solved.
     reverse : bool, default False
-        Stand for the transpose.
+        Whether to be the transpose.
     """
 
     def __init__(self, a: Array, blocks: Blocks, solver: str, reverse: bool = False) -> None:
@@ -90,7 +90,7 @@ class BlockRows(Operator):
 
 
 class Shift(Operator):
-    """The down-shift Z_b: (Z s)[t] = s[t-1]; its transpose shifts up.
+    """The down-shift Z_b: (Z s)[t] = s[t-1]. Its transpose shifts up.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ class RankOne(Operator):
     g : ndarray, shape (rows,)
         Propagation factors of the block that receives.
     beta : scalar
-        Attenuation by the blocks in between.
+        Attenuation by the blocks between the two.
     r : ndarray, shape (columns,)
         Readout of the block that sends.
     from_right : bool, default False

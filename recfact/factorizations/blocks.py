@@ -40,23 +40,24 @@ SOLVERS: dict[str, Callable[[Array, Array], Array]] = {"gemm": _gemm, "scan": _s
 def solve_blocks(a: Array, u: Array, solver: str, reverse: bool = False) -> Array:
     """Solve the recurrence in every block from a zero state, in the arithmetic of the inputs.
 
-    On a GPU the engine of `recfact.solve` does, all blocks at once, whatever `solver` says.
+    On a GPU the engine of `recfact.solve` solves all blocks at once, and `solver` doesn't matter.
 
     Parameters
     ----------
     a : ndarray, shape (b, l)
         Coefficients; ``a[:, 0]`` is not read.
     u : ndarray, shape (b, l, ...)
-        Inputs; a CuPy array if they are on a GPU.
+        Inputs. On a GPU they are a CuPy array.
     solver : {"gemm", "scan", "sequential"}
-        Multiply by the materialized blocks, run the Kogge-Stone stages in all blocks at once, or run the loop.
+        "gemm" multiplies by the materialized blocks. "scan" runs the Kogge-Stone stages in all blocks at once.
+        "sequential" runs the loop.
     reverse : bool, default False
-        Apply the transposes of the blocks.
+        Whether to apply the transposes of the blocks.
 
     Returns
     -------
     ndarray, shape (b, l, ...)
-        The states, where the inputs are.
+        The states, on the device of the inputs.
     """
     if not isinstance(u, np.ndarray):
         states: Array = solve(beside(a, u), u, axis=1, reverse=reverse)

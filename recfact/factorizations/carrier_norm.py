@@ -9,37 +9,38 @@ def carrier_norm(outputs: list[float], factors: list[float], inputs: list[float]
     Parameters
     ----------
     outputs, factors, inputs : list of float, length q
-        Non-negative and finite; zeros are allowed. ``factors[0]`` is not read.
+        Non-negative and finite numbers. Zeros are allowed. ``factors[0]`` is not read.
 
     Returns
     -------
     float
-        The norm; its relative error is a few units of rounding for each of the q steps at most.
+        The norm. Its relative error is at most a few units of rounding for each of the q steps.
 
     Notes
     -----
-    Of the recurrence z[i] = c[i] z[i-1] + r[i] y[i] with outputs p[i] z[i], the norm is the smallest sigma for which no
-    input y of any energy makes the outputs' energy exceed sigma^2 times its own. The most that can be gained from row i
-    on is X[i] z[i-1]^2, with (backwards, from X = 0)
+    The recurrence is z[i] = c[i] z[i-1] + r[i] y[i], with outputs p[i] z[i]. The norm is the smallest sigma such that
+    the energy of the outputs is at most sigma^2 times the energy of the input y, for every y. From row i on, at most
+    X[i] z[i-1]^2 can be gained, where (backwards, from X = 0)
 
-        S = (p[i] / sigma)^2 + X[i+1],    X[i] = c[i]^2 S / (1 - S r[i]^2),
+        S = (p[i] / sigma)^2 + X[i+1],    X[i] = c[i]^2 S / (1 - S r[i]^2).
 
-    as long as every 1 - S r[i]^2 is positive, and unbounded otherwise: a scalar Riccati recursion (the finite-horizon
-    bounded real lemma). Up to a factor these are the pivots of sigma^2 I - M^T M. Nothing but the pivot itself is a
-    difference, so the answer is that of a problem with entries changed by a few units of rounding.
+    This holds as long as every 1 - S r[i]^2 is positive. Otherwise the gain is unbounded. It is a scalar Riccati
+    recursion (the finite-horizon bounded real lemma). Up to a factor, the 1 - S r[i]^2 are the pivots of
+    sigma^2 I - M^T M. Only the pivot itself is a difference. So the answer is exact for a problem whose entries are
+    changed by a few units of rounding.
     """
     if not outputs:
         return 0.0
-    # Between the longest row and the length of all entries together (the Frobenius norm).
+    # The norm lies between the longest row and the length of all entries together (the Frobenius norm).
     row = low = high = 0.0
     for output, factor, given in zip(outputs, factors, inputs, strict=True):
         row = hypot(factor * row, given)
         low, high = max(low, output * row), hypot(high, output * row)
     if low == 0.0 or not isfinite(high):
         return high
-    if last_pivot(low, outputs, factors, inputs) >= 0:  # a single row: nothing lies between
+    if last_pivot(low, outputs, factors, inputs) >= 0:  # a single row: both bounds are equal
         return low
-    from scipy.optimize import brentq  # here, because it takes longer to import than the rest of recfact
+    from scipy.optimize import brentq  # imported here, because it takes longer to import than the rest of recfact
 
     while last_pivot(high, outputs, factors, inputs) <= 0:
         high *= 1 + 2**-40
@@ -47,9 +48,9 @@ def carrier_norm(outputs: list[float], factors: list[float], inputs: list[float]
 
 
 def last_pivot(sigma: float, outputs: list[float], factors: list[float], inputs: list[float]) -> float:
-    """Return the last pivot 1 - S r[0]^2 of the recursion, or -1 if one before it isn't positive.
+    """Return the last pivot 1 - S r[0]^2 of the recursion, or -1 if an earlier pivot isn't positive.
 
-    It is positive exactly if `sigma` is larger than the norm.
+    The result is positive exactly if `sigma` is larger than the norm.
     """
     gain, pivot = 0.0, 1.0
     for output, factor, given in zip(reversed(outputs), reversed(factors), reversed(inputs), strict=True):

@@ -1,7 +1,7 @@
-"""Sums of shifted diagonals, diag(f) Z^k: the sparse operators that the powers of AZ are.
+"""Sums of shifted diagonals, diag(f) Z^k. The powers of AZ are such sparse operators.
 
-Z is the shift by one, (Z x)[i] = x[i-1]. From (AZ)^k = diag(f_k) Z^k with f_k[i] = a[i] a[i-1] ... a[i-k+1] follow
-all the operators here and the implicit squaring of Kogge and Stone: f_{j+k}[i] = f_j[i] f_k[i-j].
+Z is the shift by one, (Z x)[i] = x[i-1]. All operators here follow from (AZ)^k = diag(f_k) Z^k, where
+f_k[i] = a[i] a[i-1] ... a[i-k+1]. So does the implicit squaring of Kogge and Stone: f_{j+k}[i] = f_j[i] f_k[i-j].
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import numpy as np
 from scipy import sparse
 
 from recfact.arrays import Array
+from recfact.checks import integer
 from recfact.factorizations.operator import Operator
-from recfact.factorizations.scalars import conjugate_of, require_sparse, times
+from recfact.factorizations.scalars import conjugate_of, of_one_type, require_sparse, times
 
 
 def lag_products(a: Array, lag: int) -> Array:
@@ -30,7 +31,7 @@ def lag_products(a: Array, lag: int) -> Array:
     Returns
     -------
     ndarray, shape (max(n - lag, 0),)
-        a[i] a[i-1] ... a[i-lag+1] for the rows i = lag .. n-1, in about 2 n log2(lag) multiplications.
+        a[i] a[i-1] ... a[i-lag+1] for the rows i = lag .. n-1. This takes about 2 n log2(lag) multiplications.
     """
     if lag == 0:
         return np.ones(len(a), dtype=int).astype(a.dtype)
@@ -43,15 +44,15 @@ def lag_products(a: Array, lag: int) -> Array:
 
 
 class ShiftedDiagonals(Operator):
-    """A sum of shifted diagonals, sum_k diag(f_k) Z^k; negative lags shift up.
+    """A sum of shifted diagonals, sum_k diag(f_k) Z^k. Negative lags shift up.
 
     Parameters
     ----------
     size : int
         Number of rows and columns n.
     diagonals : mapping of int to ndarray, shape (n - abs(lag),)
-        The non-zero diagonals by their lag: entry [i, i - lag] for lag >= 0 counts from row i = lag, entry
-        [i, i - lag] for lag < 0 from row i = 0.
+        The non-zero diagonals by their lag. A diagonal holds the entries [i, i - lag]. It starts in row i = lag if
+        lag >= 0, and in row i = 0 otherwise.
     dtype : dtype
         Number type of the operator.
     from_right : bool, default False
@@ -80,8 +81,16 @@ class ShiftedDiagonals(Operator):
         """Number of stored entries."""
         return sum(map(len, self.diagonals.values()))
 
+    def diagonal(self, k: int = 0) -> Array:
+        """Return the entries [i, i + k]; see `Operator.diagonal`."""
+        length = max(self.shape[0] - abs(integer(k, "k")), 0)
+        diagonal = self.diagonals.get(-k)
+        if diagonal is None:
+            return np.zeros(length, self.dtype)
+        return of_one_type(diagonal.astype(self.dtype))
+
     def to_sparse(self) -> sparse.dia_array:
-        """Return the operator as a scipy.sparse array; float16 and bfloat16 are widened to float32.
+        """Return the operator as a scipy.sparse array. float16 and bfloat16 become float32.
 
         Raises
         ------

@@ -1,7 +1,7 @@
 """Chains of sparse factors: a parallel algorithm as a product of matrices.
 
-A stage of a parallel scan adds multiples of some rows to others, all at once: it is the matrix I + sum_i f_i e_i
-e_(i-lag)^T. The algorithm is the product of its stages, the first one rightmost.
+A stage of a parallel scan adds multiples of some rows to other rows, all at once. It is the matrix
+I + sum_i f_i e_i e_(i-lag)^T. The algorithm is the product of its stages, with the first one rightmost.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from recfact.arrays import Array, as_numpy
+from recfact.factorizations.notebook_drawing import draw_product
 from recfact.factorizations.operator import Operator
 from recfact.factorizations.scalars import common_type, conjugate_of, require_sparse, times
 from recfact.number_types import accumulator
@@ -34,26 +35,28 @@ class Work:
 
 
 class Factor(Operator):
-    """One stage: y[i] = x[i] + f[i] x[i - lag] for the rows i of an arithmetic progression, y[i] = x[i] elsewhere.
+    """One stage of an algorithm, y = F x. All rows read the vector as it was before the stage.
 
-    All rows read the vector as it was before the stage.
+    The rows i of an arithmetic progression change: y[i] = x[i] + f[i] x[i - lag]. The other rows keep their value.
 
     Parameters
     ----------
     size : int
         Number of rows and columns n.
     rows : range
-        Rows that change; `rows` and ``rows - lag`` lie within 0 .. n-1.
+        Rows that change. `rows` and ``rows - lag`` lie within 0 .. n-1.
     lag : int
-        How far above its row a multiplied entry stands; negative below it.
+        How many rows above its own row a multiplied entry lies. It is negative if the entry lies below.
     values : ndarray, shape (len(rows),)
         The multipliers f.
     from_right : bool, default False
         Multiply from the right, x[i - lag] f[i], as the transpose of a factor does.
+    name : str, default ""
+        Name of the stage, for the repr.
 
     Attributes
     ----------
-    rows, lag, values, from_right
+    rows, lag, values, from_right, name
         As passed.
 
     Examples
@@ -69,9 +72,16 @@ class Factor(Operator):
     (2, 6)
     """
 
-    def __init__(self, size: int, rows: range, lag: int, values: Array, from_right: bool = False) -> None:
+    def __init__(
+        self, size: int, rows: range, lag: int, values: Array, from_right: bool = False, name: str = ""
+    ) -> None:
         super().__init__(values.dtype, (size, size))
-        self.rows, self.lag, self.values, self.from_right = rows, lag, values, from_right
+        self.rows, self.lag, self.values, self.from_right, self.name = rows, lag, values, from_right, name
+
+    @property
+    def title(self) -> str:
+        """The stage and the lag, in words."""
+        return ", ".join(filter(None, [self.name, self.from_right * "transposed", f"lag {self.lag}"]))
 
     @property
     def columns(self) -> range:
@@ -80,11 +90,11 @@ class Factor(Operator):
 
     @property
     def nnz(self) -> int:
-        """Number of entries off the unit diagonal, each a multiply-add; the diagonal costs nothing."""
+        """Number of entries off the unit diagonal. Each is a multiply-add. The diagonal costs nothing."""
         return len(self.rows)
 
     def to_sparse(self) -> sparse.csr_array:
-        """Return the factor as a scipy.sparse array, unit diagonal included; float16 and bfloat16 become float32.
+        """Return the factor with its unit diagonal as a scipy.sparse array. float16 and bfloat16 become float32.
 
         Raises
         ------
@@ -99,10 +109,10 @@ class Factor(Operator):
 
     def conj(self) -> Factor:
         """Return the elementwise complex conjugate."""
-        return Factor(self.shape[0], self.rows, self.lag, conjugate_of(self.values), self.from_right)
+        return Factor(self.shape[0], self.rows, self.lag, conjugate_of(self.values), self.from_right, self.name)
 
     def _transpose(self) -> Factor:
-        return Factor(self.shape[0], self.columns, -self.lag, self.values, not self.from_right)
+        return Factor(self.shape[0], self.columns, -self.lag, self.values, not self.from_right, self.name)
 
     def _apply(self, x: Array) -> Array:
         y = x.copy()
@@ -123,12 +133,12 @@ class FactorChain(Operator):
     size : int
         Number of rows and columns n.
     factors : sequence of Factor
-        The factors in the order in which they are applied: the operator is ``factors[-1] @ ... @ factors[0]``, the
+        The factors in the order in which they are applied. The operator is ``factors[-1] @ ... @ factors[0]``, or the
         identity if there are none.
     dtype : dtype
         Number type of the operator. For float16 and bfloat16 the factors are float32, and a product is rounded once.
     forming : int, default 0
-        Multiplications that were spent on forming the factors.
+        Number of multiplications that formed the factors.
 
     Attributes
     ----------
@@ -153,7 +163,7 @@ class FactorChain(Operator):
 
     @property
     def depth(self) -> int:
-        """Number of factors: steps of simultaneous multiply-adds, one after another."""
+        """Number of factors. They follow one another; each is a step of simultaneous multiply-adds."""
         return len(self.factors)
 
     @property
@@ -172,18 +182,28 @@ class FactorChain(Operator):
         Parameters
         ----------
         u : array_like, shape (n,) or (n, m)
-            What the chain is applied to.
+            The vector, or vectors, that the chain is applied to.
 
         Returns
         -------
         list of ndarray
-            ``depth + 1`` arrays of the shape of `u`: before the first factor and after each.
+            ``depth + 1`` arrays in the shape of `u`: before the first factor, and after each factor.
         """
         inputs = as_numpy(u, "u")
         vectors = [np.array(inputs, dtype=common_type(self.dtype, inputs.dtype))]
         for factor in self.factors:
             vectors.append(factor @ vectors[-1])
         return vectors
+
+    def to_html(self) -> str:
+        """Return the picture that a notebook shows: the matrix as the product of its factors."""
+        factors = [("·", factor.title, factor) for factor in reversed(self.factors)]
+        if not factors:
+            return super().to_html()
+        pieces = [("", "", self), ("=", *factors[0][1:]), *factors[1:]]
+        return draw_product(f"{self!r}, the product of its factors", pieces)
+
+    _repr_html_ = to_html
 
     def conj(self) -> FactorChain:
         """Return the chain of the conjugate factors."""

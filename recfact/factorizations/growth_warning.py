@@ -18,7 +18,7 @@ def warn_of_growth(a: Array) -> None:
     limit = 1 / float(finfo(a.dtype).eps)  # type: ignore[no-untyped-call]
     moduli = absolute_values(a[1:])
     if len(a) <= limit and np.max(moduli, initial=0.0) <= 1:
-        return  # a row of n entries, none above 1
+        return  # a row has at most n entries, none above 1
     norm = float(np.max(row_sums(np.append(0.0, moduli))))
     if norm > limit:
         factor = "more than float64 holds" if math.isinf(norm) else f"about {norm:.3g}"

@@ -13,6 +13,7 @@ from recfact.checks import choice, positive_integer
 from recfact.errors import OptionError
 from recfact.factorizations.block_operators import BlockColumns, BlockRows, BlockTransfer, RankOne, Shift
 from recfact.factorizations.blocks import SOLVERS, solve_blocks
+from recfact.factorizations.notebook_drawing import draw_product
 from recfact.factorizations.operator import Operator
 from recfact.factorizations.scalars import as_coefficients, scalars_that_fit, times
 from recfact.factorizations.transfer import TransferOperator
@@ -28,6 +29,14 @@ class Parts(NamedTuple):
     Z: Shift
     T: Operator
     R: BlockRows
+
+    def to_html(self) -> str:
+        """Return the picture that a notebook shows: D + G Z T R."""
+        names = (f"{name}, {part.shape[0]}x{part.shape[1]}" for name, part in self._asdict().items())
+        return draw_product("L = D + G Z T R", [*zip(("", "+", "·", "·", "·"), names, self, strict=True)])
+
+    def _repr_html_(self) -> str:  # a named tuple takes methods with an underscore, but no other such names
+        return self.to_html()
 
 
 class LocalOperators(Sequence[TransferOperator]):
@@ -61,28 +70,29 @@ class LocalOperators(Sequence[TransferOperator]):
 class Hierarchical(TransposableOperator):
     """The transfer operator as local solves, a recurrence of carriers and a reconstruction: L = D + G Z T R.
 
-    The n steps are cut into b blocks of l steps; the last block may be shorter. Block t meets the blocks before it
+    The n steps are cut into b blocks of l steps. The last block may be shorter. Block t depends on the blocks before it
     only through the state at its border, the carrier s[t-1]:
 
         x[t] = L_t u[t] + g[t] s[t-1],    s[t] = c[t] s[t-1] + r[t]^T u[t],    s[-1] = 0.
 
-    D holds the L_t, G the g[t], R the r[t]^T, Z shifts by one block, and T = (I - diag(c) Z)^-1 solves the recurrence
-    of the carriers, which is of the same form as the original one and may be cut into blocks again.
+    D holds the L_t, G the g[t], and R the r[t]^T. Z shifts by one block. T = (I - diag(c) Z)^-1 solves the recurrence
+    of the carriers. This recurrence has the same form as the original one, so it may be cut into blocks again.
 
     ``h @ u`` runs the three stages: local solves, carriers, reconstruction.
 
     Parameters
     ----------
     a : array_like, shape (n,)
-        Coefficients: any scalar, any sign, zeros included. ``a[0]`` enters g[0] but not the operator.
+        Coefficients: any scalars of any sign, zeros included. ``a[0]`` enters g[0] but not the operator. An operator
+        that has coefficients may stand in their place: a `TransferOperator`, or one of its factorizations.
     block : int or sequence of int
-        Block length l. A sequence (l1, l2, ...) nests: the b carriers of blocks of l1 steps are cut into blocks of
-        l2 carriers, and so on.
+        Block length l. A sequence (l1, l2, ...) nests levels: the b carriers of blocks of l1 steps are cut into blocks
+        of l2 carriers, and so on.
     local_solve : {"gemm", "scan", "sequential"}, default "gemm"
-        How the blocks are solved: materialized and multiplied, by Kogge-Stone stages in all blocks at once, or by a
-        loop over the l local steps.
+        How the blocks are solved. "gemm" forms their matrices and multiplies by them. "scan" runs the Kogge-Stone
+        stages in all blocks at once. "sequential" is a loop over the l local steps.
     carrier_solve : {"gemm", "scan", "sequential"}, default "sequential"
-        How the carriers of the last level are solved. "gemm" forms T, of b^2 entries.
+        How the carriers of the last level are solved. "gemm" forms T, which has b^2 entries.
 
     Attributes
     ----------
@@ -103,20 +113,20 @@ class Hierarchical(TransposableOperator):
     ``h.T`` is the transpose, as for every LinearOperator. The five operators of the formula are ``h.parts.D``,
     ``.G``, ``.Z``, ``.T`` and ``.R``.
 
-    The matrix product of "gemm" multiplies by the zeros above the diagonal of L_t, so a NaN or inf in `u` reaches all
-    of its block; "scan" and "sequential" leave the earlier steps alone.
+    The matrix product of "gemm" also multiplies by the zeros above the diagonal of L_t. So a NaN or inf in `u` reaches
+    the whole block. With "scan" and "sequential" it doesn't reach the steps before it.
 
-    On a GPU there is one solver, whatever `local_solve` and `carrier_solve` say: the engine of `recfact.solve` runs
-    along all blocks at once, and then along the carriers.
+    On a GPU `local_solve` and `carrier_solve` don't matter. The engine of `recfact.solve` runs along all blocks at
+    once, and then along the carriers.
 
-    The decomposition is Theorem 3.3 of the sliding window recurrences paper and the algorithm its Algorithm 2; the
-    boundary condition reads x[t, 0] = s[t-1] with s_0 = 0 in 1-based indices.
+    The decomposition is Theorem 3.3 of the sliding window recurrences paper, and the algorithm is its Algorithm 2. In
+    the 1-based indices of the paper the boundary condition is x[t, 0] = s[t-1] with s_0 = 0.
 
     Examples
     --------
     >>> h = Hierarchical(np.full(16, 0.5), block=4)
     >>> h
-    <16x16 Hierarchical with dtype=float64>
+    <16x16 Hierarchical (block 4) with dtype=float64>
     >>> h @ np.ones(16) == TransferOperator(np.full(16, 0.5)) @ np.ones(16)
     array([ True,  True,  True,  True,  True,  True,  True,  True,  True,
             True,  True,  True,  True,  True,  True,  True])
@@ -145,6 +155,14 @@ class Hierarchical(TransposableOperator):
         super().__init__(self.a.dtype, (len(self.a), len(self.a)))
 
     @property
+    def title(self) -> str:
+        """The lengths of the blocks, in words."""
+        return f"block {', '.join(map(str, self.block))}"
+
+    def _recurrence(self) -> Array:
+        return self.a
+
+    @property
     def blocks(self) -> int:
         """Number of blocks."""
         return self._blocks.count
@@ -160,7 +178,7 @@ class Hierarchical(TransposableOperator):
     @cached_property
     def _propagation(self) -> Array:
         propagation = products(self._coefficients, axis=1)
-        propagation.flags.writeable = False  # g, c and the parts are views of it
+        propagation.flags.writeable = False  # g, c and the parts are views of this array
         return propagation
 
     @cached_property
@@ -179,12 +197,12 @@ class Hierarchical(TransposableOperator):
 
     @property
     def g(self) -> tuple[Array, ...]:
-        """Propagation factors of each block: g[t][k] = a[t, k] ... a[t, 0], what the carrier is multiplied by."""
+        """Propagation factors of each block, which multiply the carrier: g[t][k] = a[t, k] ... a[t, 0]."""
         return self._blocks.each(self._propagation)
 
     @property
     def r(self) -> tuple[Array, ...]:
-        """Readout of each block: the last row of L_t, which makes the block's own share of its carrier."""
+        """Readout of each block: the last row of L_t. It gives the block's own part of its carrier."""
         return self._blocks.each(self._readout)
 
     @property
@@ -194,7 +212,7 @@ class Hierarchical(TransposableOperator):
 
     @cached_property
     def _carrier_operator(self) -> Operator:
-        """The T of L = D + G Z T R, b x b: s = T v. Another `Hierarchical` where more levels follow."""
+        """The T of L = D + G Z T R, b x b: s = T v. If more levels follow, it is another `Hierarchical`."""
         if len(self.block) > 1:
             return Hierarchical(self.c, self.block[1:], local_solve=self.local_solve, carrier_solve=self.carrier_solve)
         return BlockTransfer(self.c, Blocks.of(self.blocks, self.blocks), self.carrier_solve)
@@ -203,9 +221,11 @@ class Hierarchical(TransposableOperator):
     def parts(self) -> Parts:
         """The five operators of L = D + G Z T R.
 
-        ``parts.D`` holds the local solves, block-diagonal, n x n; ``parts.G`` the propagation of the carriers,
-        diag(g[0], ..., g[b-1]), n x b; ``parts.Z`` shifts by one block, b x b; ``parts.T`` is the carrier operator,
-        b x b; ``parts.R`` holds the readout of the blocks, diag(r[0]^T, ..., r[b-1]^T), b x n.
+        * ``parts.D``, n x n, block-diagonal: the local solves.
+        * ``parts.G``, n x b: the propagation of the carriers, diag(g[0], ..., g[b-1]).
+        * ``parts.Z``, b x b: the shift by one block.
+        * ``parts.T``, b x b: the carrier operator.
+        * ``parts.R``, b x n: the readout of the blocks, diag(r[0]^T, ..., r[b-1]^T).
         """
         return Parts(
             BlockTransfer(self._wide, self._blocks, self.local_solve),
@@ -215,7 +235,7 @@ class Hierarchical(TransposableOperator):
             BlockRows(self._readout, self._blocks),
         )
 
-    if not TYPE_CHECKING:  # whose rule it would be that every name is an attribute
+    if not TYPE_CHECKING:  # with this method a type checker would accept every name
 
         def __getattr__(self, name: str) -> Any:
             if name in Parts._fields:
@@ -267,12 +287,12 @@ class Hierarchical(TransposableOperator):
         Returns
         -------
         RankOne
-            With its factors as attributes: ``g``, ``beta`` = c[t-1] ... c[s+1], ``r``.
+            The block. Its attributes are the factors ``g``, ``beta`` = c[t-1] ... c[s+1], and ``r``.
 
         Raises
         ------
         OptionError
-            If the block isn't one below the diagonal.
+            If the block doesn't lie below the diagonal.
         """
         t, s = positive_integer(t, "t", least=0), positive_integer(s, "s", least=0)
         if not s < t < self.blocks:

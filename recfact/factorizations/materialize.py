@@ -16,17 +16,16 @@ from recfact.factorizations.scalars import number_type, of_one_type, quotients, 
 def materialize(a: Any, method: str = "cumprod", *, axis: int = -1) -> Array:
     """Form the transfer operator of every block of coefficients: L[i, j] = a[i] a[i-1] ... a[j+1] for i >= j.
 
-    The operation count and the number type are those of the named construction: every step is rounded to the dtype of
-    `a`. For the accuracy of a wide accumulator, cast before and after:
-    ``materialize(a.astype(np.float32)).astype(a.dtype)``. `recfact.precision.rounded_materialize` runs the same
+    Every step of a construction is rounded to the dtype of `a`. For the accuracy of a wide accumulator, cast before and
+    after: ``materialize(a.astype(np.float32)).astype(a.dtype)``. `recfact.precision.rounded_materialize` runs the same
     constructions in any other number format, and `recfact.precision.materialization_table` compares their errors.
 
     Parameters
     ----------
     a : array_like
-        Coefficients of one block of l steps, or of many along other axes. Integers become float64; an object array may
-        hold any scalar. The first coefficient doesn't enter L; "ratio", "reciprocal" and "log-outer" read it all the
-        same.
+        Coefficients of one block of l steps, or of many blocks along other axes. Integers become float64. An object
+        array may hold any scalars. The first coefficient isn't part of L, but "ratio", "reciprocal" and "log-outer"
+        read it.
     method : {"cumprod", "segsum", "log-outer", "ratio", "reciprocal"}, default "cumprod"
         ============ ============================================== ====================================================
         "cumprod"    cumulative products down each column           any scalar and any sign; the error of an entry at
@@ -46,8 +45,8 @@ def materialize(a: Any, method: str = "cumprod", *, axis: int = -1) -> Array:
     Returns
     -------
     ndarray, shape (..., l, l)
-        The shape of `a` without `axis`, and the axes of the matrices. Unit lower triangular matrices of the dtype of
-        `a`; exact zeros above the diagonal.
+        Unit lower triangular matrices of the dtype of `a`, with exact zeros above the diagonal. The shape is that of
+        `a` without `axis`, followed by the axes of the matrices.
 
     Raises
     ------
@@ -56,18 +55,18 @@ def materialize(a: Any, method: str = "cumprod", *, axis: int = -1) -> Array:
     ArrayTypeError
         If it can't be read as an array of numbers, as `recfact.solve`.
     DTypeError
-        If the elements aren't numbers, or lack the logarithm that `method` needs (``Fraction``, symbols).
+        If the elements aren't numbers, or if they have no logarithm and `method` needs it (``Fraction``, symbols).
     OptionError
-        If `method` isn't one of these, or would divide exact scalars by zero.
+        If `method` isn't one of these, or if it would divide exact scalars by zero.
 
     Notes
     -----
-    Overflow, underflow and the NaN of the table show in the result and raise no NumPy warning. The logarithm of a
-    negative number follows the number type: NaN for floats, a complex number for ``mpf``.
+    Overflow, underflow and the NaN of the table show in the result. They raise no NumPy warning. The logarithm of a
+    negative number depends on the number type: NaN for floats, a complex number for ``mpf``.
 
-    "cumprod" is the linear-space construction of the sliding window recurrences paper (section 3.2), "segsum" that of
-    Dao and Gu (2024), "ratio" the generator representation of semiseparable matrices (Vandebril, Van Barel and
-    Mastronardi, 2008), "reciprocal" the same as tril(g g^-T) is written, and "log-outer" its logarithm.
+    "cumprod" is the linear-space construction of the sliding window recurrences paper (section 3.2). "segsum" is that
+    of Dao and Gu (2024). "ratio" is the generator representation of semiseparable matrices (Vandebril, Van Barel and
+    Mastronardi, 2008). "reciprocal" is the same, computed as tril(g g^-T) is written. "log-outer" is its logarithm.
 
     Examples
     --------
@@ -153,7 +152,7 @@ def _logarithm(a: Array) -> tuple[Callable[[Array], Array], Callable[[Array], Ar
     """Return the elementwise logarithm and exponential of the scalars in `a`."""
     if not _has_own_scalars(a) or a.size == 0:
         return np.log, np.exp
-    # Real and complex numbers of mpmath name their context `context`, its intervals name it `ctx`.
+    # Real and complex numbers of mpmath have their context as `context`. Its intervals have it as `ctx`.
     context = getattr(a.flat[0], "context", None) or getattr(a.flat[0], "ctx", None)
     if context is None:
         raise DTypeError(
@@ -164,5 +163,5 @@ def _logarithm(a: Array) -> tuple[Callable[[Array], Array], Callable[[Array], Ar
 
 
 def _has_own_scalars(a: Array) -> bool:
-    """Return whether the scalars in `a` do the arithmetic; in an array class of its own the class does it."""
+    """Return whether the scalars in `a` do the arithmetic themselves, and not a special array class."""
     return type(a) is np.ndarray and a.dtype == object

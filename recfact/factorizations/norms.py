@@ -1,8 +1,9 @@
 """Norms of L = (I - AZ)^-1 and of I - AZ, from the absolute values of the coefficients alone.
 
-With D = diag(d), d[0] = 1, d[i] = d[i-1] times the sign (phase) of a[i], L(a) = D L(|a|) D^-1: signs and phases change
-no norm here. L(|a|) is non-negative, so its row sums solve the recurrence with inputs 1, its column sums the transposed
-one, and its squared row lengths the one with squared coefficients: all O(n).
+Signs and phases change no norm here: L(a) = D L(|a|) D^-1 with D = diag(d), d[0] = 1, and d[i] = d[i-1] times the sign
+(phase) of a[i]. L(|a|) is non-negative. So three sets of numbers follow from recurrences in O(n): its row sums solve
+the recurrence with inputs 1, its column sums the transposed one, and its squared row lengths the one with squared
+coefficients.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def absolute_values(a: Array) -> Array:
 
 
 def row_sums(moduli: Array) -> Array:
-    """Return the row sums of L(|a|), shape (n,)."""
+    """Return the row sums of L(|a|), shape (n,). Floats may be many sequences, of shape (..., n)."""
     return states_of_ones(moduli, reverse=False)
 
 
@@ -40,14 +41,14 @@ def column_sums(moduli: Array) -> Array:
 
 
 def states_of_ones(moduli: Array, reverse: bool) -> Array:
-    """Solve the recurrence with coefficients |a| and inputs 1; what overflows float64 becomes infinite."""
-    ones = np.ones(len(moduli), dtype=int).astype(moduli.dtype)
+    """Solve the recurrence with coefficients |a| and inputs 1. States beyond float64 become infinite."""
+    ones = np.ones(moduli.shape, dtype=int).astype(moduli.dtype)
     if moduli.dtype == object:
         return backward(moduli, ones) if reverse else forward(moduli, ones)
     with np.errstate(over="ignore", invalid="ignore"):
         sums = np.asarray(solve(moduli, ones, reverse=reverse))
     if np.any(np.isnan(sums)) and np.all(np.isfinite(moduli)):
-        sums[np.isnan(sums)] = np.inf  # a sum beyond float64 was multiplied by zero
+        sums[np.isnan(sums)] = np.inf  # zero times a sum beyond float64
     return sums
 
 
@@ -74,7 +75,7 @@ def bidiagonal_norm(a: Array, ord: Any) -> Any:
     if order == "fro" and couplings.dtype == object:
         return square_root(len(moduli) + sum(couplings**2))
     if order not in (2, "fro"):
-        return largest(1 + couplings)  # in the first column and the last row the 1 stands alone
+        return largest(1 + couplings)  # the first column and the last row have only the 1
     couplings = as_floats(couplings)
     top = float(np.maximum(np.max(couplings), 1.0))
     if not math.isfinite(top):
@@ -93,7 +94,7 @@ def check_order(ord: Any) -> int | float | str:
 
 
 def transposed_order(ord: Any) -> int | float | str:
-    """Return the order in which the transpose has the norm that the matrix has in the order `ord`."""
+    """Return the order in which the transpose has the same norm as the matrix in the order `ord`."""
     order = check_order(ord)
     return 1 if order == np.inf else np.inf if order == 1 else order
 
@@ -126,11 +127,12 @@ def spectral_norm(moduli: Array) -> float:
 def singular_value(couplings: Array, rank: int, bracket: tuple[float, float]) -> float:
     """Return the smallest (rank 0) or largest (rank -1) singular value of the bidiagonal matrix I - AZ.
 
-    The singular values of I - AZ and their negatives are the eigenvalues of the symmetric tridiagonal matrix with zero
-    diagonal and off-diagonal 1, |a[1]|, 1, |a[2]|, ..., 1 (Golub and Kahan, 1965). Sturm counts bisect them to the
-    last bits. A computed pivot divides, multiplies or squares, and subtracts, so a computed count is the exact one for
-    off-diagonal entries changed by a relative 3/4 eps each; 2n - 1 of them move a singular value, however small, by a
-    relative 3/2 n eps at most (Demmel and Kahan, 1990).
+    The singular values of I - AZ and their negatives are the eigenvalues of a symmetric tridiagonal matrix. Its
+    diagonal is zero, and its off-diagonal is 1, |a[1]|, 1, |a[2]|, ..., 1 (Golub and Kahan, 1965). Bisection with Sturm
+    counts finds them to the last bits. A computed pivot consists of a division, a multiplication or square, and a
+    subtraction. So a computed count is exact for off-diagonal entries that are changed by a relative 3/4 eps each. The
+    changes of all 2n - 1 entries move a singular value, however small, by a relative 3/2 n eps at most (Demmel and
+    Kahan, 1990).
 
     Parameters
     ----------
@@ -139,14 +141,14 @@ def singular_value(couplings: Array, rank: int, bracket: tuple[float, float]) ->
     rank : {0, -1}
         Which singular value.
     bracket : tuple of float
-        A lower and an upper bound of it, positive.
+        A positive lower bound and an upper bound of it.
     """
     n = len(couplings) + 1
     off_diagonal = np.ones(2 * n - 1)
     off_diagonal[1::2] = couplings
     index = n if rank == 0 else 2 * n - 1
     if max(np.max(couplings), 1.0 / bracket[0]) < STURM_SAFE:
-        # A tolerance next to nothing makes LAPACK stop at the relative accuracy of a double.
+        # With a tiny tolerance, LAPACK stops at the relative accuracy of a double.
         found = eigvalsh_tridiagonal(
             np.zeros(2 * n), off_diagonal, select="i", select_range=(index, index), tol=1e-290, lapack_driver="stebz"
         )
@@ -166,7 +168,7 @@ def eigenvalues_below(shift: float, off_diagonal: list[float]) -> int:
     """Return how many eigenvalues of the zero-diagonal tridiagonal matrix lie below `shift`, by Sturm's count."""
     pivot, count = -shift, 1
     for entry in off_diagonal:
-        # Dividing before multiplying keeps squares out of the way of overflow.
+        # Division before multiplication keeps squares from overflowing.
         pivot = -shift - entry / (pivot or 5e-324) * entry
         count += pivot < 0
     return count
@@ -190,9 +192,9 @@ def as_floats(moduli: Array) -> Array:
 
 
 def largest(values: Array) -> Any:
-    """Return the largest of non-negative numbers; 0 for none. NaN wins, as in NumPy.
+    """Return the largest of non-negative numbers, or 0 if there are none. NaN wins, as in NumPy.
 
-    Symbols give a symbolic maximum and intervals the interval that holds the maximum.
+    Symbols give a symbolic maximum. Intervals give the interval that holds the maximum.
     """
     if values.dtype != object:
         return float(np.max(values, initial=0.0))
@@ -209,7 +211,7 @@ def largest(values: Array) -> Any:
 
 
 def square_root(value: Any) -> Any:
-    """Return the square root of a scalar: symbolic for symbols, else in the scalar's own arithmetic."""
+    """Return the square root of a scalar: symbolic for symbols, otherwise in the arithmetic of the scalar."""
     if hasattr(value, "free_symbols"):
         from sympy import sqrt
 

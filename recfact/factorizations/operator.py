@@ -1,4 +1,4 @@
-"""The common ground of recfact's matrices: a scipy LinearOperator over any scalar, and what arithmetic makes of it."""
+"""The base class of recfact's matrices: a scipy LinearOperator over any scalar, with arithmetic."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
 from recfact.arrays import Array, as_numpy, library_of, to_torch
+from recfact.checks import integer
 from recfact.containers import CONTAINERS
-from recfact.errors import ArrayTypeError, DTypeError, ShapeError
+from recfact.errors import ArrayTypeError, DTypeError, OptionError, OptionTypeError, PositionError, ShapeError, shown
 from recfact.factorizations.notebook_drawing import draw_corner
 from recfact.factorizations.scalars import (
     common_type,
@@ -25,14 +26,14 @@ from recfact.number_types import accumulator
 
 
 class Operator(LinearOperator):
-    """A structured matrix that applies itself without being formed.
+    """A structured matrix that multiplies without being formed.
 
-    A subclass says how it acts on columns (`_apply`) and what its transpose is (`_transpose`); everything else of the
-    LinearOperator interface, and the dense form, follows from these two.
+    A subclass says how it acts on columns (`_apply`) and what its transpose is (`_transpose`). The dense form and the
+    rest of the LinearOperator interface follow from these two.
     """
 
-    _op_priority = 11.0  # above that of sympy's matrices, so that they leave M @ L to the operator
-    __pandas_priority__ = 5000  # above those of pandas' tables, so that they leave u * L to the operator
+    _op_priority = 11.0  # above the priority of sympy's matrices, so that they leave M @ L to the operator
+    __pandas_priority__ = 5000  # above the priorities of pandas' tables, so that they leave u * L to the operator
 
     def __init__(self, dtype: Any, shape: tuple[int, int]) -> None:
         super().__init__(np.dtype(dtype), shape)  # type: ignore[call-arg]  # the stubs know __new__ only
@@ -42,17 +43,32 @@ class Operator(LinearOperator):
         """Return the product with `x` as a new array of shape (rows, ...).
 
         `x` has shape (columns, ...) and a dtype to compute in (an `accumulator`), no narrower than the operator's. It
-        is NumPy's or CuPy's: numbers of the operator come to it by `beside`, and no function of NumPy that CuPy lacks.
+        is an array of NumPy or CuPy. So `beside` brings the operator's numbers to its library, and only functions that
+        both libraries have are called.
         """
 
     @abstractmethod
     def _transpose(self) -> Operator:
         """Return the transpose."""
 
+    def _recurrence(self) -> Array | None:
+        """Return the coefficients if this is their transfer operator, by whatever algorithm; otherwise None."""
+        return None
+
     def _one(self) -> Any:
-        """Return the number 1 in the type of the operator's exact scalars; 1 itself if it shows none."""
+        """Return the number 1 in the type of the operator's exact scalars, or 1 itself if it has none."""
         a = getattr(self, "a", None)
         return one_like(self._apply(np.ones(self.shape[1], dtype=object)) if a is None else a)
+
+    @property
+    def title(self) -> str:
+        """What tells it from others of its class, in words."""
+        return ""
+
+    def __repr__(self) -> str:
+        rows, columns = self.shape
+        title = f" ({self.title})" if self.title else ""
+        return f"<{rows}x{columns} {type(self).__name__}{title} with dtype={self.dtype}>"
 
     def _rounds_once(self) -> bool:
         """Say whether `_apply` rounds only its result, to the dtype of `x`, and computes in an accumulator itself."""
@@ -87,18 +103,18 @@ class Operator(LinearOperator):
         return multiply(self._apply, x, types)
 
     def dot(self, x: Any) -> Any:
-        """Return the product with a vector (n,), a matrix (n, m), a scalar or another operator; the same as ``*``.
+        """Return the product with a vector (n,), a matrix (n, m), a scalar or another operator, as ``*`` does.
 
-        A product with an array is one of the same library, NumPy, torch or CuPy; of others, and without labels, one of
-        NumPy. On a GPU the operator's own numbers,
-        which may have changed, are sent there for each product; `recfact.solve` takes coefficients that lie there.
+        The product with an array of NumPy, torch or CuPy is an array of the same library. Other arrays give NumPy
+        arrays without labels. The operator's own numbers may change, so they are sent to the GPU for each product
+        there. `recfact.solve` takes coefficients that are on the GPU already.
 
         Raises
         ------
         ShapeError
-            If the first axis of an array isn't as long as the operator has columns, or it has more than two axes.
+            If the first axis of an array isn't as long as the operator has columns, or if it has more than two axes.
         ArrayTypeError
-            If the array is on a GPU, and another library's LinearOperator is part of this one.
+            If the array is on a GPU, and a LinearOperator of another library is part of this one.
         """
         if is_scalar(x):
             return algebra.Scaled(self, x)
@@ -138,10 +154,86 @@ class Operator(LinearOperator):
             )
         return super().__rmul__(x)
 
-    def __array__(self, *_: Any, **__: Any) -> Array:
-        raise ArrayTypeError(
-            f"{self!r} is no array; write L @ x, x * L or L.T @ x for products, and L.to_dense() for the matrix"
-        )
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        if copy is False:
+            raise OptionError("an operator holds no matrix that an array could share; leave copy=False out")
+        return self.to_dense() if dtype is None else self.to_dense().astype(dtype, copy=False)
+
+    def __eq__(self, x: object) -> Any:
+        """Compare entry by entry, as arrays do. The result is a matrix of booleans.
+
+        A single yes or no could mean three things. ``L is M`` asks whether the two are one object.
+        ``np.array_equal(L, M)`` asks whether they have the same entries. ``np.allclose(L, M)`` asks whether they have
+        the same entries except for rounding. Anything but an operator, an array or a number is unequal as a whole.
+        """
+        if isinstance(x, LinearOperator):
+            x = algebra.as_operator(x).to_dense()
+        elif not isinstance(x, np.ndarray) and not is_scalar(x):
+            return NotImplemented
+        return self.to_dense() == x
+
+    def __ne__(self, x: object) -> Any:
+        equal = self.__eq__(x)
+        return equal if equal is NotImplemented else np.logical_not(equal)
+
+    # Coefficients may change in place. So operators hash by identity, not by contents, like torch's tensors.
+    __hash__ = LinearOperator.__hash__
+
+    def __getitem__(self, key: Any) -> Any:
+        """Return an entry L[i, j], a row L[i], or a part L[2:5, 1:3]. Integers and slices work as for an array.
+
+        Only the wanted entries are computed, in O(n) for a few rows or columns. A few rows come from the transpose, so
+        their entries may differ from those of `to_dense` by rounding.
+
+        Raises
+        ------
+        OptionTypeError
+            If `key` is anything but one or two integers or slices.
+        PositionError
+            If an index is out of range.
+        """
+        keys = key if isinstance(key, tuple) else (key,)
+        if not 1 <= len(keys) <= 2:
+            raise _no_index(key)
+        parts = zip((*keys, slice(None))[:2], self.shape, ("row", "column"), strict=True)
+        i, j = (_chosen(part, size, name, key) for part, size, name in parts)
+        rows, columns = (range(part, part + 1) if isinstance(part, int) else part for part in (i, j))
+        if rows and columns:
+            entries = self._entries(rows, columns)
+        else:
+            entries = np.empty((len(rows), len(columns)), self.dtype)
+        return entries[0 if isinstance(i, int) else slice(None), 0 if isinstance(j, int) else slice(None)]
+
+    def _entries(self, rows: range, columns: range) -> Array:
+        """Return the entries in some rows and columns (at least one of each) as an array of the operator's dtype."""
+        if len(rows) < len(columns):
+            return self._transpose()._columns(rows)[columns].T
+        return self._columns(columns)[rows]
+
+    def _columns(self, columns: range) -> Array:
+        """Return some columns of the matrix in the operator's dtype. Exact scalars all get one type."""
+        units = np.zeros((self.shape[1], len(columns)), dtype=int)
+        units[columns, range(len(columns))] = 1
+        units = units.astype(self.dtype)
+        if units.dtype == object:
+            units = units * self._one()
+        return of_one_type(self._matmat(units))
+
+    def diagonal(self, k: int = 0) -> Array:
+        """Return the entries L[i, i + k]. Diagonals are counted as in `scipy.sparse`: k < 0 is below the main one.
+
+        Parameters
+        ----------
+        k : int, default 0
+            Which diagonal.
+
+        Raises
+        ------
+        TypeError
+            If `k` isn't an integer.
+        """
+        most = max(self.shape)
+        return self.to_dense().diagonal(max(-most, min(integer(k, "k"), most))).copy()
 
     def __truediv__(self, x: Any) -> Operator:  # type: ignore[override]
         if not is_scalar(x):
@@ -173,19 +265,43 @@ class Operator(LinearOperator):
         return algebra.Power(inverse(), -k) if inverse is not None and negative else algebra.Power(self, k)
 
     def to_dense(self) -> Array:
-        """Return the matrix as a dense array of the operator's dtype; entries of exact scalars are of one type."""
-        n = self.shape[1]
-        columns = np.eye(n, dtype=int).astype(self.dtype)
-        if columns.dtype == object:
-            columns = columns * self._one()
-        return of_one_type(self._matmat(columns))
+        """Return the matrix as a dense array of the operator's dtype. Exact scalars all get one type.
+
+        ``np.asarray(L)``, ``L.toarray()`` and ``L.todense()`` do the same.
+        """
+        return self._columns(range(self.shape[1]))
+
+    def toarray(self) -> Array:
+        """Return the matrix as `to_dense` does, under the name of `scipy.sparse`."""
+        return self.to_dense()
+
+    def todense(self) -> Array:
+        """Return the matrix as `to_dense` does, under the name of `scipy.sparse`."""
+        return self.to_dense()
 
     def to_html(self) -> str:
-        """Return the picture that a notebook shows: the leading entries as squares, their opacity the magnitude."""
+        """Return the picture that a notebook shows: the leading entries as squares, whose opacity is the magnitude."""
         return draw_corner(self)
 
     _repr_html_ = to_html
 
 
-# Below the class, because what arithmetic makes of operators are operators.
+def _chosen(part: Any, size: int, name: str, key: Any) -> Any:
+    """Return which of `size` rows or columns one part of an index names."""
+    try:
+        return range(size)[part]
+    except TypeError:
+        raise _no_index(key) from None
+    except IndexError:
+        raise PositionError(f"{name} {shown(part)} is out of range for an operator of {size} {name}s") from None
+
+
+def _no_index(key: Any) -> OptionTypeError:
+    return OptionTypeError(
+        f"an operator is indexed by integers and slices, as in L[i, j] or L[2:5, 1:3], got {shown(key)}; np.asarray(L) "
+        "is an array, and takes all that NumPy does"
+    )
+
+
+# Imported below the class, because the results of arithmetic are operators, too.
 from recfact.factorizations import operator_algebra as algebra  # noqa: E402

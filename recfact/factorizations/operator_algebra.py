@@ -1,4 +1,4 @@
-"""What arithmetic makes of operators: conjugates, multiples, sums, products and powers."""
+"""Results of arithmetic with operators: conjugates, multiples, sums, products and powers."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ class Conjugate(Operator):
 
 
 class Scaled(Operator):
-    """An operator times or over a scalar, with NumPy's promotion: a Python number takes the operator's type.
+    """An operator times or over a scalar. By NumPy's promotion, a Python number takes the type of the operator.
 
-    A scalar that need not commute stands where it is written: q L multiplies what L makes of x, L q the x it is given.
+    The place of the scalar matters if it doesn't commute: in q L it multiplies the result of L, in L q the input of L.
 
     Parameters
     ----------
     operator : Operator
         The operator to scale.
     scalar : scalar
-        What its entries are multiplied or divided by.
+        The number by which the entries are multiplied or divided.
     over : bool, default False
         Whether they are divided.
     before : bool, default True
-        Whether the scalar multiplies what the operator is given, and not what it returns.
+        Whether the scalar multiplies the input of the operator instead of its result.
     from_right : bool, default False
         Whether it multiplies from the right, as in transposes.
     """
@@ -88,7 +88,7 @@ class Scaled(Operator):
 
     def conj(self) -> Operator:
         """Return the conjugate operator, scaled by the conjugate scalar."""
-        # Its own method, because np.conj would turn a Python number into one of NumPy's, which promotes differently.
+        # The number's own method: np.conj would turn a Python number into a NumPy number, which promotes differently.
         scalar = self.scalar.conjugate() if hasattr(self.scalar, "conjugate") else self.scalar
         return Scaled(self.operator.conj(), scalar, self.over, self.before, self.from_right)
 
@@ -99,7 +99,7 @@ class Sum(Operator):
     Parameters
     ----------
     *terms : Operator
-        What is added, from left to right.
+        The terms, from left to right.
 
     Raises
     ------
@@ -140,7 +140,7 @@ class Product(Operator):
     Parameters
     ----------
     *factors : Operator
-        What is multiplied, from left to right.
+        The factors, from left to right.
 
     Raises
     ------
@@ -177,7 +177,7 @@ class Product(Operator):
 
 
 class Power(Operator):
-    """An operator applied k times; the identity for k = 0.
+    """An operator applied k times. For k = 0 it is the identity.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ class Power(Operator):
 
 
 class Wrapped(Operator):
-    """Any other LinearOperator, among those of recfact.
+    """A LinearOperator of another library, as one of recfact.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""Scalars and number types of recfact's matrices: what an entry may be, and what becomes of it.
+"""Scalars and number types of recfact's matrices: what an entry may be, and how it is converted.
 
-Number types are those of `recfact.solve`: integers become float64; float16 and bfloat16 compute in float32 and round
-once, at the end of a product; object arrays hold any scalar with ``+`` and ``*`` and are never converted.
+Number types are those of `recfact.solve`. Integers become float64. float16 and bfloat16 compute in float32 and round
+once, at the end of a product. Object arrays hold any scalars with ``+`` and ``*`` and are never converted.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.exceptions import DTypePromotionError
+from scipy.sparse.linalg import LinearOperator
 
 from recfact.arrays import Array, as_numpy, check_scalars, library_of, native
 from recfact.errors import ArrayTypeError, DTypeError, RecfactError, ShapeError, shown
@@ -22,7 +23,7 @@ from recfact.number_types import FLOAT32, FLOAT64, NUMBER_TYPES, DType, accumula
 
 
 def number_type(dtype: Any) -> DType:
-    """Return the dtype that keeps numbers of `dtype`: float64 for integers, `dtype` itself for the others.
+    """Return the dtype that holds numbers of `dtype`: float64 for integers, otherwise `dtype` itself.
 
     Raises
     ------
@@ -51,7 +52,10 @@ def common_type(*dtypes: Any) -> DType:
 
 
 def as_coefficients(a: Any) -> Array:
-    """Return `a` as a one-dimensional array of coefficients, without a copy where the dtype allows it.
+    """Return `a` as a one-dimensional array of coefficients, without a copy if the dtype allows it.
+
+    A transfer operator or one of its factorizations stands for its coefficients. A sympy matrix of one row or column
+    stands for its entries.
 
     Raises
     ------
@@ -62,6 +66,11 @@ def as_coefficients(a: Any) -> Array:
     DTypeError
         If its elements aren't numbers.
     """
+    if isinstance(a, LinearOperator):
+        own = getattr(a, "_recurrence", lambda: None)()
+        a = a if own is None else own
+    elif getattr(a, "is_Matrix", False) is True and 1 in a.shape:
+        a = list(a)
     library = library_of(a)
     if library == "gpu":
         raise ArrayTypeError(
@@ -81,13 +90,13 @@ def as_coefficients(a: Any) -> Array:
 
 
 def conjugate_of(values: Array) -> Array:
-    """Return the complex conjugates of `values`; real ones as they are."""
+    """Return the complex conjugates of `values`, or `values` themselves if they are real."""
     conjugate: Array = values if values.dtype.kind in "fV" else values.conj()
     return conjugate
 
 
 def beside(values: Array, x: Array) -> Any:
-    """Return an operator's numbers in the type of `x` and with as many axes, and on the GPU if `x` is a CuPy array."""
+    """Return an operator's numbers in the type of `x`, with as many axes, and on the GPU if `x` is a CuPy array."""
     aligned = values.astype(x.dtype, copy=False).reshape(values.shape + (1,) * (x.ndim - values.ndim))
     if isinstance(x, np.ndarray):
         return aligned
@@ -97,9 +106,9 @@ def beside(values: Array, x: Array) -> Any:
 
 
 def times(values: Array, x: Array, from_right: bool = False) -> Array:
-    """Return an operator's numbers times those of `x`, row by row; `from_right` for a transpose.
+    """Return an operator's numbers times those of `x`, row by row.
 
-    Exact scalars need not commute, and a transpose multiplies from the right: see `recfact.recurrence`.
+    Exact scalars need not commute. A transpose multiplies from the right (`from_right`), see `recfact.recurrence`.
     """
     product: Array = x * beside(values, x) if from_right else beside(values, x) * x
     return product
@@ -117,14 +126,14 @@ def commutes(x: Any) -> bool:
 
 
 def shape_of(x: Any) -> tuple[int, ...]:
-    """Return the shape of what an operator multiplies, also of nested lists."""
+    """Return the shape of an array or of nested lists that an operator multiplies."""
     shape = getattr(x, "shape", None)
     return shape if isinstance(shape, tuple) else as_numpy(x, "x").shape
 
 
 @contextmanager
 def scalars_that_fit(dtype: Any) -> Iterator[None]:
-    """Raise DTypeError for what exact scalars raise that don't multiply and add, or not with each other."""
+    """Turn the errors of exact scalars that can't be multiplied and added together into DTypeError."""
     try:
         yield
     except (TypeError, ValueError, ArithmeticError, NotImplementedError, SystemError) as error:
@@ -145,7 +154,7 @@ def refuse_scalar(x: Any) -> None:
 
 
 def one_like(entries: Array) -> Any:
-    """Return the number 1 in the type of the first exact scalar in an object array; 1 itself if there is none."""
+    """Return the number 1 in the type of the first exact scalar in an object array, or 1 itself if there is none."""
     scalar = next((entry for entry in entries.flat if not isinstance(entry, int | float)), 1)
     try:
         return scalar**0
@@ -154,14 +163,14 @@ def one_like(entries: Array) -> Any:
 
 
 def quotients(x: Any, y: Any) -> Any:
-    """Return x / y of arrays or scalars; that of two of Python's integers, among exact scalars, as a Fraction.
+    """Return x / y of arrays or scalars. Among exact scalars, two Python integers give a Fraction.
 
     Examples
     --------
     >>> quotients(np.array([1, Fraction(1, 2)], dtype=object), 3)
     array([Fraction(1, 3), Fraction(1, 6)], dtype=object)
     """
-    own = type(x) is np.ndarray and x.dtype == object  # an array class of its own divides by itself
+    own = type(x) is np.ndarray and x.dtype == object  # another array class does its own division
     return _exact_quotients(x, y) if own else np.true_divide(x, y)
 
 
@@ -173,7 +182,7 @@ _exact_quotients = np.frompyfunc(_exact_quotient, 2, 1)
 
 
 def of_one_type(entries: Array) -> Array:
-    """Return entries with the 0 and 1 of Python in the type of the exact scalars beside them.
+    """Return entries in which Python's 0 and 1 have the type of the exact scalars beside them.
 
     Examples
     --------

@@ -1,33 +1,31 @@
 """The transfer operator L, its transpose and its inverse I - AZ.
 
 The recurrence x_i = a_i x_{i-1} + u_i is the linear system (I - AZ) x = u, with A = diag(a) and Z the shift by one.
-Its solution x = L u defines the unit lower triangular L = (I - AZ)^-1, for n = 4
+Its solution x = L u defines the unit lower triangular L = (I - AZ)^-1. For n = 4 it is
 
     [ 1                            ]
     [ a_2         1                ]
     [ a_3 a_2     a_3       1      ]
     [ a_4 a_3 a_2 a_4 a_3   a_4  1 ]
 
-or, from 0 as in code, L[i, j] = a[i] a[i-1] ... a[j+1]. a[0] multiplies the initial state and isn't part of L.
+In code indices start at 0, and L[i, j] = a[i] a[i-1] ... a[j+1]. a[0] multiplies the initial state and isn't part of L.
 """
 
 from __future__ import annotations
 
 import copy
-from operator import index
 from typing import Any
 
 import numpy as np
 
 from recfact.affine import products
 from recfact.arrays import Array
-from recfact.checks import positive_integer
-from recfact.errors import OptionTypeError, shown
+from recfact.checks import integer, positive_integer
 from recfact.factorizations.diagonals import ShiftedDiagonals, lag_products
 from recfact.factorizations.growth_warning import warn_of_growth
 from recfact.factorizations.norms import bidiagonal_norm, transfer_norm, transposed_order
 from recfact.factorizations.operator import Operator
-from recfact.factorizations.scalars import as_coefficients, beside, conjugate_of
+from recfact.factorizations.scalars import as_coefficients, beside, conjugate_of, of_one_type
 from recfact.factorizations.transposable import TransposableOperator, Transpose
 from recfact.factorizations.truncated import BandedOperator, JaggedOperator, TruncatedOperator
 from recfact.number_types import accumulator
@@ -39,13 +37,14 @@ from recfact.windows import Full, Jagged, Uniform, WindowLike, check_window
 class TransferOperator(TransposableOperator):
     """The matrix L = (I - AZ)^-1 that maps the inputs of x_i = a_i x_{i-1} + u_i to its states.
 
-    Products cost O(n) and never form the matrix: ``L @ u`` is `recfact.solve`, ``L.T @ u`` the same run backwards.
+    Products cost O(n) and never form the matrix. ``L @ u`` is `recfact.solve`, and ``L.T @ u`` runs it backwards.
 
     Parameters
     ----------
     a : array_like, shape (n,)
-        Coefficients: floats, complex numbers, or an object array of any scalar with ``+`` and ``*`` (``Fraction``,
-        ``mpf``, ``mpi``, sympy symbols). Integers become float64. Kept without a copy. ``a[0]`` isn't part of L.
+        Coefficients: floats, complex numbers, or an object array of any scalars with ``+`` and ``*`` (``Fraction``,
+        ``mpf``, ``mpi``, sympy symbols, or a sympy ``Matrix`` of one row or column). Integers become float64. The array
+        isn't copied. ``a[0]`` isn't part of L. A factorization of L stands for its coefficients.
 
     Attributes
     ----------
@@ -62,8 +61,8 @@ class TransferOperator(TransposableOperator):
     Warns
     -----
     GrowthWarning
-        If ``norm(inf)`` passes 1/eps of the number type: a state can then be so large that the type can't resolve
-        the inputs in it. Object arrays are never warned about.
+        If ``norm(inf)`` exceeds 1/eps of the number type. A state can then be so large that the type can't resolve the
+        inputs in it. Object arrays give no warning.
 
     Notes
     -----
@@ -91,6 +90,9 @@ class TransferOperator(TransposableOperator):
         super().__init__(self.a.dtype, (len(self.a), len(self.a)))
         warn_of_growth(self.a)
 
+    def _recurrence(self) -> Array:
+        return self.a
+
     def _apply(self, x: Array) -> Array:
         a = beside(self.a, x)
         states: Array = forward(a, x) if x.dtype == object else solve(a, x, axis=0)
@@ -117,20 +119,37 @@ class TransferOperator(TransposableOperator):
         """Return the inverse, the bidiagonal I - AZ."""
         return Bidiagonal(self.a)
 
-    def __getitem__(self, key: Any) -> Any:
-        """Return the entry L[i, j], a product of i - j coefficients; negative indices count from the end.
+    def _entries(self, rows: range, columns: range) -> Array:
+        i, j = np.array(rows), np.array(columns)
+        steps = np.arange(min(i.min(), j.min()), i.max() + 1)
+        if len(steps) * len(j) > len(self.a) * len(i):  # few rows of many columns
+            return super()._entries(rows, columns)
+        one = self._one() if self.dtype == object else 1
+        below = steps[:, None] > j
+        factors = np.full(below.shape, one).astype(accumulator(self.dtype))
+        np.copyto(factors, self.a.astype(factors.dtype)[steps, None], where=below)
+        entries: Array = products(factors, axis=0)[i - steps[0]]
+        entries[i[:, None] < j] = 0 * one
+        return entries.astype(self.dtype, copy=False)
 
-        Raises
-        ------
-        TypeError
-            If `key` isn't a pair of integers.
-        IndexError
-            If an index is out of range.
+    def diagonal(self, k: int = 0) -> Array:
+        """Return the entries L[i, i + k]. For k <= 0 they are products of -k coefficients, and for k > 0 they are 0."""
+        n, k = len(self.a), integer(k, "k")
+        if k > 0:
+            return np.zeros(max(n - k, 0), self.dtype)
+        return of_one_type(lag_products(self.a.astype(accumulator(self.dtype), copy=False), -k)).astype(self.dtype)
+
+    def solve(self, x: Any) -> Any:
+        """Return the u with L u = x, as ``np.linalg.solve(L, x)`` does in O(n): u_i = x_i - a_i x_{i-1}.
+
+        The recurrence itself, x from u, is ``L @ u``.
+
+        Parameters
+        ----------
+        x : array_like, shape (n,) or (n, m)
+            States.
         """
-        i, j = entry_indices(key, self.shape)
-        factors = np.array([int(i >= j)] * (max(i - j, 0) + 1)).astype(accumulator(self.dtype))
-        factors[1:] = self.a[j + 1 : i + 1]
-        return products(factors).astype(self.dtype)[-1]
+        return self.inv() @ x
 
     def neumann(self, k: int) -> ShiftedDiagonals:
         """Return the partial sum I + AZ + ... + (AZ)^(k-1) of the Neumann series as sparse diagonals.
@@ -138,7 +157,7 @@ class TransferOperator(TransposableOperator):
         Parameters
         ----------
         k : int
-            Number of terms, at least 0; from `nilpotency_index` on the sum is L itself.
+            Number of terms, at least 0. From `nilpotency_index` on the sum is L itself.
         """
         n, k = len(self.a), positive_integer(k, "k", least=0)
         a = self.a.astype(accumulator(self.dtype), copy=False)
@@ -148,7 +167,7 @@ class TransferOperator(TransposableOperator):
         return ShiftedDiagonals(n, diagonals, a.dtype)
 
     def power(self, k: int) -> ShiftedDiagonals:
-        """Return (AZ)^k as one sparse diagonal, k steps below the main one; k >= n gives the zero operator.
+        """Return (AZ)^k as one sparse diagonal, k steps below the main one. For k >= n it is the zero operator.
 
         Parameters
         ----------
@@ -161,9 +180,9 @@ class TransferOperator(TransposableOperator):
 
     @property
     def nilpotency_index(self) -> int:
-        """Smallest k with (AZ)^k = 0: the longest run of non-zero coefficients among a[1:], plus one.
+        """Smallest k with (AZ)^k = 0: one more than the longest run of non-zero coefficients among a[1:].
 
-        An interval that contains zero, and a symbol, count as non-zero.
+        A symbol counts as non-zero, and so does an interval that contains zero.
         """
         n = len(self.a)
         resets = np.flatnonzero(self.a[1:] == 0)
@@ -175,23 +194,23 @@ class TransferOperator(TransposableOperator):
         Parameters
         ----------
         ord : {1, 2, numpy.inf, "fro"}, default 2
-            1 and inf (largest column and row sum) and "fro" are closed recurrences in ``|a|``, O(n), without
-            cancellation. 2 is the largest singular value.
+            1 is the largest column sum, inf the largest row sum, and 2 the largest singular value. 1, inf and "fro"
+            are recurrences in ``|a|``, which take O(n) time and don't cancel.
 
         Returns
         -------
         float or scalar
-            A float; for object arrays and orders other than 2 a scalar of their own kind (exact for fractions,
+            A float. For object arrays, the orders other than 2 give a scalar of their kind (exact for fractions,
             symbolic for symbols, an enclosure for intervals).
 
         Raises
         ------
         OptionError
-            If `ord` is none of these, or 2 for scalars without a float value.
+            If `ord` is none of these, or if it is 2 and the scalars have no float value.
 
         Notes
         -----
-        The 2-norm is one over the smallest singular value of I - AZ, found by bisection with Sturm counts to the last
+        The 2-norm is one over the smallest singular value of I - AZ. Bisection with Sturm counts finds it to the last
         bits of a double, in about 60 passes over the coefficients. Its relative error is at most (1.5 n + 6) eps with
         eps = 2^-52, however large the norm is.
 
@@ -208,7 +227,7 @@ class TransferOperator(TransposableOperator):
         return self.norm(ord) * self.inv().norm(ord)
 
     def truncate(self, window: WindowLike) -> Operator:
-        """Return what `window` keeps of L: an operator that knows its error, or this one where all is kept.
+        """Return the part of L that `window` keeps, as an operator that knows its error, or L itself for `Full`.
 
         Parameters
         ----------
@@ -219,7 +238,7 @@ class TransferOperator(TransposableOperator):
 
 
 class TransposedTransferOperator(Transpose):
-    """The transpose of a transfer operator: x_i = a_{i+1} x_{i+1} + u_i, run from the last row to the first.
+    """The transpose of a transfer operator: x_i = a_{i+1} x_{i+1} + u_i, from the last row to the first.
 
     Parameters
     ----------
@@ -237,10 +256,9 @@ class TransposedTransferOperator(Transpose):
         """Return the inverse, the upper bidiagonal (I - AZ)^T."""
         return self.operator.inv()._transpose()
 
-    def __getitem__(self, key: Any) -> Any:
-        """Return an entry; see `TransferOperator.__getitem__`."""
-        i, j = entry_indices(key, self.shape)
-        return self.operator[j, i]
+    def solve(self, x: Any) -> Any:
+        """Return the u with L^T u = x; see `TransferOperator.solve`."""
+        return self.inv() @ x
 
     def norm(self, ord: Any = 2) -> Any:
         """Return a norm; see `TransferOperator.norm`."""
@@ -280,6 +298,10 @@ class Bidiagonal(ShiftedDiagonals):
         """Return the inverse, the transfer operator."""
         return TransferOperator(self.a)
 
+    def solve(self, u: Any) -> Any:
+        """Return the x with (I - AZ) x = u: the recurrence itself, ``L @ u``."""
+        return self.inv() @ u
+
     def conj(self) -> Bidiagonal:
         """Return the bidiagonal of the conjugate coefficients."""
         return Bidiagonal(conjugate_of(self.a))
@@ -290,19 +312,19 @@ class Bidiagonal(ShiftedDiagonals):
 
 
 def truncate(a: Any, window: WindowLike) -> TruncatedOperator | TransferOperator:
-    """Return what a window keeps of the transfer operator.
+    """Return the part of the transfer operator that a window keeps.
 
     Parameters
     ----------
     a : array_like, shape (n,)
-        Coefficients, any scalar.
+        Coefficients, any scalars.
     window : Uniform, Jagged or Full
         The part to keep.
 
     Returns
     -------
     BandedOperator, JaggedOperator or TransferOperator
-        One for each window, in this order.
+        The truncated operator for `Uniform`, `Jagged` or `Full`, in this order.
 
     Raises
     ------
@@ -314,7 +336,7 @@ def truncate(a: Any, window: WindowLike) -> TruncatedOperator | TransferOperator
     Examples
     --------
     >>> truncate(np.full(6, 0.5), Jagged(block=2))
-    <6x6 JaggedOperator with dtype=float64>
+    <6x6 JaggedOperator (Jagged(2)) with dtype=float64>
     """
     match check_window(window):
         case Uniform(lags):
@@ -323,17 +345,3 @@ def truncate(a: Any, window: WindowLike) -> TruncatedOperator | TransferOperator
             return JaggedOperator(a, block, terms)
         case Full():
             return TransferOperator(a)
-
-
-def entry_indices(key: Any, shape: tuple[int, int]) -> tuple[int, int]:
-    """Return a pair of indices counted from the front; raise TypeError or IndexError for any other `key`."""
-    try:
-        i, j = map(index, key)
-    except (TypeError, ValueError):
-        raise OptionTypeError(
-            f"an entry is read as L[i, j] with two integers, got {shown(key)}; to_dense() has rows, columns and slices"
-        ) from None
-    for number, size, name in zip((i, j), shape, ("row", "column"), strict=True):
-        if not -size <= number < size:
-            raise IndexError(f"{name} {number} is out of range for an operator of {size} {name}s")
-    return i % shape[0], j % shape[1]

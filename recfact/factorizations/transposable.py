@@ -4,6 +4,7 @@ from abc import abstractmethod
 from typing import Any
 
 from recfact.arrays import Array, as_numpy
+from recfact.checks import integer
 from recfact.errors import ShapeError
 from recfact.factorizations.operator import Operator
 from recfact.factorizations.scalars import common_type
@@ -11,7 +12,7 @@ from recfact.number_types import DType, accumulator
 
 
 class TransposableOperator(Operator):
-    """An operator whose transpose is another way to run the same algorithm, not another matrix of its kind."""
+    """An operator whose transpose runs the same algorithm differently, instead of being another matrix of its kind."""
 
     @abstractmethod
     def _apply_transpose(self, x: Array) -> Array:
@@ -46,6 +47,13 @@ class Transpose(Operator):
     def _transpose(self) -> TransposableOperator:
         return self.operator
 
+    def _entries(self, rows: range, columns: range) -> Array:
+        return self.operator._entries(columns, rows).T
+
+    def diagonal(self, k: int = 0) -> Array:
+        """Return the entries [i, i + k]; see `Operator.diagonal`."""
+        return self.operator.diagonal(-integer(k, "k"))
+
     def to_dense(self) -> Array:
         """Return the matrix as a dense array of the operator's dtype."""
         return self.operator.to_dense().T
@@ -59,7 +67,7 @@ def as_columns(u: Any, rows: int, dtype: DType) -> tuple[Array, DType]:
     u : array_like, shape (n,) or (n, m)
         Inputs.
     rows : int
-        The n required.
+        The required n.
     dtype : dtype
         Number type of the coefficients.
 

@@ -1,4 +1,4 @@
-"""Truncated transfer operators: the band, the jagged window of B2P, and what they leave out."""
+"""Truncated transfer operators: the band and the jagged window of B2P, with their errors."""
 
 import copy
 from abc import abstractmethod
@@ -11,6 +11,7 @@ from scipy import sparse
 
 from recfact.affine import Blocks, products
 from recfact.arrays import Array, as_numpy, check_scalars
+from recfact.checks import integer
 from recfact.factorizations.diagonals import lag_products
 from recfact.factorizations.operator import Operator
 from recfact.factorizations.scalars import (
@@ -31,14 +32,14 @@ from recfact.windows import Jagged, Uniform
 
 
 class TruncatedOperator(TransposableOperator):
-    """What the bands and the jagged windows have in common.
+    """The common base of bands and jagged windows.
 
-    Row i keeps the entries with lags 0 .. K[i] - 1, and loses the state x[i - K[i]], times the coefficients since.
+    Row i keeps the entries with lags 0 .. K[i] - 1. It loses the state x[i - K[i]], times the coefficients since.
 
     Parameters
     ----------
     a : array_like, shape (n,)
-        Coefficients, any scalar.
+        Coefficients, any scalars.
     window : Uniform or Jagged
         The part to keep.
     """
@@ -46,6 +47,11 @@ class TruncatedOperator(TransposableOperator):
     def __init__(self, a: Any, window: Uniform | Jagged) -> None:
         self.a, self.window = as_coefficients(a), window
         super().__init__(self.a.dtype, (len(self.a), len(self.a)))
+
+    @property
+    def title(self) -> str:
+        """The window, as it is written."""
+        return repr(self.window)
 
     def _kept_lags(self) -> Array:
         """Return K, shape (n,): how many entries each row keeps."""
@@ -97,6 +103,15 @@ class TruncatedOperator(TransposableOperator):
             yield rows, rows - lag, diagonal[rows - lag]
             diagonal = a[lag + 1 :] * diagonal[:-1]
 
+    def diagonal(self, k: int = 0) -> Array:
+        """Return the entries [i, i + k], zero outside the window; see `Operator.diagonal`."""
+        lag = -integer(k, "k")
+        if not 0 <= lag < len(self.a):
+            return np.zeros(max(len(self.a) - abs(lag), 0), self.dtype)
+        diagonal = lag_products(self._coefficients, lag).copy()
+        diagonal[self._kept_lags()[lag:] <= lag] = 0
+        return of_one_type(diagonal).astype(self.dtype, copy=False)
+
     def to_dense(self) -> Array:
         """Return the matrix as a dense array of the operator's dtype, zero outside the window."""
         dense = np.zeros(self.shape, dtype=self.dtype)
@@ -105,7 +120,7 @@ class TruncatedOperator(TransposableOperator):
         return of_one_type(dense)
 
     def to_sparse(self) -> sparse.csr_array:
-        """Return the matrix as a scipy.sparse array with the entries of the window; small floats become float32.
+        """Return the matrix as a scipy.sparse array with the entries of the window. The halves become float32.
 
         Raises
         ------
@@ -132,7 +147,7 @@ class TruncatedOperator(TransposableOperator):
         return ErrorOperator(self.a, self._relative_error)
 
     def error(self, u: Any, x0: Any = None) -> Array:
-        """Return the error x - x~ of the truncated states, from the states that are lost rather than by subtraction.
+        """Return the error x - x~ of the truncated states, computed from the lost states and not by subtraction.
 
         Parameters
         ----------
@@ -144,15 +159,15 @@ class TruncatedOperator(TransposableOperator):
         Returns
         -------
         ndarray, shape (n,) or (n, m)
-            Zero wherever the window reaches back to the first input. Costs O(n log(lags)) for a band and O(n) for a
-            jagged window.
+            The error. It is zero where the window reaches back to the first input. It takes O(n log(lags)) time for a
+            band and O(n) for a jagged window.
 
         Raises
         ------
         ShapeError
-            If `u` has another shape, or `x0` doesn't broadcast against a row of it.
+            If `u` has another shape, or if `x0` doesn't broadcast against a row of it.
         ArrayTypeError
-            If `u` is on a GPU; ``error_operator() @ u`` runs there.
+            If `u` is on a GPU. Use ``error_operator() @ u`` there.
 
         Examples
         --------
@@ -168,7 +183,7 @@ class TruncatedOperator(TransposableOperator):
             return self.error_operator()._apply(columns).astype(dtype, copy=False)
 
     def error_norm(self, ord: Any = 2) -> Any:
-        """Return a norm of E = L - L~, the worst error for inputs of norm 1: `ErrorOperator.norm`.
+        """Return a norm of E = L - L~: the largest error for inputs of norm 1. See `ErrorOperator.norm`.
 
         Parameters
         ----------
@@ -184,7 +199,7 @@ class TruncatedOperator(TransposableOperator):
         return self.error_operator().norm(ord)
 
     def relative_error_norm(self, ord: Any = 2) -> Any:
-        """Return a norm of N, the worst error for states of norm 1: `RelativeErrorOperator.norm`.
+        """Return a norm of N: the largest error for states of norm 1. See `RelativeErrorOperator.norm`.
 
         Parameters
         ----------
@@ -216,16 +231,16 @@ class TruncatedTranspose(Transpose):
 
 
 class BandedOperator(TruncatedOperator):
-    """The uniform window: the diagonals with lags 0 .. lags-1 of L, L~ = I + AZ + ... + (AZ)^(lags-1).
+    """The uniform window: the diagonals of L with lags 0 .. lags-1, L~ = I + AZ + ... + (AZ)^(lags-1).
 
-    Its error is exactly L - L~ = (AZ)^lags L: row i loses a[i] ... a[i-lags+1] x[i-lags].
+    Its error is exactly L - L~ = (AZ)^lags L. Row i loses a[i] ... a[i-lags+1] x[i-lags].
 
     Parameters
     ----------
     a : array_like, shape (n,)
-        Coefficients, any scalar.
+        Coefficients, any scalars.
     lags : int
-        Number of diagonals kept, at least 1. The paper's text speaks of "lags up to k" for its k terms (section 4.1).
+        Number of diagonals kept, at least 1. (The paper's text says "lags up to k" for its k terms, section 4.1.)
 
     Raises
     ------
@@ -253,20 +268,20 @@ class BandedOperator(TruncatedOperator):
 
 
 class JaggedOperator(TruncatedOperator):
-    """The jagged window: each block and what the `terms` blocks before it pass on; the B2P operator for terms=1.
+    """The jagged window: each block and what the `terms` blocks before it pass on. With terms=1 it is B2P.
 
-    With the parts of `Hierarchical` it is L~ = D + G Z T_m R, T_m = I + CZ + ... + (CZ)^(m-1) being the first m terms
-    of the carrier operator. Step k (from 0) of block t keeps the lags 0 .. m l + k, as the band of m l + k + 1 lags
-    does, and its error is exactly g[t][k] c[t-1] ... c[t-m] s[t-m-1], a propagated carrier.
+    In terms of the parts of `Hierarchical`, L~ = D + G Z T_m R. Here T_m = I + CZ + ... + (CZ)^(m-1) are the first m
+    terms of the carrier operator. Step k (from 0) of block t keeps the lags 0 .. m l + k, as a band of m l + k + 1 lags
+    does. Its error is exactly a propagated carrier, g[t][k] c[t-1] ... c[t-m] s[t-m-1].
 
     Parameters
     ----------
     a : array_like, shape (n,)
-        Coefficients, any scalar.
+        Coefficients, any scalars.
     block : int
         Block length l, at least 1. The last block may be shorter.
     terms : int, default 1
-        Carrier terms m; 0 keeps the blocks alone.
+        Number of carrier terms m. 0 keeps only the blocks themselves.
 
     Raises
     ------
@@ -277,7 +292,8 @@ class JaggedOperator(TruncatedOperator):
 
     Notes
     -----
-    Section 4.2 of the paper. The first (m + 1) l steps have no error, an initial state being part of the first input.
+    Section 4.2 of the paper. The first (m + 1) l steps have no error, because an initial state is part of the first
+    input.
 
     Examples
     --------

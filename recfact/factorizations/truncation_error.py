@@ -1,4 +1,4 @@
-"""What a truncation leaves out, exactly: the error operators E = L - L~ and N in L~ = (I - N) L."""
+"""The exact error of a truncation: the operators E = L - L~, and N in L~ = (I - N) L."""
 
 from math import hypot
 from typing import Any
@@ -24,28 +24,28 @@ from recfact.solve import solve
 
 
 class RelativeErrorOperator(TransposableOperator):
-    """The N of L~ = (I - N) L: it turns the exact states into the error, x - x~ = N x.
+    """The N of L~ = (I - N) L, which turns the exact states into the error, x - x~ = N x.
 
-    A row that the window cuts off loses one state, multiplied by the coefficients since: (N x)[i] = w[i] x[j[i]]. The
-    rows that lose the same state follow each other, so rows of different states and their columns are disjoint, and
-    every norm of N is closed. The states lost are those at the ends of blocks, of one step for a band.
+    A row that the window cuts off loses one state, times the coefficients since: (N x)[i] = w[i] x[j[i]]. The rows that
+    lose the same state follow each other. So the rows and columns of different states are disjoint, and every norm of N
+    has a closed form. The lost states are those at the ends of blocks. The blocks of a band have one step.
 
     Parameters
     ----------
     size : int
         Number of rows and columns n.
     weights : ndarray, shape (q,)
-        w of the last q rows; the others lose nothing.
+        The weights w of the last q rows. The other rows lose nothing.
     block : int
-        Length of the blocks. The first `block` of those rows lose the state at the end of the first block, the next
-        ones that at the end of the second, and so on.
+        Length of the blocks. The first `block` of the q rows lose the state at the end of the first block, the next
+        `block` rows that at the end of the second block, and so on.
     dtype : dtype
         Number type of the operator.
 
     Attributes
     ----------
     sources : ndarray of int, shape (q,)
-        j of those rows, not decreasing.
+        The lost states j of these rows, in ascending order.
     starts : ndarray of int
         Positions in `weights` where the rows of another state begin.
     """
@@ -70,7 +70,7 @@ class RelativeErrorOperator(TransposableOperator):
         return self.collect(times(self.weights, x[len(x) - len(self.weights) :], from_right=True))
 
     def collect(self, values: Array) -> Array:
-        """Return the sums of `values`, shape (q, ...), over the rows of each state, in the place of that state."""
+        """Return the sums of `values`, shape (q, ...), over the rows that lose the same state, at that state."""
         sums = np.zeros_like(values, shape=(self.shape[0], *values.shape[1:]))
         if not isinstance(values, np.ndarray):  # CuPy's arrays sum rows of one length
             sums[self._lost] = self._rows.split(values, 0).sum(axis=1)
@@ -79,7 +79,7 @@ class RelativeErrorOperator(TransposableOperator):
         return sums
 
     def lengths(self, weights: Array) -> Array:
-        """Return the Euclidean length of `weights` over the rows of each state, one per state."""
+        """Return for each lost state the Euclidean length of the `weights` of its rows."""
         if len(weights) == 0:
             return weights
         if weights.dtype != object:
@@ -87,7 +87,7 @@ class RelativeErrorOperator(TransposableOperator):
         return np.asarray(np.frompyfunc(square_root, 1, 1)(np.add.reduceat(weights * weights, self.starts)))
 
     def norm(self, ord: Any = 2) -> Any:
-        """Return a norm of N; O(n), closed for all four orders.
+        """Return a norm of N in O(n). All four orders have a closed form.
 
         Parameters
         ----------
@@ -97,7 +97,7 @@ class RelativeErrorOperator(TransposableOperator):
         Returns
         -------
         float or scalar
-            A float; for object arrays a scalar of their own kind.
+            A float. Object arrays give a scalar of their own kind.
 
         Raises
         ------
@@ -117,9 +117,9 @@ class RelativeErrorOperator(TransposableOperator):
 
 
 class ErrorOperator(TransposableOperator):
-    """The E = L - L~ = N L that turns inputs into the error of the truncated states, x - x~ = E u.
+    """The E = L - L~ = N L, which turns inputs into the error of the truncated states, x - x~ = E u.
 
-    Nothing is subtracted: the error is as accurate, relative to itself, as a state is.
+    Nothing is subtracted. So the error is as accurate, relative to itself, as a state is.
 
     Parameters
     ----------
@@ -142,23 +142,23 @@ class ErrorOperator(TransposableOperator):
         return states
 
     def norm(self, ord: Any = 2) -> Any:
-        """Return a norm of E; the signs (phases) of the coefficients don't matter.
+        """Return a norm of E. The signs (phases) of the coefficients don't matter.
 
         Parameters
         ----------
         ord : {1, 2, numpy.inf, "fro"}, default 2
-            1, inf and "fro" are recurrences in |a|, O(n). 2 takes some tens of passes over the cut-off states, see
-            `carrier_norm`; its relative error is a few units of rounding a step.
+            1, inf and "fro" are recurrences in |a| and take O(n) time. 2 takes some tens of passes over the lost
+            states, see `carrier_norm`. Its relative error is a few units of rounding per step.
 
         Returns
         -------
         float or scalar
-            A float; for object arrays and orders other than 2 a scalar of their own kind.
+            A float. For object arrays, the orders other than 2 give a scalar of their own kind.
 
         Raises
         ------
         OptionError
-            If `ord` is none of these, or 2 for scalars without a float value.
+            If `ord` is none of these, or if it is 2 and the scalars have no float value.
         """
         order, moduli, weights = check_order(ord), absolute_values(self.a), absolute_values(self.relative.weights)
         sources = self.relative.sources
@@ -177,10 +177,10 @@ class ErrorOperator(TransposableOperator):
                 return largest(weights * row_sums(moduli)[sources])
 
     def _spectral_norm(self, moduli: Array, weights: Array) -> float:
-        """Return the largest singular value, from one row and one column for each state that is lost.
+        """Return the largest singular value, from one row and one column for each lost state.
 
-        The rows of E that lose the same state are multiples of one row of L; the columns of the inputs between two
-        such states are multiples of one column in all later rows. Each bundle has the norm of its vector of factors.
+        The rows of E that lose the same state are multiples of one row of L. The columns of the inputs between two such
+        states are, in all later rows, multiples of one column. Each bundle has the norm of its vector of factors.
         """
         if len(weights) == 0:
             return 0.0

@@ -1,6 +1,6 @@
-"""The GPU engine: `solve` for arrays on a GPU, and what that needs.
+"""The GPU engine: `solve` for arrays on a GPU, and a check of what it needs.
 
-Importing it imports neither CuPy nor torch, and looks for no GPU.
+Importing this package imports neither CuPy nor torch, and doesn't look for a GPU.
 """
 
 from recfact.gpu.availability import why_unavailable

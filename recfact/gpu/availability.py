@@ -1,4 +1,4 @@
-"""What a solve on a GPU needs, and one sentence for what of it is missing."""
+"""The requirements of a solve on a GPU, and one sentence on what is missing."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from recfact.gpu.compiler import header_folders
 if TYPE_CHECKING:
     from types import ModuleType
 
-SERIES = {13: 580, 12: 525}  # of CUDA that there are extras for, and the first driver for Linux that takes each
+SERIES = {13: 580, 12: 525}  # each series of CUDA with an extra, and the first driver for Linux that takes it
 LEAST_CAPABILITY = (7, 5)
-BROKEN = (ImportError, AttributeError, OSError, RuntimeError)  # what the import of an incomplete CuPy raises
-# The headers that the kernels include, and which of cuda-toolkit's extras brings them in which package. Those of CUDA's
+BROKEN = (ImportError, AttributeError, OSError, RuntimeError)  # the errors that importing an incomplete CuPy raises
+# The headers that the kernels include, with the extra of cuda-toolkit and the package that bring them. Those of CUDA's
 # C++ library (<nv/target>) aren't among them: compiled at run time, these include none of it, from CUDA 12.0 to 13.5.
 HEADERS = {
     "cuda_fp16.h": {13: ("cudart", "nvidia-cuda-runtime"), 12: ("cudart", "nvidia-cuda-runtime-cu12")},
@@ -30,18 +30,18 @@ HEADERS = {
 def why_unavailable(device: int | None = None) -> str | None:
     """Say what is missing for solves on a GPU.
 
-    Looks for CuPy, the driver, the GPU, CUDA's compiler and its headers, in this order, and imports CuPy if it is
-    there. Compiles nothing: ``recfact gpu`` does.
+    It looks for CuPy, the driver, the GPU, CUDA's compiler and its headers, in this order. It imports CuPy if that is
+    installed. It compiles nothing; ``recfact gpu`` does.
 
     Parameters
     ----------
     device : int, optional
-        Number of the GPU; CuPy's current one by default.
+        Number of the GPU, by default CuPy's current one.
 
     Returns
     -------
     str or None
-        One sentence on what is missing and how to get it; None if nothing is.
+        One sentence on what is missing and how to get it. None if nothing is missing.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def why_unavailable(device: int | None = None) -> str | None:
 
 @cache
 def require(device: int | None = None) -> None:
-    """Raise what `why_unavailable` says, unless nothing is missing; then that isn't looked up again.
+    """Raise DeviceError with the text of `why_unavailable`. Once nothing is missing, this isn't looked up again.
 
     Raises
     ------
@@ -81,12 +81,12 @@ def require(device: int | None = None) -> None:
 
 
 def current_gpu() -> int:
-    """Return the number of CuPy's current GPU, which needn't be one that solves can run on.
+    """Return the number of CuPy's current GPU, even if solves can't run on it.
 
     Raises
     ------
     DeviceError
-        If there is no CuPy, or it finds no GPU; with what `why_unavailable` says.
+        If there is no CuPy, or if it finds no GPU. The text is that of `why_unavailable`.
     """
     try:
         import cupy
@@ -98,20 +98,20 @@ def current_gpu() -> int:
 
 
 def _install(series: int) -> str:
-    """Return the command that installs what recfact's extra of a series does."""
+    """Return the command that installs the packages of recfact's extra for a series."""
     known = _known(series)
     return f'pip install "cupy-cuda{known}x>=14" {install_compiler(known)}'
 
 
 def install_compiler(series: int, *more: str) -> str:
-    """Return what pip is told to install CUDA's compiler and the headers that it needs, and `more` of the toolkit."""
+    """Return the requirement for pip with CUDA's compiler, the headers that it needs, and `more` of the toolkit."""
     headers = (packages[series][0] for packages in HEADERS.values())
     extras = ",".join(dict.fromkeys(("nvrtc", *headers, *more)))
     return f'"cuda-toolkit[{extras}]=={series}.*"'
 
 
 def _known(series: int) -> int:
-    """Return the series of CUDA whose packages are named as those of `series`."""
+    """Return the series of CUDA whose packages have the same names as those of `series`."""
     return min(series, max(SERIES))
 
 
@@ -155,7 +155,7 @@ def _old_driver(driver: int) -> str:
 
 
 def version_text(number: int) -> str:
-    """Write a version of CUDA as people do.
+    """Return a version of CUDA in the form that people write.
 
     Examples
     --------
@@ -207,7 +207,7 @@ def _device_fault(cupy: ModuleType, device: int | None) -> str | None:
 
 
 def compiler_fault(cupy: ModuleType) -> str | None:
-    """Say what CuPy lacks to compile kernels, which needs no GPU; None if nothing."""
+    """Say what CuPy lacks to compile kernels, or return None. This needs no GPU."""
     built = cupy.cuda.runtime.runtimeGetVersion() // 1000
     try:
         version = cupy.cuda.nvrtc.getVersion()
@@ -228,6 +228,6 @@ def compiler_fault(cupy: ModuleType) -> str | None:
 
 
 def search_folders(cupy: Any, series: int) -> tuple[Path, ...]:
-    """Return the folders in which CuPy's compiler finds CUDA's headers: of installed packages, of a toolkit."""
+    """Return the folders in which CuPy's compiler finds CUDA's headers: those of packages, and of a toolkit."""
     toolkit = cupy.cuda.get_cuda_path()
     return (*header_folders(series), *(() if toolkit is None else (Path(toolkit) / "include",)))

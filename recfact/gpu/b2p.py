@@ -20,13 +20,15 @@ from recfact.gpu.plans import (
 WARPS = 4  # of a thread block of b2p
 REGISTERS, FEW_REGISTERS = 128, 96  # of a thread
 BLACKWELL = (10, 0)  # compute capability from which few are enough for the same code
-STAGES = 4  # tiles on their way to a warp; even, because two versions of the carriers take turns
-STAGES_IN_TURN = 2  # where copies aren't asynchronous, so that only one tile is on its way
-ASYNCHRONOUS = (8, 0)  # compute capability from which copies are
+STAGES = (
+    6  # tiles of a warp in memory, one of them in work; an even number, because two versions of the carriers take turns
+)
+STAGES_IN_TURN = 2  # if copies aren't asynchronous: then only one tile is on its way
+ASYNCHRONOUS = (8, 0)  # compute capability from which copies are asynchronous
 MOST_STEPS = 1 << 34  # tiles are counted in 32 bits
 GROUP = 8  # numbers of an access
 TILE_BYTES = 2 * TILE * TILE
-ROW_NUMBERS = 24  # from row to row of a matrix in shared memory, which keeps lanes out of each other's banks
+ROW_NUMBERS = 24  # distance of rows of a matrix in shared memory, so that lanes use different banks
 
 
 def obstacle(geometry: Geometry, blocks: Blocks, device: Device) -> str | None:
@@ -61,7 +63,7 @@ class B2P:
     geometry : Geometry
         The solve.
     blocks : Blocks
-        With at most one before each; or the exact recurrence.
+        Windows with at most one block before each, or the exact recurrence.
     device : Device
         Where it runs.
     split_factor : bool
@@ -70,7 +72,7 @@ class B2P:
     Attributes
     ----------
     obstacle : str or None
-        Why tensor cores can't do it; there is no launch then.
+        Why tensor cores can't do it. There is then no launch.
     warps : int
         How many there are.
     split : Split
@@ -84,13 +86,13 @@ class B2P:
         self.stages = STAGES if asynchronous else STAGES_IN_TURN
         self.registers = FEW_REGISTERS if device.capability >= BLACKWELL else REGISTERS
         room = device.limits.room(WARPS, self.registers, shared_bytes(self.stages, split_factor))
-        wanted = warps_wanted((self.stages if asynchronous else 1) * TILE_BYTES, room, device)
+        wanted = warps_wanted(max(self.stages - 1, 1) * TILE_BYTES, room, device)
         units = geometry.batch * geometry.heads * -(-geometry.channels // TILE)  # warps of one segment
         self.split = split_blocks(units, geometry.steps, blocks, wanted, device, "tile")
         self.warps = units * self.split.segments
 
     def launch(self, why: str) -> Launch:
-        """Return the launch; `why` is the first of its reasons."""
+        """Return the launch. `why` is the first of its reasons."""
         geometry, blocks, split = self.geometry, self.blocks, self.split
         tiles = -(-geometry.steps // TILE)
         block = tiles if blocks.terms is None else blocks.length // TILE

@@ -1,7 +1,7 @@
 """Time solves on a GPU against copies of as many bytes, over the lengths of the paper's figure.
 
-Every call is timed by the GPU's own clock, several times in a row behind copies that keep the GPU busy while the host
-hands them over, so that the time of Python isn't in it.
+The GPU's own clock times every call, several times in a row. Copies before them keep the GPU busy while the host
+submits the calls, so the time of Python isn't included.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ PAPER = {
 
 COPY = "copy"
 SOLVES = ("Jagged(16)", "Full()")
-LONG, SHARE = 1 << 16, 0.9  # steps, and the speed asked of so many and more, relative to a copy's
+LONG, SHARE = 1 << 16, 0.9  # a number of steps, and the required speed for at least so many, relative to a copy's
 SHORT, SHORT_SECONDS = 1 << 10, 12e-6
 ONE, HALF = 0x3F80, 0x3F00  # bfloat16
 
 
 @dataclass(frozen=True)
 class Effort:
-    """What is timed: `lengths`, each in `rounds` of `calls` in a row, behind copies of `busy` bytes."""
+    """The amount of timing: `lengths`, each in `rounds` of `calls` in a row, after copies of `busy` bytes."""
 
     lengths: tuple[int, ...]
     rounds: int
@@ -62,7 +62,7 @@ SMOKE = Effort((1 << 10,), rounds=1, calls=1, busy=1 << 10)
 
 @dataclass(frozen=True)
 class Row:
-    """Median times in seconds for one length, by the name of what was called; all but `missing` move `bytes`."""
+    """Median times in seconds for one length, by the name of the call. All calls but `missing` move `bytes`."""
 
     steps: int
     bytes: int
@@ -76,18 +76,18 @@ class Row:
 
 @dataclass(frozen=True)
 class Goal:
-    """What is asked of a solve, and what was measured; of several lengths, at the one that is furthest from it.
+    """A requirement on a solve, and the measured value. Of several lengths, the one furthest from it counts.
 
     Parameters
     ----------
     solve : str
         Its name in `Row.seconds`.
     name : str
-        What is measured: a speed relative to a copy's, or a time in seconds.
+        The quantity: a speed relative to a copy's, or a time in seconds.
     relation, asked : str, float
         ">=" or "<", and the number.
     steps, measured, paper : int, float, float, or None
-        The length, and what the solve and the paper's have there; None if no such length was measured.
+        The length, the value of the solve there, and the paper's value. None if no such length was measured.
     """
 
     solve: str
@@ -100,7 +100,7 @@ class Goal:
 
     @property
     def met(self) -> bool | None:
-        """Whether it is reached; None if it wasn't measured."""
+        """Whether the requirement is met. None if it wasn't measured."""
         if self.measured is None:
             return None
         return self.measured >= self.asked if self.relation == ">=" else self.measured < self.asked
@@ -111,7 +111,7 @@ class Goal:
 
 
 def goals(rows: Sequence[Row]) -> list[Goal]:
-    """Return what is asked of both solves, beside what was measured. The paper's speed is relative to the same copy."""
+    """Return the requirements on both solves, with measured values. The paper's speed is relative to the same copy."""
     short = next((row for row in rows if row.steps == SHORT), None)
     found = []
     for name in SOLVES:
@@ -129,9 +129,9 @@ def measure(effort: Effort, step: Callable[[str], None]) -> Iterator[Row]:
     Parameters
     ----------
     effort : Effort
-        `FULL`, which takes a minute and 13 GiB of the GPU's memory, or `SMOKE`, which shows that all runs.
+        `FULL`, which takes a minute and 13 GiB of the GPU's memory, or `SMOKE`, which only shows that everything runs.
     step : callable
-        Is told what comes next.
+        Is called with a word on what comes next.
 
     Raises
     ------
@@ -147,7 +147,7 @@ def measure(effort: Effort, step: Callable[[str], None]) -> Iterator[Row]:
 
 
 def calls_of(steps: int, half: int) -> tuple[dict[str, Call], dict[str, str]]:
-    """Return what is timed, by name, and why others aren't; copies and sums read `half` bytes and write as many."""
+    """Return the timed calls by name, and why others are missing. Copies and sums read and write `half` bytes."""
     import cupy
 
     u, x = (bfloat16s(ONE, (HEADS, steps, CHANNELS)) for _ in range(2))
@@ -185,7 +185,7 @@ def bfloat16s(bits: int, shape: tuple[int, ...]) -> Any:
 
 
 def time_calls(calls: dict[str, Call], effort: Effort) -> dict[str, float]:
-    """Return the median seconds of each call; they take turns, round after round."""
+    """Return the median seconds of each call. The calls take turns in each round."""
     import cupy
 
     ballast = [cupy.empty(min(effort.busy, 1 << 28), np.uint8) for _ in range(2)]

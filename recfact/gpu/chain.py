@@ -9,13 +9,13 @@ from recfact.gpu.multiprocessors import warps_of_registers
 from recfact.gpu.plans import Argument, Launch, Scratch, wide
 
 WARPS, REGISTERS = 11, 80  # that own steps, of a tile; of a thread
-LEAST_STEPS = 256  # with no more, `sweep` is preferred
+LEAST_STEPS = 256  # up to so many, `sweep` is preferred
 CHUNK_BYTES = 160  # in registers of a thread
 
 
 def chain_steps(lines: Lines) -> int:
     """Return the steps that a warp of `chain` owns: as many as its registers hold until their states are known."""
-    # What doesn't move together with the next step takes a register of its own.
+    # A number that doesn't move together with the next step takes a register of its own.
     inputs = max(lines.channels * lines.geometry.u.type.size, 4 if lines.access == 1 else 0)
     coefficients = max(lines.coefficients * lines.geometry.a.type.size, 4 if lines.coefficient_steps == 1 else 0)
     steps = 8 if lines.channels > 1 else 32

@@ -1,4 +1,4 @@
-"""From a planned launch to what NVRTC is given: one source without local includes, options, and folders of headers."""
+"""The input of NVRTC for a planned launch: one source without local includes, options, and folders of headers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOCAL_INCLUDE = re.compile(r'^#include "(\w+\.cuh)"$', re.MULTILINE)
 
 @cache
 def source_of(kernel: str) -> str:
-    """Return the source of a kernel with its local headers put in their places, each once.
+    """Return the source of a kernel with its local headers in place of their includes, each once.
 
     NVRTC's caches don't look into headers, so a change in one wouldn't be noticed otherwise.
 
@@ -51,8 +51,7 @@ def _expanded(name: str, included: set[str]) -> str:
 def options_of(launch: Launch) -> tuple[str, ...]:
     """Return the options that NVRTC takes for a launch, besides the target and the folders of headers.
 
-    Products and sums are contracted to fused operations only where the source says so: then the CPU of the tests
-    computes the same bits.
+    Products and sums are fused only where the source says so. So the CPU of the tests computes the same bits.
     """
     return ("--std=c++17", "-fmad=false", "-lineinfo", *(f"-D{name}={value}" for name, value in launch.macros))
 
@@ -63,12 +62,12 @@ def header_folders(series: int | None = None) -> tuple[Path, ...]:
     Parameters
     ----------
     series : int, optional
-        Of CUDA, as 12 or 13; the newest one that is installed by default.
+        Series of CUDA, as 12 or 13. By default the newest installed one.
 
     Returns
     -------
     tuple of Path
-        In the order in which NVRTC looks into them; none if ``mma.h`` isn't there.
+        The folders in the order in which NVRTC searches them. Empty if ``mma.h`` isn't there.
     """
     spec = PathFinder.find_spec("nvidia")
     for root in (spec.submodule_search_locations or ()) if spec is not None else ():

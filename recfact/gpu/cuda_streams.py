@@ -1,4 +1,4 @@
-"""The stream on which a solve runs: the caller's, behind all that its arrays wait for. The host never waits."""
+"""The stream of a solve: the caller's, after all work that its arrays wait for. The host never waits."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from recfact.gpu.capture import check_uncaptured
 from recfact.gpu.device_arrays import DeviceArray
 
 
@@ -13,13 +14,14 @@ from recfact.gpu.device_arrays import DeviceArray
 def caller_stream(arrays: Collection[DeviceArray], device: int, tensors: bool) -> Iterator[None]:
     """Make the caller's GPU and stream CuPy's current ones.
 
-    That is the current stream of the library of the result. If arrays come on other streams (that of the other library;
-    one named by ``__cuda_array_interface__``), it waits for what these hold already, and they wait for the solve.
+    The caller's stream is the current one of the result's library. Arrays can come on other streams: that of the other
+    library, or one that ``__cuda_array_interface__`` names. The solve waits for the work that these streams already
+    hold, and they wait for the solve.
 
     Parameters
     ----------
     arrays : collection of DeviceArray
-        All that the solve reads and writes.
+        All arrays that the solve reads or writes.
     device : int
         The GPU on which they are.
     tensors : bool
@@ -39,6 +41,8 @@ def caller_stream(arrays: Collection[DeviceArray], device: int, tensors: bool) -
         stream = current if mine == current.ptr else stack.enter_context(foreign(mine))
         others = {handles.get(array.library, array.stream) for array in arrays}
         joined = [foreign(handle) for handle in others if handle is not None and handle != mine]
+        if joined:
+            check_uncaptured("takes arrays from several streams", "pass arrays of one library")
         for other in joined:
             follow(stream, other)
         yield
@@ -47,14 +51,14 @@ def caller_stream(arrays: Collection[DeviceArray], device: int, tensors: bool) -
 
 
 def follow(later: Any, earlier: Any) -> None:
-    """Make a stream wait for all that another one holds by now."""
+    """Make a stream wait for all work that another one holds now."""
     import cupy
 
     later.wait_event(earlier.record(cupy.cuda.Event(disable_timing=True)))
 
 
 def foreign(handle: int) -> Any:
-    """Return a stream of CuPy's with the handle of one that isn't."""
+    """Return a CuPy stream with the handle of another library's stream."""
     import cupy
 
     return cupy.cuda.Stream.from_external(_Handle(handle))

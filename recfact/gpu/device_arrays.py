@@ -1,8 +1,8 @@
-"""Arrays on a GPU, whoever made them: where their numbers lie, and new ones of the caller's kind.
+"""Arrays on a GPU, from any library: where their numbers lie, and new ones of the caller's kind.
 
-CuPy arrays, torch tensors and whatever has ``__cuda_array_interface__`` are used where they are: the kernels need
-addresses and strides, which all three tell without a copy and without waiting for a stream. CuPy isn't asked to compute
-with bfloat16, which it does for a short time only.
+CuPy arrays, torch tensors and objects with ``__cuda_array_interface__`` are used where they are. The kernels need
+addresses and strides. All three kinds tell these without a copy and without waiting for a stream. CuPy isn't asked to
+compute with bfloat16, because only recent versions can.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ import numpy as np
 
 from recfact.arrays import Array, check_tensor, is_tensor, native
 from recfact.errors import ArrayTypeError, DTypeError
+from recfact.gpu.capture import check_uncaptured
 from recfact.number_types import BFLOAT16, NUMBER_TYPES, DType, listed
 from recfact.strides import Strided, contiguous
 
-# What kernels take, or CuPy converts to it.
+# Types that kernels take, or that CuPy converts to such types.
 TAKEN = NUMBER_TYPES.keys() | {np.dtype(kind) for kind in "?bBhHiIlLqQ"}
 LEGACY_STREAM = 1  # the null stream's other name
 
@@ -32,13 +33,13 @@ class DeviceArray(Strided):
     Parameters
     ----------
     owner : object
-        What keeps the memory: the caller's array, or one of CuPy's.
+        The object that keeps the memory: the caller's array, or one of CuPy's.
     library : {"cupy", "torch", "interface"}
-        How it came.
+        The library it came from.
     device : int
         Number of the GPU.
     stream : int or None
-        Handle of the stream on which its numbers come, if that is for the array to say.
+        Handle of the stream on which its numbers come, if the array names one.
     writeable : bool
         Whether results may be put into it.
     """
@@ -50,7 +51,7 @@ class DeviceArray(Strided):
     writeable: bool = field(default=True, kw_only=True)
 
     def addresses(self) -> Array:
-        """Return a NumPy array at the same addresses, to compare them: its numbers aren't the host's to read."""
+        """Return a NumPy array at the same addresses, only to compare them: the host can't read its numbers."""
         if 0 in self.shape:
             return np.empty(self.shape, self.dtype)
         interface = {
@@ -71,7 +72,7 @@ class DeviceArray(Strided):
         return cupy.ndarray(self.shape, self.dtype, cupy.cuda.MemoryPointer(memory, 0), self.strides)
 
     def bits(self) -> Any:
-        """Return it as one of CuPy's arrays, of integers for bfloat16, with which CuPy does little."""
+        """Return it as one of CuPy's arrays: of integers for bfloat16, because CuPy can do little with bfloat16."""
         array = self.as_cupy()
         return array.view(np.uint16) if self.dtype == BFLOAT16 else array
 
@@ -79,6 +80,7 @@ class DeviceArray(Strided):
         """Return it in another number type, wider than bfloat16."""
         if self.dtype == dtype:
             return self
+        check_uncaptured("converts arrays", f"pass them in {dtype}")
         array = self.bits()
         if self.dtype == BFLOAT16:  # the upper half of a float32
             array = (array.astype(np.uint32) << 16).view(np.float32)
@@ -86,6 +88,7 @@ class DeviceArray(Strided):
 
     def copied(self) -> DeviceArray:
         """Return a copy with the strides in the same order."""
+        check_uncaptured("copies arrays, because out shares their memory,", "pass another out")
         return of_cupy(self.bits().copy(order="K").view(self.dtype))
 
 
@@ -95,14 +98,14 @@ def as_device_array(value: Any, name: str) -> DeviceArray:
     Parameters
     ----------
     value : array
-        For which `recfact.arrays.library_of` says that it is on a GPU.
+        An array that is on a GPU, as `recfact.arrays.library_of` tells.
     name : str
         Of the argument, for errors.
 
     Raises
     ------
     ArrayTypeError
-        If it holds more than its numbers, as tensors do that require gradients, or says not what it is.
+        If it holds more than its numbers, as a tensor that requires gradients does, or if it doesn't describe itself.
     DTypeError
         If recfact doesn't take its number type on a GPU.
     """
@@ -116,7 +119,7 @@ def as_device_array(value: Any, name: str) -> DeviceArray:
 
 
 def _taken(dtype: DType | None, given: Any, name: str) -> DType:
-    """Return a number type that a GPU is asked for; `given` is what the array calls it."""
+    """Return a number type that GPUs compute in. `given` is the array's name for it."""
     if dtype not in TAKEN:
         raise DTypeError(
             f"{name} must hold {listed('or')}, or integers or booleans, got {given}; convert it to one of these first"
@@ -125,7 +128,7 @@ def _taken(dtype: DType | None, given: Any, name: str) -> DType:
 
 
 def _aligned(array: DeviceArray, name: str) -> DeviceArray:
-    """Return an array whose numbers lie at multiples of their size; a GPU stops at the first that doesn't."""
+    """Return an array whose numbers lie at multiples of their size. A GPU fails at the first that doesn't."""
     size = array.dtype.itemsize
     steps = [step for length, step in zip(array.shape, array.strides, strict=True) if length > 1]
     if 0 not in array.shape and any(place % size for place in (array.address, *steps)):
@@ -206,12 +209,13 @@ def uploaded(host: Array) -> DeviceArray:
     """Return a copy of a NumPy array on the current device, brought there on the current stream."""
     import cupy
 
+    check_uncaptured("brings arrays or scalars of the host to the GPU", "pass arrays that are there")
     bits = host.view(np.uint16) if host.dtype == BFLOAT16 else host
     return of_cupy(cupy.asarray(bits).view(host.dtype))
 
 
 def empty_like(shape: tuple[int, ...], dtype: DType, tensors: bool, device: int, like: DeviceArray) -> DeviceArray:
-    """Return a new array, with its axes in the order in memory of one that has its shape.
+    """Return a new array. Its axes lie in memory in the same order as those of `like`.
 
     Parameters
     ----------
@@ -222,7 +226,7 @@ def empty_like(shape: tuple[int, ...], dtype: DType, tensors: bool, device: int,
     device : int
         Number of the GPU, the current one.
     like : DeviceArray
-        Whose order of axes is taken, if its shape is the same.
+        The array whose order of axes is taken, if it has the same shape.
     """
     axes = range(len(shape))
     order = sorted(axes, key=lambda k: -abs(like.strides[k])) if like.shape == shape else axes
@@ -235,3 +239,16 @@ def empty_like(shape: tuple[int, ...], dtype: DType, tensors: bool, device: int,
     import cupy
 
     return of_cupy(cupy.empty(stored, dtype).transpose(back))
+
+
+def scratch_for(x: DeviceArray, size: int) -> Any:
+    """Return bytes that a kernel may use, as a CuPy array in memory from the library of the result.
+
+    If torch captures the solve into a graph, the graph owns them, like all memory that torch hands out meanwhile.
+    """
+    if x.library == "torch":
+        return empty_like((size,), np.dtype(np.uint8), True, x.device, x).as_cupy()
+    import cupy
+
+    check_uncaptured("takes scratch memory from CuPy", "capture one of torch tensors, whose graphs own such memory")
+    return cupy.empty(size, np.uint8)

@@ -24,9 +24,9 @@ class View:
     batch, head, channel, step : int
         Bytes from element to element along each dimension.
     address : int
-        Of the first element, or what is known of it: only its remainder by 16 counts.
+        Address of the first element. Only its remainder by 16 counts, so a number with this remainder does.
     start : int
-        Bytes to there from the first element of the array, other than 0 where the array is walked backwards.
+        Bytes from the first element of the array to that address. It isn't 0 if the array is walked backwards.
     """
 
     type: NumberType
@@ -40,14 +40,14 @@ class View:
     def alignment(self, *, step: bool, channel: bool) -> int:
         """Return the largest power of two up to 16 that divides the address of every element.
 
-        The strides of steps or channels aren't looked at where these are contiguous and so left out.
+        If steps or channels are contiguous, their strides are left out and don't count.
         """
         strides = [self.address, self.batch, self.head]
         strides += [self.step] * step + [self.channel] * channel
         return gcd(ALIGNMENT, *strides)
 
     def backwards(self, first: int) -> View:
-        """Return the view that starts at step `first` and goes back from there."""
+        """Return the view that starts at step `first` and goes backwards."""
         bytes_ahead = first * self.step
         return replace(self, step=-self.step, address=self.address + bytes_ahead, start=self.start + bytes_ahead)
 
@@ -56,9 +56,9 @@ class View:
 class Geometry:
     """A solve as the kernels see it.
 
-    `steps` runs fastest in the order of the recurrence, `channels` are what a coefficient may be shared by; `x0` has no
-    steps. Time is contiguous if neighbouring steps of input and result are neighbours in memory. `reverse` asks for the
-    transpose; the views are forward in any case.
+    `steps` runs fastest, in the order of the recurrence. `channels` may share a coefficient. `x0` has no steps. Time is
+    contiguous if neighbouring steps of input and result are neighbours in memory. `reverse` asks for the transpose. The
+    views are forward in any case.
     """
 
     reverse: bool
@@ -73,7 +73,7 @@ class Geometry:
 
     @cached_property
     def time_contiguous(self) -> bool:
-        """Whether steps, and not channels, are next to each other in memory."""
+        """Whether steps, rather than channels, are next to each other in memory."""
         return not self.channels_contiguous and self.u.step == self.u.type.size and self.x.step == self.x.type.size
 
     @cached_property
@@ -87,14 +87,14 @@ class Geometry:
         return self.a.channel == 0 or self.channels == 1
 
     def first_block(self, length: int) -> int:
-        """Return the steps of the first block in the order of the sweep: in reverse that is the last, perhaps short."""
+        """Return the steps of the first block of the sweep. In reverse this is the last block, which may be short."""
         return (self.steps % length or length) if self.reverse else length
 
     def swept(self) -> tuple[View, View, View]:
         """Return coefficients, inputs and result in the order of the sweep.
 
-        In reverse they start at the last step, but for the coefficients: the one that leads into a step stands one
-        place behind it.
+        In reverse, inputs and result start at the last step. Coefficients don't: the one that leads into a step stands
+        one place behind it.
         """
         if not self.reverse:
             return self.a, self.u, self.x
@@ -118,7 +118,7 @@ def geometry_of(axis: int, a: Strided, u: Strided, x: Strided, x0: Strided | Non
     Raises
     ------
     ShapeError
-        If more than three dimensions besides time are left after merging those that run on into each other.
+        If more than three dimensions besides time are left after merging those that lie in memory as one.
     """
     arrays = [x, u.broadcast_to(x.shape), a.broadcast_to(x.shape)]
     steps = [array.strides[axis] for array in arrays]
@@ -128,8 +128,8 @@ def geometry_of(axis: int, a: Strided, u: Strided, x: Strided, x0: Strided | Non
     axes, starts = merged(arrays[0].shape, *(array.strides for array in arrays))
     if len(axes) > MOST_DIMENSIONS:
         raise ShapeError(
-            f"the GPU engine takes arrays of at most {MOST_DIMENSIONS} dimensions besides time that don't run on into "
-            f"each other, got {len(axes)} for shape {x.shape}; copy the arrays to contiguous ones"
+            f"the GPU engine takes arrays of at most {MOST_DIMENSIONS} dimensions besides time, after merging those "
+            f"that lie in memory as one, got {len(axes)} for shape {x.shape}; copy the arrays to contiguous ones"
         )
     channels, heads, batch = axes + [Axis(1, (0,) * len(arrays))] * (MOST_DIMENSIONS - len(axes))
     x_view, u_view, a_view, *initial = (

@@ -1,7 +1,7 @@
-"""From shapes, strides and number types to the launch of a kernel: pure arithmetic, the same with a GPU and without.
+"""The launch of a kernel from shapes, strides and number types: pure arithmetic, the same with and without a GPU.
 
-`plan` chooses the kernel, whose own file says how time is split and how wide accesses are; each says why in words. The
-launcher for CuPy and the emulator of `tools/gpu` take the same `Launch`.
+`plan` chooses the kernel. The file of each kernel decides how time is split and how wide accesses are. Each choice
+comes with its reason in words. The launcher for CuPy and the emulator of `tools/gpu` take the same `Launch`.
 """
 
 from __future__ import annotations
@@ -13,20 +13,13 @@ from recfact.gpu.plans import ENDLESS, WARPS_NEEDED, Blocks, Device, Launch
 from recfact.gpu.sliding import sliding
 from recfact.gpu.sweep import Sweep
 from recfact.strides import Strided
-from recfact.windows import Full, Jagged, Uniform, Window
+from recfact.windows import Window, blocks_and_terms
 
 
 def blocks_of(window: Window, steps: int) -> Blocks:
-    """Describe a window by blocks. One that leaves nothing out is the full one."""
-    match window:
-        case Full():
-            return Blocks(ENDLESS, None)
-        case Uniform(lags):
-            blocks = Blocks(1, lags - 1)
-        case Jagged(block, terms):
-            blocks = Blocks(block, terms)
-    last = max(steps - 1, 0) // blocks.length
-    return Blocks(ENDLESS, None) if blocks.terms is not None and last <= blocks.terms else blocks
+    """Describe a window by blocks. A window that leaves nothing out is the full one."""
+    block, terms = blocks_and_terms(window)
+    return Blocks(block, terms) if steps > block * (terms + 1) else Blocks(ENDLESS, None)
 
 
 def plan(
@@ -48,9 +41,9 @@ def plan(
     axis : int
         Time in the result, counted from the front.
     a, u, x, x0 : Strided
-        Coefficients (of the inputs' number type, or float32 for inputs in half precision), inputs, result (of the
-        inputs' number type, or float32 likewise), initial states (of the number type computed in). The first two
-        broadcast to the shape of the result, and initial states to that without time.
+        Coefficients, inputs, result and initial states. Coefficients and result have the number type of the inputs, or
+        float32 for inputs in half precision. Initial states have the number type computed in. Coefficients and inputs
+        broadcast to the shape of the result, and initial states to that shape without time.
     window : Full, Uniform or Jagged
         What is kept of the transfer operator.
     reverse : bool
@@ -68,7 +61,7 @@ def plan(
     Raises
     ------
     ShapeError
-        If the arrays have too many dimensions that don't run on into each other.
+        If the arrays have too many dimensions after merging those that lie in memory as one.
 
     Examples
     --------
@@ -99,7 +92,7 @@ def _choose(geometry: Geometry, blocks: Blocks, device: Device, split_factor: bo
     if sweep.warps >= enough and not plenty:
         has += " in short segments"
     reason = b2p.obstacle
-    # Along contiguous time a lane of `sweep` has a row of its own, and each request touches 32 half-used sectors.
+    # If time is contiguous, a lane of `sweep` has a row of its own. Each request then touches 32 half-used sectors.
     if plenty and (reason is not None or not geometry.time_contiguous):
         return sweep.launch(f"sweep: {has} are enough, and it issues least")
     if reason is None:

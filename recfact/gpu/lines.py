@@ -1,4 +1,4 @@
-"""Lines, which the threads of `sweep`, `sliding` and `chain` own, and what these kernels share of their launches."""
+"""Lines, which the threads of `sweep`, `sliding` and `chain` own, and the parts that their launches share."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from recfact.gpu.plans import Argument, places, pointers, wide
 
 THREADS = 128  # of most thread blocks of `sweep` and `sliding`
 ACCESS_BYTES = 16  # the widest access
-INT_STRIDE = 1 << 30  # strides of time below this, 16 of them together, leave 32-bit arithmetic room
+INT_STRIDE = 1 << 30  # strides of time below this fit into 32-bit arithmetic, even 16 of them together
 
 
 class Frame(NamedTuple):
-    """What all three kernels share of their arguments, first and last, and of their macros."""
+    """The first and last arguments and the macros that all three kernels share."""
 
     pointers: tuple[Argument, ...]
     places: tuple[Argument, ...]
@@ -23,7 +23,7 @@ class Frame(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """What a thread owns, and how it moves.
+    """The numbers that a thread owns, and how they move.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Lines:
     access : int
         Steps moved at once, more than 1 only of a single channel.
     time_contiguous : bool
-        Whether it moves steps at once, as kernels of chunks are compiled for.
+        Whether several steps move at once. Kernels of chunks are compiled for that.
     own : bool
         Whether each of several channels has coefficients of its own.
     coefficient_steps : int
@@ -96,14 +96,14 @@ class Lines:
 
 
 def lines_of(geometry: Geometry, block: int) -> Lines:
-    """Choose what a thread owns: the widest access that the addresses allow.
+    """Choose the numbers that a thread owns, with the widest access that the addresses allow.
 
     Parameters
     ----------
     geometry : Geometry
         The solve.
     block : int
-        Steps of a block; no access goes from one into the next.
+        Steps of a block. No access crosses from one block into the next.
     """
     a, u, x = geometry.a, geometry.u, geometry.x
     along = a.step == a.type.size and not geometry.reverse  # backwards, coefficients stand one place off

@@ -1,4 +1,4 @@
-"""What this machine has: its GPUs and what they can reach at most, versions, and whether kernels compile for them."""
+"""The machine: its GPUs with their limits, versions, and whether kernels compile for them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from recfact.number_types import FLOAT16, FLOAT32, DType
 from recfact.windows import Full, Jagged, Uniform, Window
 
 ISSUED = 4  # warp instructions of a multiprocessor in a cycle
-SOLVE = (128, 8192, 16)  # heads, steps, channels of the solve whose least time is told
+SOLVE = (128, 8192, 16)  # heads, steps, channels of the solve whose least time is shown
 # Heads, number type and window: on an H100 each of these solves has a kernel of its own.
 COMPILED: tuple[tuple[int, DType, Window], ...] = (
     (128, FLOAT16, Jagged(16)),
@@ -42,11 +42,11 @@ class Gpu:
     memory : int
         Bytes.
     bandwidth : float
-        Bytes in a second that memory moves at most: two for each cycle and each 8 lines of its bus.
+        Most bytes that memory moves in a second: two for each cycle and each 8 lines of its bus.
     clock : float
-        Cycles of a multiprocessor in a second, at most.
+        Most cycles of a multiprocessor in a second.
     reason : str or None
-        Why solves can't run on it.
+        Why solves can't run on it. None if they can.
     """
 
     number: int
@@ -72,7 +72,7 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What `recfact gpu` tells: versions are None for what isn't there, `reason` is None if solves are possible."""
+    """The facts that `recfact gpu` shows. Missing versions are None. `reason` is None if solves are possible."""
 
     reason: str | None
     versions: dict[str, str | None]
@@ -142,7 +142,7 @@ def _gpus(cupy: Any) -> tuple[Gpu, ...]:
 
 
 def check_gpus(gpus: tuple[Gpu, ...]) -> list[str]:
-    """Compile and load what the solves of `COMPILED` run, on those GPUs that solves can run on; return what fails."""
+    """Compile and load the kernels of `COMPILED` on all GPUs that can run solves. Return the failures."""
     import cupy
 
     faults = []
@@ -158,7 +158,7 @@ def check_gpus(gpus: tuple[Gpu, ...]) -> list[str]:
 
 
 def _described(heads: int, dtype: DType, window: Window) -> Solve:
-    """Describe a solve of arrays that needn't exist, whose channels share their coefficients."""
+    """Describe a solve of arrays that needn't exist. Its channels share their coefficients."""
     _, steps, channels = SOLVE
     a, u = laid_out((heads, steps, 1), dtype), laid_out((heads, steps, channels), dtype)
     return Solve(a, u, u, None, 1, window, reverse=False, precision="full")

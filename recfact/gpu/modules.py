@@ -1,4 +1,4 @@
-"""Compiled kernels: each once for a GPU, kept for as long as the process lives."""
+"""Compiled kernels. Each is compiled once for a GPU and kept for the life of the process."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ def function_of(launch: Launch, device: int) -> Any:
     Parameters
     ----------
     launch : Launch
-        Of which the kernel and its macros count.
+        The launch. Only its kernel and its macros count.
     device : int
         Number of the GPU, the current one.
 
     Returns
     -------
     callable
-        One of CuPy's kernels, called with grid, block, arguments and ``shared_mem``.
+        A CuPy kernel, to be called with grid, block, arguments and ``shared_mem``.
 
     Raises
     ------
     DeviceError
-        If CUDA's compiler doesn't take the kernel; with what it says.
+        If CUDA's compiler doesn't take the kernel. The text has the compiler's message.
     """
     key = launch.kernel, launch.macros, device
-    with _lock:  # who waits for it finds the kernel compiled
+    with _lock:  # a thread that waited for the lock finds the kernel compiled
         if key not in _functions:
             _functions[key] = _compiled(launch)
         return _functions[key]
@@ -50,7 +50,7 @@ def _compiled(launch: Launch) -> Any:
         return module.get_function(launch.kernel)
     except cupy.cuda.compiler.CompileException as error:
         raise DeviceError(
-            f"CUDA's compiler {series} must take the kernel {launch.kernel} with the options "
-            f"{' '.join(error.options)}, and says:\n{error.get_message()}\nPlease report this with the GPU and the "
+            f"CUDA's compiler {series} must compile the kernel {launch.kernel} with the options "
+            f"{' '.join(error.options)}, but says:\n{error.get_message()}\nPlease report this with the GPU and the "
             "versions of CuPy and CUDA, as `recfact gpu` prints them"
         ) from error

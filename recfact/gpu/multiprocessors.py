@@ -1,8 +1,8 @@
-"""What a multiprocessor has room for, and how much it wants on its way from memory, by compute capability.
+"""Limits of multiprocessors, and the bytes that they want on their way from memory, by compute capability.
 
-Room is of the CUDA programming guide's technical specifications. What is wanted on its way is what memory delivers to
-a multiprocessor in 1.25 us, for one card of each compute capability, in whole 4 KiB: an estimate, measured on no GPU.
-The page on tuning names the cards.
+The limits are those of the technical specifications in the CUDA programming guide. The bytes wanted on their way are
+those that memory delivers to a multiprocessor in 1.25 us, for one card of each compute capability, in whole 4 KiB. They
+are an estimate, measured on no GPU. The page on tuning names the cards.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 KIB = 1024
 REGISTERS = 64 * KIB
-REGISTERS_AT_ONCE = 256  # given to a warp
+REGISTERS_AT_ONCE = 256  # registers are given to a warp in units of this size
 SCHEDULERS = 4  # each has a quarter of the registers
 
 
@@ -21,13 +21,13 @@ class Multiprocessor(NamedTuple):
     Parameters
     ----------
     warps, thread_blocks : int
-        That it holds at once.
+        The most that it holds at once.
     shared_bytes : int
         Of shared memory.
     reserved_bytes : int
-        Of these, what CUDA takes for itself in each thread block.
+        The part of these that CUDA takes for itself in each thread block.
     bytes_wanted : int
-        On their way from memory, so that memory is busy.
+        Bytes on their way from memory that keep memory busy.
     """
 
     warps: int
@@ -37,7 +37,7 @@ class Multiprocessor(NamedTuple):
     bytes_wanted: int
 
     def room(self, block_warps: int, registers: int, shared_bytes: int = 0) -> int:
-        """Return how many warps of a kernel there is room for at once.
+        """Return how many warps of a kernel fit at once.
 
         Parameters
         ----------
@@ -66,13 +66,13 @@ MULTIPROCESSORS = {
 
 
 def warps_of_registers(registers: int) -> int:
-    """Return for how many warps a multiprocessor has registers, if each thread has so many."""
+    """Return how many warps a multiprocessor has registers for, if each thread takes `registers`."""
     of_a_warp = -(-32 * registers // REGISTERS_AT_ONCE) * REGISTERS_AT_ONCE
     return SCHEDULERS * (REGISTERS // SCHEDULERS // of_a_warp)
 
 
 def multiprocessor_of(capability: tuple[int, int]) -> Multiprocessor:
-    """Return the limits for a compute capability: its own, or those of the nearest one below that is known.
+    """Return the limits for a compute capability: its own, or those of the nearest known one below.
 
     Examples
     --------

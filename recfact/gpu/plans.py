@@ -1,7 +1,7 @@
-"""What the plans of all kernels are made of: the launch itself, its arguments, and how time is split.
+"""The parts of all kernels' plans: the launch itself, its arguments, and how time is split.
 
-The constants here and in the files of kernels, and the limits in `multiprocessors`, are what kernels are tuned by. They
-are bounds from the machine or estimates, and measured on no GPU yet; the page on tuning says why each is what it is.
+Kernels are tuned by the constants here and in the files of kernels, and by the limits in `multiprocessors`. They are
+bounds from the machine or estimates, measured on no GPU yet. The page on tuning gives the reason for each.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from recfact.gpu.multiprocessors import Multiprocessor, multiprocessor_of
 WARPS_NEEDED = 4
 SEGMENT_BLOCKS = 20
 SHORT_BLOCKS = 8
+WAVES = 8
 TILE = 16  # steps and channels of a tensor-core tile
-ENDLESS = 1 << 62  # steps of a block that never ends; a multiple of every chunk
+ENDLESS = 1 << 62  # steps of a block that never ends, a multiple of every chunk
 
 FULL, ALONE, NEIGHBOUR = 0, 1, 2  # values of the macro WINDOW
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """What of a GPU a plan depends on.
+    """The properties of a GPU that a plan depends on.
 
     Parameters
     ----------
@@ -32,7 +33,7 @@ class Device:
     multiprocessors : int
         How many there are.
     limits : Multiprocessor
-        What each of them has room for.
+        The limits of each of them.
     """
 
     capability: tuple[int, int]
@@ -50,13 +51,13 @@ class Argument:
     Parameters
     ----------
     name : str
-        As the kernel calls it.
+        Its name in the kernel.
     c_type : str
         In CUDA C++.
     value : int, str or None
         A number, the name of an array, or None for a null pointer.
     offset : int
-        Bytes from the first element of the array to where the pointer is.
+        Bytes from the first element of the array to the pointer.
     """
 
     name: str
@@ -72,11 +73,11 @@ class Scratch:
     Parameters
     ----------
     name : str
-        By which arguments refer to it.
+        The name that arguments refer to.
     bytes : int
-        Of memory.
+        Its size.
     zeroed : bool
-        Whether all must be 0 when the kernel starts.
+        Whether all its bytes must be 0 when the kernel starts.
     """
 
     name: str
@@ -86,7 +87,7 @@ class Scratch:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A kernel and all that it takes to launch it.
+    """A kernel and everything that its launch needs.
 
     Parameters
     ----------
@@ -99,11 +100,11 @@ class Launch:
     shared_bytes : int
         Shared memory of a thread block beyond what the source declares.
     arguments : tuple of Argument
-        In the order of the kernel.
+        The arguments in the order of the kernel.
     scratch : tuple of Scratch
-        Arrays that it needs besides a, u, x and x0.
+        The arrays that it needs besides a, u, x and x0.
     reasons : tuple of str
-        Why this kernel, with such accesses or products, and with time split like this.
+        The reasons for this kernel, for its accesses or products, and for the split of time.
     """
 
     kernel: str
@@ -124,7 +125,7 @@ class Blocks(NamedTuple):
     length : int
         Steps of a block.
     terms : int or None
-        How many blocks before its own a block sees; None for all.
+        How many blocks before its own a block sees. None for all.
     """
 
     length: int
@@ -148,7 +149,7 @@ class Split(NamedTuple):
     reason : str
         Why.
     short : bool
-        Whether more is read twice than where there are warps enough.
+        Whether segments are shorter than with enough warps, so that more is read twice.
     """
 
     blocks: int
@@ -157,52 +158,81 @@ class Split(NamedTuple):
     short: bool = False
 
 
-def warps_wanted(warp_bytes: int, room: int, device: Device) -> int:
-    """Return how many warps keep enough on its way to all multiprocessors, if there is room for so many.
+class Warps(NamedTuple):
+    """How many warps a kernel wants on a GPU.
+
+    Parameters
+    ----------
+    wanted : int
+        Warps that keep enough on its way to all multiprocessors, if there is room for so many.
+    places : int
+        Warps that the GPU holds at once. If there are more, they run in several waves.
+    """
+
+    wanted: int
+    places: int
+
+
+def warps_wanted(warp_bytes: int, room: int, device: Device) -> Warps:
+    """Return how many warps a kernel wants.
 
     Parameters
     ----------
     warp_bytes : int
-        That each warp has on their way.
+        Bytes that each warp has on their way.
     room : int
-        Warps that a multiprocessor holds. With more, some would run when the others are done, and leave it idle.
+        Warps that a multiprocessor holds.
     device : Device
         To be kept busy.
     """
     enough = max(-(-device.limits.bytes_wanted // warp_bytes), WARPS_NEEDED)
-    return min(enough, room) * device.multiprocessors
+    return Warps(min(enough, room) * device.multiprocessors, room * device.multiprocessors)
 
 
-def split_time(warps: int, blocks: int, halo: int, wanted: int, device: Device) -> Split:
+def split_time(warps: int, blocks: int, halo: int, wanted: Warps, device: Device) -> Split:
     """Split time into segments, each of which reads `halo` blocks twice, so that there are enough warps.
 
     Parameters
     ----------
     warps : int
-        Of one segment.
+        Of one segment, in whole thread blocks.
     blocks : int
         Of all time.
     halo : int
         Blocks that a segment reads before its own.
-    wanted : int
-        Warps, from `warps_wanted`.
+    wanted : Warps
+        From `warps_wanted`.
     device : Device
         To be kept busy.
     """
-    needed = WARPS_NEEDED * device.multiprocessors
-    most = blocks // (SEGMENT_BLOCKS * halo) if halo else blocks
-    segments = max(1, min(-(-wanted // warps), most))
-    reason = f"{wanted} warps wanted"
+    needed = min(WARPS_NEEDED * device.multiprocessors, wanted.places)
+    most = max(1, blocks // (SEGMENT_BLOCKS * halo) if halo else blocks)
+    segments = max(1, min(-(-wanted.wanted // warps), most))
+    reason = f"{wanted.wanted} warps wanted"
     short = segments * warps < needed and halo > 0
     if short:
-        segments = max(segments, min(-(-needed // warps), blocks // (SHORT_BLOCKS * halo)))
+        most = max(1, blocks // (SHORT_BLOCKS * halo))
+        segments = max(segments, min(-(-needed // warps), most))
         reason = f"{needed} warps needed, though segments are short"
+    if segments * warps > wanted.places:
+        segments = whole_waves(warps, blocks, halo, most, wanted.places)
+        reason = f"room for {wanted.places}, {reason}"
     length = -(-blocks // segments)
     segments = -(-blocks // length)
     return Split(length, segments, f"{segments} segments of {length} blocks: {warps} warps each, {reason}", short)
 
 
-def split_blocks(warps: int, steps: int, blocks: Blocks, wanted: int, device: Device, part: str) -> Split:
+def whole_waves(warps: int, blocks: int, halo: int, most: int, places: int) -> int:
+    """Return the segments, up to `most`, that are done first where not all of them run at once.
+
+    All segments take equally long, so a wave with one of them takes as long as a wave that fills the GPU. With more
+    than `WAVES` waves, the idle part of the last one no longer matters.
+    """
+    few = range(1, max(1, min(most, WAVES * places // warps)) + 1)
+    return min(few, key=lambda segments: -(-segments * warps // places) * (-(-blocks // segments) + halo))
+
+
+def split_blocks(warps: int, steps: int, blocks: Blocks, wanted: Warps, device: Device, part: str) -> Split:
     """Split time where blocks end, if it can be: a kernel of the exact recurrence goes from `part` to `part`."""
     if blocks.terms is None:
         return Split(1, 1, f"one segment: the exact recurrence passes its state from {part} to {part}")
@@ -210,7 +240,7 @@ def split_blocks(warps: int, steps: int, blocks: Blocks, wanted: int, device: De
 
 
 def pointers(geometry: Geometry, views: tuple[View, View, View]) -> tuple[Argument, ...]:
-    """Return the arguments that point to where coefficients, inputs, result and initial states start."""
+    """Return the arguments that point to the starts of coefficients, inputs, result and initial states."""
     a, u, x = views
     x0 = geometry.x0
     return (
@@ -222,7 +252,7 @@ def pointers(geometry: Geometry, views: tuple[View, View, View]) -> tuple[Argume
 
 
 def places(geometry: Geometry, views: tuple[View, View, View], step: str = "long long") -> tuple[Argument, ...]:
-    """Return the arguments that say where elements of all arrays are: strides, those of time in the C type `step`."""
+    """Return the arguments that locate the elements of all arrays: strides, those of time in the C type `step`."""
     strides = [
         (f"{name}_{axis}", step if axis == "step" else "long long", getattr(view, axis, 0))
         for name, view in zip(("a", "u", "x", "x0"), (*views, geometry.x0), strict=True)

@@ -1,4 +1,4 @@
-"""What operators need to multiply arrays on a GPU: in CuPy's arithmetic, on the caller's stream."""
+"""Products of operators with arrays on a GPU, in CuPy's arithmetic and on the caller's stream."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ def multiply(apply: Callable[[Any], Any], x: Any, types: Types) -> Any:
     Parameters
     ----------
     apply : callable
-        Takes a CuPy array and returns the product.
+        A function that takes a CuPy array and returns the product.
     x : array
         On a GPU.
     types : callable
-        Takes number type and shape of `x`, and returns the types to compute in and of the result.
+        A function that takes the number type and the shape of `x`. It returns the type to compute in and the type of
+        the result.
 
     Returns
     -------

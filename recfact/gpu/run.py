@@ -1,4 +1,4 @@
-"""From arrays on a GPU to a running kernel: the plan, found once for arrays of one kind, and the kernel's arguments."""
+"""Runs of kernels for arrays on a GPU: the plan, found once for arrays of one kind, and the kernel's arguments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from recfact.errors import ShapeError
-from recfact.gpu.device_arrays import DeviceArray
+from recfact.gpu.capture import check_uncaptured
+from recfact.gpu.device_arrays import DeviceArray, scratch_for
 from recfact.gpu.launch import plan
 from recfact.gpu.modules import function_of
 from recfact.gpu.plans import NEIGHBOUR, Argument, Device, Launch
@@ -22,15 +23,15 @@ SCRATCH_ALIGNMENT = 256  # bytes; CUDA's own allocations have no less
 
 
 class Solve(NamedTuple):
-    """What `run` solves, on the current GPU.
+    """A solve for `run`, on the current GPU.
 
     Parameters
     ----------
     a, u, x : DeviceArray
-        Coefficients, inputs and result, of number types that `plan` takes together; the first two broadcast to the
-        shape of the result, which may be the inputs themselves.
+        Coefficients, inputs and result, of number types that `plan` takes together. The first two broadcast to the
+        shape of the result. The result may be the inputs themselves.
     x0 : DeviceArray or None
-        Initial states, in the type of the computation; they broadcast to the result without its axis of time.
+        Initial states, in the type of the computation. They broadcast to the result without its axis of time.
     axis : int
         Time, counted from the front.
     window, reverse, precision
@@ -55,11 +56,11 @@ def run(solve: Solve, scratch: Any = None) -> None:
     solve : Solve
         With arrays on the current GPU.
     scratch : cupy.ndarray, optional
-        Memory that the kernels may use, of at least `scratch_bytes`; by default some of CuPy's pool.
+        Memory for the kernels, of at least `scratch_bytes`. By default it comes from the library of the result.
     """
     try:
         prepared = _prepared_for(solve)
-    except ShapeError:  # too many dimensions that don't run on into each other
+    except ShapeError:  # too many dimensions that can't be merged
         for part in _slices(solve):
             run(part, scratch)
         return
@@ -72,9 +73,7 @@ def run(solve: Solve, scratch: Any = None) -> None:
     places = {"a": a.address, "u": u.address, "x": x.address, "x0": 0 if x0 is None else x0.address}
     launch = prepared.launch
     if launch.scratch and scratch is None:
-        import cupy
-
-        scratch = cupy.empty(prepared.scratch_bytes, np.uint8)
+        scratch = scratch_for(x, prepared.scratch_bytes)
     offset = 0
     for array in launch.scratch:
         place = scratch.data + offset
@@ -89,7 +88,7 @@ def run(solve: Solve, scratch: Any = None) -> None:
 
 
 def scratch_bytes(solve: Solve) -> int:
-    """Compile what `run` launches for arrays of which only the layout counts, and return its bytes of scratch."""
+    """Compile the kernels that `run` launches for arrays of this layout, and return their bytes of scratch."""
     try:
         prepared = _prepared_for(solve)
     except ShapeError:
@@ -115,14 +114,14 @@ def _aligned(size: int) -> int:
 
 
 def _prepared_for(solve: Solve) -> Prepared | None:
-    """Return the launch for arrays that are laid out like these; None if the result is empty."""
+    """Return the launch for arrays that are laid out like these, or None if the result is empty."""
     a, u, x, x0, *asked = solve
     return _prepared(a.key, u.key, x.key, None if x0 is None else x0.key, *asked, x.device)
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A launch, and what it takes to repeat it for other arrays of the same kind.
+    """A launch, with everything to repeat it for other arrays of the same kind.
 
     Parameters
     ----------
@@ -131,11 +130,11 @@ class Prepared:
     kernel : callable
         Compiled, as `function_of` returns it.
     arguments : tuple of (number or str, int)
-        What the kernel is called with: a number of NumPy's and 0, or the name of an array and an offset in bytes.
+        The arguments of the kernel: a NumPy number and 0, or the name of an array and an offset in bytes.
     rereads : bool
-        Whether the result mustn't stand in the place of the inputs.
+        Whether the result must not share memory with the inputs.
     scratch_bytes : int
-        That the scratch arrays of the launch take together.
+        Bytes of all scratch arrays of the launch.
     """
 
     launch: Launch
@@ -157,7 +156,8 @@ def _prepared(
     precision: str,
     device: int,
 ) -> Prepared | None:
-    """Plan a launch and compile its kernel; None if the result is empty."""
+    """Plan a launch and compile its kernel, or return None if the result is empty."""
+    check_uncaptured("compiles its kernel", "do the same solve once before")
     launch = plan(
         axis,
         Strided(*a),
@@ -176,14 +176,14 @@ def _prepared(
 
 
 def _rereads(launch: Launch) -> bool:
-    """Say whether inputs are read after results may have been written to their place."""
+    """Return whether inputs are read after results may have been written to their place."""
     segments = next((argument.value for argument in launch.arguments if argument.name == "segments"), 1)
     halo = dict(launch.macros).get("WINDOW") == str(NEIGHBOUR) and segments != 1
     return halo or launch.kernel == "sliding"
 
 
 def _value(argument: Argument) -> tuple[Any, int]:
-    """Return what CuPy is given for an argument: NumPy's numbers have the size that the kernel reads."""
+    """Return an argument for CuPy. NumPy's numbers have the size that the kernel reads."""
     if isinstance(argument.value, str):
         return argument.value, argument.offset
     return (np.int32 if argument.c_type == "int" else np.int64)(argument.value or 0), 0
@@ -191,7 +191,7 @@ def _value(argument: Argument) -> tuple[Any, int]:
 
 @cache
 def _device(number: int) -> Device:
-    """Return what of a GPU a plan depends on."""
+    """Return the properties of a GPU that a plan depends on."""
     import cupy
 
     device = cupy.cuda.Device(number)

@@ -1,4 +1,4 @@
-"""The plan of `sliding`, whose threads own lines: windows of several blocks, and what blocks leave kept in slots."""
+"""The plan of `sliding`, whose threads own lines: windows of several blocks. Slots keep the results of blocks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def sliding(geometry: Geometry, blocks: Blocks, device: Device) -> Launch:
     geometry : Geometry
         The solve.
     blocks : Blocks
-        With several before each.
+        Windows with several blocks before each.
     device : Device
         To be kept busy.
     """
@@ -41,7 +41,7 @@ def sliding(geometry: Geometry, blocks: Blocks, device: Device) -> Launch:
     channels = min(lines.channels, 2 if size == 4 else 1)
     lines = replace(lines, channels=channels, access=1, time_contiguous=False, own=lines.own and channels > 1)
     slot_bytes = blocks.terms * (lines.channels + lines.coefficients) * size
-    # Slots of a thread block of one warp, if there is room for enough of them.
+    # The slots of a thread block of one warp, if enough such thread blocks fit.
     room = device.limits.room(1, REGISTERS, slot_bytes * 32)
     shared = slot_bytes * 32 <= SLOT_BYTES and room >= WARPS_NEEDED
     if not shared:
@@ -49,7 +49,7 @@ def sliding(geometry: Geometry, blocks: Blocks, device: Device) -> Launch:
     threads = 32 if shared else THREADS
     count = -(-geometry.steps // (blocks.length * blocks.terms))
     wanted = warps_wanted(32 * lines.channels * geometry.u.type.size, room, device)
-    split = split_time(lines.warps, count, 1, wanted, device)
+    split = split_time(-(-lines.count // threads) * threads // 32, count, 1, wanted, device)
     frame = lines.frame()
     resident = warps_of_registers(REGISTERS)
     own = (("SLOTS_SHARED", str(int(shared))), ("THREADS", str(threads)), ("RESIDENT", str(resident)))

@@ -1,4 +1,4 @@
-"""`solve` on a GPU: the checks of the arrays, and who solves them."""
+"""`solve` on a GPU: the checks of the arrays, and the choice of what solves them."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from recfact.errors import ArrayTypeError, DTypeError
 from recfact.gpu.availability import current_gpu, require
 from recfact.gpu.cuda_streams import caller_stream
 from recfact.gpu.device_arrays import DeviceArray, as_device_array, empty_like, uploaded
+from recfact.gpu.host_arrays import solve_segments
 from recfact.gpu.run import Solve, run
-from recfact.gpu.segments import solve_segments
 from recfact.number_types import FLOAT32, HALVES, NUMBER_TYPES, DType, accumulator, listed
 from recfact.results import check_out, check_overlap, check_place, check_written, empty_product, note_written
 from recfact.windows import Full, WindowLike, check_window
@@ -46,33 +46,35 @@ def solve(
 ) -> Any:
     """Solve the recurrence x_i = a_i x_{i-1} + u_i along an axis, on a GPU.
 
-    What `recfact.solve` calls for arrays on a GPU. The solve is put on the caller's current stream (torch's for
-    tensors, CuPy's for other arrays), behind the stream that an array names by its ``__cuda_array_interface__``, and
-    the host doesn't wait for it. For arrays of the host it does: their result is there on return.
+    `recfact.solve` calls this function for arrays on a GPU. The solve runs on the caller's current stream: that of
+    torch for tensors, that of CuPy for other arrays. It waits for the stream that an array names by its
+    ``__cuda_array_interface__``. The host doesn't wait for the solve. Only for arrays of the host it does, so their
+    result is complete on return.
 
     Parameters
     ----------
     a, u : array_like
-        Coefficients and inputs, which broadcast against each other: CuPy arrays, torch tensors, or any arrays with
-        ``__cuda_array_interface__``, all on one GPU; one of them may be a scalar or a list. If both are the host's,
-        they are carried to CuPy's current GPU in pieces, and the result back. Inputs in float16 or bfloat16 may have
-        coefficients in float32; the result is float32 then, unless `out` says otherwise.
+        Coefficients and inputs. They broadcast against each other. They are CuPy arrays, torch tensors, or any arrays
+        with ``__cuda_array_interface__``, all on one GPU. One of them may be a scalar or a list. If both are arrays of
+        the host, they are copied to CuPy's current GPU in pieces, and the result is copied back. Inputs in float16 or
+        bfloat16 may have coefficients in float32. The result is then float32, unless `out` has another type.
     x0 : array_like, optional
-        Initial state, as for `recfact.solve`: on the GPU, or a scalar or a list.
+        Initial state, as for `recfact.solve`. It is on the GPU, or it is a scalar or a list.
     axis, reverse, window
         As for `recfact.solve`.
     out : array, optional
-        Where to put the result, as for `recfact.solve`. For inputs in float16 or bfloat16, beside coefficients in the
-        same or in float32, it may be of their number type or of float32.
+        An array for the result, as for `recfact.solve`. For inputs in float16 or bfloat16, with coefficients in the
+        same type or in float32, it may have the type of the inputs or float32.
     precision : {"full", "paper"}, default "full"
-        How tensor cores get the products of coefficients: in two terms, which are off by 2^-22 (float16) or 2^-16
-        (bfloat16) of each; or in one, rounded to half precision, by 2^-11 or 2^-8, as the paper does.
+        How tensor cores get the products of coefficients. "full": as two terms, with an error of 2^-22 (float16) or
+        2^-16 (bfloat16) of each product. "paper": as one term, rounded to half precision as in the paper, with an error
+        of 2^-11 or 2^-8.
 
     Returns
     -------
     array
-        The states: a torch tensor if `a` or `u` is one, a CuPy array otherwise; a NumPy array for arrays of the host.
-        Its axes lie in memory in the order of those of `u`.
+        The states: a torch tensor if `a` or `u` is one, a NumPy array for arrays of the host, and otherwise a CuPy
+        array. Its axes lie in memory in the same order as those of `u`.
 
     Raises
     ------
@@ -81,16 +83,16 @@ def solve(
     DTypeError, ArrayTypeError
         (TypeErrors) If recfact doesn't compute in a number type, or can't take an array or a mixture of arrays.
     DeviceError
-        (a RuntimeError) If something is missing for solves on this GPU; `why_unavailable` says the same. For arrays of
-        the host, also if there is no memory for a piece of them. `out` is as it was then.
+        (a RuntimeError) If something is missing for solves on this GPU. `why_unavailable` says the same. For arrays of
+        the host, also if there is no memory for a piece of them. `out` is then unchanged.
 
     Notes
     -----
-    The result of arrays of the host comes into `out` piece by piece, because to hold it back would take its memory once
-    more. So what stops a solve that is under way, a GPU that fails or ``KeyboardInterrupt``, leaves a part of it there.
+    For arrays of the host, the result is written to `out` piece by piece, because keeping it until the end would take
+    twice the memory. If the GPU fails during a solve, or after ``KeyboardInterrupt``, `out` has a part of the result.
 
-    float16 and bfloat16 are computed in float32 and rounded once. The first solve of its kind compiles a kernel, which
-    CuPy keeps on disk for later processes.
+    float16 and bfloat16 are computed in float32 and rounded once. The first solve of its kind compiles a kernel. CuPy
+    keeps it on disk for later processes.
 
     Algorithms 4 and 5 of the sliding window recurrences paper.
 
@@ -127,7 +129,7 @@ def solve(
 
 
 def _common_device(given: dict[str, Any], arrays: dict[str, DeviceArray]) -> int:
-    """Return the GPU on which all arrays are; scalars and lists count for nothing.
+    """Return the GPU on which all arrays are. Scalars and lists don't count.
 
     Raises
     ------
@@ -184,7 +186,7 @@ def _prepare(
 
 
 def _prepare_host(given: dict[str, Any], axis: Any, tensors: bool) -> tuple[Array, Array, Array, Array | None, int]:
-    """Do as `_prepare` for arrays of the host, and leave them there."""
+    """Do the same as `_prepare` for arrays of the host, and leave them there."""
     values = {name: as_numpy(value, name) for name, value in given.items() if name != "out"}
     asked = _check(given, values, axis)
     a, u = converted(values["a"], asked.dtype, "a"), converted(values["u"], asked.inputs, "u")
@@ -199,16 +201,16 @@ def _prepare_host(given: dict[str, Any], axis: Any, tensors: bool) -> tuple[Arra
 
 
 class _Asked(NamedTuple):
-    """What arrays are to become, wherever they are.
+    """The types and shape that arrays are converted to, on the GPU or on the host.
 
     Parameters
     ----------
     dtype, inputs : DType
         Number types of coefficients and result, and of inputs.
     results : tuple of DType
-        What the result may be instead, `dtype` among them.
+        Number types that the result may have, `dtype` among them.
     shape, axis
-        Of the result, and time in it, counted from the front.
+        Shape of the result, and its axis of time, counted from the front.
     """
 
     dtype: DType
@@ -219,7 +221,7 @@ class _Asked(NamedTuple):
 
 
 def _check(given: dict[str, Any], values: dict[str, Any], axis: Any) -> _Asked:
-    """Check arguments, of which `values` are the arrays, and say what to make of them."""
+    """Check the arguments, of which `values` are the arrays, and return the types and shape to convert them to."""
     dtype = result_dtype(*(_typed(values[name], given[name]) for name in "au"))
     if dtype not in NUMBER_TYPES:
         raise DTypeError(
@@ -229,7 +231,7 @@ def _check(given: dict[str, Any], values: dict[str, Any], axis: Any) -> _Asked:
     axis = check_axis(axis, len(shape))
     if "x0" in values:
         check_state(values["x0"].dtype, values["x0"].shape, accumulator(dtype), shape[:axis] + shape[axis + 1 :])
-    # Inputs in half precision stay so beside coefficients in float32: half the bytes.
+    # Inputs in half precision stay so beside coefficients in float32, because they take half the bytes.
     kind = native(values["u"].dtype)
     inputs = kind if kind in HALVES and dtype == FLOAT32 else dtype
     results = tuple(dict.fromkeys((dtype, inputs, FLOAT32))) if inputs in HALVES else (dtype,)
@@ -237,7 +239,7 @@ def _check(given: dict[str, Any], values: dict[str, Any], axis: Any) -> _Asked:
 
 
 def _typed(value: Array | DeviceArray, given: Any) -> Any:
-    """Return what `recfact.arrays.result_dtype` is to see of an argument."""
+    """Return the argument in the form that `recfact.arrays.result_dtype` takes."""
     if isinstance(value, DeviceArray):
         return np.empty(0, value.dtype)
     return given if type(given) in (int, float, complex) else value

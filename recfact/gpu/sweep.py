@@ -7,8 +7,9 @@ from recfact.gpu.lines import ACCESS_BYTES, THREADS, Lines, lines_of
 from recfact.gpu.multiprocessors import warps_of_registers
 from recfact.gpu.plans import ENDLESS, Blocks, Device, Launch, split_blocks, warps_wanted, wide
 
-WIDE_REGISTERS, NARROW_REGISTERS = 96, 80  # of a thread
+WIDEST_REGISTERS, WIDE_REGISTERS, NARROW_REGISTERS = 128, 96, 80  # of a thread
 NARROW_BYTES = 1024  # of a warp's chunk
+CHUNK_BYTES = 192  # of a thread's chunk and its coefficients, in registers
 
 
 class Sweep:
@@ -19,14 +20,14 @@ class Sweep:
     geometry : Geometry
         The solve.
     blocks : Blocks
-        With at most one before each; or the exact recurrence.
+        Windows with at most one block before each, or the exact recurrence.
     device : Device
         To be kept busy.
 
     Attributes
     ----------
     lines : Lines
-        What a thread owns.
+        The numbers that a thread owns.
     wanted, warps : int
         How many warps keep the GPU busy, and how many there are.
     split : Split
@@ -38,13 +39,18 @@ class Sweep:
         self.lines = lines_of(geometry, blocks.length)
         self.steps = chunk_steps(self.lines, blocks.length)
         ahead = 32 * self.lines.channels * geometry.u.type.size * self.steps  # bytes of a warp's next chunk
-        self.registers = NARROW_REGISTERS if ahead <= NARROW_BYTES else WIDE_REGISTERS
-        self.wanted = warps_wanted(ahead, device.limits.room(THREADS // 32, self.registers), device)
-        self.split = split_blocks(self.lines.warps, geometry.steps, blocks, self.wanted, device, "step")
+        # Halves beside coefficients or results in float32 fill registers with both, and with states twice as wide.
+        mixed = max(geometry.a.type.size, geometry.x.type.size) > geometry.u.type.size
+        wide = WIDEST_REGISTERS if mixed else WIDE_REGISTERS
+        self.registers = NARROW_REGISTERS if ahead <= NARROW_BYTES else wide
+        wanted = warps_wanted(ahead, device.limits.room(THREADS // 32, self.registers), device)
+        self.wanted = wanted.wanted
+        whole = -(-self.lines.count // THREADS) * THREADS // 32
+        self.split = split_blocks(whole, geometry.steps, blocks, wanted, device, "step")
         self.warps = self.lines.warps * self.split.segments
 
     def launch(self, why: str) -> Launch:
-        """Return the launch; `why` is the first of its reasons."""
+        """Return the launch. `why` is the first of its reasons."""
         geometry, length, split, frame = self.geometry, self.blocks.length, self.split, self.lines.frame()
         resident = warps_of_registers(self.registers)
         own = (("WINDOW", str(self.blocks.window)), ("THREADS", str(THREADS)), ("RESIDENT", str(resident)))
@@ -71,10 +77,13 @@ class Sweep:
 
 
 def chunk_steps(lines: Lines, block: int) -> int:
-    """Return the steps of a chunk: as many as stay in registers, and a whole number of them to a block."""
+    """Return the steps of a chunk: as many as stay in registers, with a whole number of chunks in a block."""
     vectors = lines.own or (lines.time_contiguous and lines.coefficient_steps > 1)
     heavy = vectors or lines.geometry.a.type.size == ACCESS_BYTES  # coefficients fill registers, too
     steps = max((16 if lines.access > 1 else 8) // (1 + heavy), lines.access)
+    step_bytes = lines.channels * lines.geometry.u.type.size + lines.coefficients * lines.geometry.a.type.size
+    while steps > lines.access and steps * step_bytes > CHUNK_BYTES:
+        steps //= 2
     while block % steps:
         steps //= 2
     return steps

@@ -1,4 +1,4 @@
-"""What number formats and windows cost: formats, rounding, horizons, error bounds, and their exact verification."""
+"""The cost of number formats and windows: formats, rounding, horizons, error bounds, and their exact verification."""
 
 from recfact.public_names import attach
 

@@ -1,4 +1,4 @@
-"""Real numbers without rounding: as a caller passes them, and as floats or Fractions, whichever is exact."""
+"""Real numbers without rounding, as a caller passes them. They become floats or Fractions, whichever is exact."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST_BITS = MOST_DIGITS * 10 // 3
 
 
 def as_reals(values: Any, name: str) -> Array:
-    """Return `values` as an array of float64 where that holds them all, else of exact scalars (dtype object).
+    """Return `values` as an array of float64 if that holds them all, otherwise of exact scalars (dtype object).
 
     Raises
     ------
@@ -45,7 +45,7 @@ def as_reals(values: Any, name: str) -> Array:
 
 
 def _is_wide(array: Array) -> bool:
-    """Return whether an integer passes what float64 holds all integers up to."""
+    """Return whether an integer is beyond the range in which float64 holds every integer."""
     if array.dtype.kind not in "iu" or array.dtype.itemsize < 8 or not array.size:
         return False
     return int(array.max()) > 2**53 or int(array.min()) < -(2**53)
@@ -59,7 +59,7 @@ def as_rational(value: Any) -> Number:
     DTypeError
         If it isn't a real number of a type whose exact value can be read.
     OptionError
-        If it is a Decimal or mpf with an exponent that large that its integers alone would take minutes.
+        If it is a Decimal or mpf whose exponent is so large that its integers alone would take minutes.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def as_rational(value: Any) -> Number:
 
 
 def _is_infinite(value: Any) -> bool:
-    """Return whether what has no ratio of integers is infinite; a Decimal that signals isn't compared."""
+    """Return whether a number without an integer ratio is infinite. A signalling Decimal isn't compared."""
     return bool(value.is_infinite() if hasattr(value, "is_infinite") else value in (inf, -inf))
 
 
@@ -111,13 +111,27 @@ def _no_number(value: Any) -> DTypeError:
     )
 
 
+def one_bound(rho: Any, several: str) -> Any:
+    """Return `rho`, unless it is many numbers, whose error names the function for `several` coefficients.
+
+    Raises
+    ------
+    DTypeError
+        If it is an array, a list or a tuple.
+    """
+    if getattr(rho, "shape", ()) or isinstance(rho, list | tuple):
+        required = f"must be one number, the largest magnitude of a coefficient, got {shown(rho)}"
+        raise DTypeError(required, "rho", advice=f"recfact.precision.{several} takes the coefficients themselves")
+    return rho
+
+
 def read_number(text: str) -> Fraction:
     """Return the number that a text writes, such as "0.99", "63/64" or "1e-5".
 
     Raises
     ------
     ValueError
-        If it writes none, or one with a power of ten beyond `MOST_DIGITS`.
+        If it writes no number, or one with a power of ten beyond `MOST_DIGITS`.
 
     Examples
     --------
@@ -147,8 +161,13 @@ def exactly(operation: Callable[..., Number], *operands: Array) -> Array:
     return results
 
 
+def stand_in(x: Number) -> float:
+    """Return an infinity or NaN as it is, and otherwise the sign of a number: 1, 0 or -1."""
+    return x if isinstance(x, float) else float((x > 0) - (x < 0))
+
+
 def dyadic(significand: int, exponent: int) -> Number:
-    """Return significand * 2^exponent as a float where float64 holds it, else as a Fraction."""
+    """Return significand * 2^exponent as a float if float64 holds it, otherwise as a Fraction."""
     number = Fraction(significand << max(exponent, 0), 1 << max(-exponent, 0))
     try:
         nearest = float(number)
@@ -158,7 +177,7 @@ def dyadic(significand: int, exponent: int) -> Number:
 
 
 def in_decimal(number: Number) -> str:
-    """Return a positive number in decimal, shortened where it isn't a float64."""
+    """Return a positive number in decimal, shortened if it isn't a float64."""
     if isinstance(number, float):
         return f"{number:g}" if number == float(f"{number:g}") else repr(number).removesuffix(".0")
     return scientific(log10(number))

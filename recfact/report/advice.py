@@ -10,11 +10,11 @@ import numpy as np
 
 from recfact.arrays import Array
 from recfact.errors import DataFileError
+from recfact.plot.window_costs import magnitudes
 from recfact.precision import EffectiveHorizon, WindowChoice, choose_window, effective_horizon, horizon
 from recfact.precision.formats.float_format import FloatFormat
 from recfact.precision.truncation.truncation_bounds import magnitude
 from recfact.report.safety import count_out_of_range, rounded
-from recfact.report.window_costs import magnitudes
 from recfact.windows import window_text
 
 
@@ -25,11 +25,11 @@ class WindowAdvice:
     Parameters
     ----------
     format : FloatFormat, optional
-        The format whose unit roundoff is the limit, where one is.
+        The format whose unit roundoff is the limit, if a format was given.
     choice : WindowChoice
         The window.
     horizon : EffectiveHorizon, int, or math.inf
-        How far back states look until weights are below the limit: position by position, or for a bound of all
+        The lag from which on weights are below the limit: one for each position, or one for a bound of all
         coefficients.
     """
 
@@ -52,6 +52,8 @@ class WindowAdvice:
             "relative_to": self.choice.relative_to,
             "window": self.typed,
             "error": self.choice.error,
+            "fastest": None if self.choice.fastest is None else window_text(self.choice.fastest.window),
+            "worst": self.choice.worst,
             "reason": self.choice.reason,
             "candidates": self.choice.to_rows(),
             "horizon": both[0],
@@ -59,31 +61,31 @@ class WindowAdvice:
         }
 
     def to_text(self, width: int | None = None) -> str:
-        """Return both as text for a terminal of so many characters."""
+        """Return both as text for a terminal of `width` characters."""
         lines = [self.choice.to_text(width)]
         if self.typed:
             lines.append(f"(to type: --window {self.typed})")
         if isinstance(self.horizon, EffectiveHorizon):
             lines.append(str(self.horizon))
         else:
-            after = "never" if self.horizon == inf else f"after {self.horizon} steps"
-            lines.append(f"horizon: weights are below that {after}")
+            fall = "never fall below that" if self.horizon == inf else f"are below that after {self.horizon} steps"
+            lines.append(f"horizon: weights {fall}")
         return "\n".join(lines)
 
 
 def window_advice(
-    a: Array | str, fmt: FloatFormat | None, tol: Any, relative_to: str, block: int | None
+    a: Array | str, fmt: FloatFormat | None, tol: Any, relative_to: str, block: int | None, axis: int = -1
 ) -> WindowAdvice:
     """Return the window to choose and the horizon.
 
     Parameters
     ----------
-    a : ndarray, shape (n,) or (), or str
-        Coefficients, real or complex, which are rounded to the format if there is one; a single one stands for
-        sequences of any length. Or a bound of them, as a number.
+    a : ndarray or str
+        Real or complex coefficients. They are rounded to the format if there is one. A single one stands for sequences
+        of any length. A string is a bound of the coefficients, written as a number.
     fmt, tol : FloatFormat and str, one of them None
-        What may be lost: the unit roundoff of a format, or a number.
-    relative_to, block
+        The largest loss allowed: the unit roundoff of a format, or a number.
+    relative_to, block, axis
         As for `choose_window`.
 
     Raises
@@ -104,6 +106,6 @@ def window_advice(
     kept = a if fmt is None else rounded(a, fmt)
     if fmt is not None and (lost := count_out_of_range(kept)):
         raise DataFileError(f"{fmt.name} can't hold {lost} of the coefficients; choose a format of more range")
-    choice = choose_window(magnitudes(kept), tol, format=fmt, relative_to=relative_to, block=block)
-    reach = effective_horizon(kept, choice.tol) if kept.ndim else horizon(float(np.abs(kept)), choice.tol)
+    choice = choose_window(magnitudes(kept), tol, format=fmt, relative_to=relative_to, block=block, axis=axis)
+    reach = effective_horizon(kept, choice.tol, axis=axis) if kept.ndim else horizon(float(np.abs(kept)), choice.tol)
     return WindowAdvice(fmt, choice, reach)

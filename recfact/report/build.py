@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,20 +13,27 @@ from recfact import __version__
 from recfact.arrays import Array
 from recfact.checks import positive_integer
 from recfact.factorizations.algorithm_costs import CostTable, cost_table
+from recfact.factorizations.transfer import TransferOperator
+from recfact.plot.window_costs import WindowCost, enough_windows, standard_windows, window_costs, window_error
 from recfact.precision.formats.float_format import FloatFormat
 from recfact.precision.truncation.window_choice import WindowChoice
+from recfact.report.batch import SequenceNeeds, needs_findings
 from recfact.report.problem import Problem
-from recfact.report.safety import FormatSafety, chosen_formats, safety
+from recfact.report.safety import FormatSafety, chosen_formats, format_needs, verified
 from recfact.report.summary import Summary, summarize, transfer_operator
-from recfact.report.window_costs import WindowCost, enough_windows, standard_windows, window_costs, window_error
 from recfact.report.words import findings
 from recfact.solve import solve
 from recfact.windows import Jagged, Uniform, Window
 
 
+def growing() -> Any:
+    """Leave out NumPy's warnings: what grows beyond its number type is reported, by infinite norms and NaN errors."""
+    return np.errstate(over="ignore", invalid="ignore", under="ignore")
+
+
 @dataclass(frozen=True, eq=False)
 class Report:
-    """Everything that the page, the terminal and the JSON text say about a recurrence.
+    """All results that the page, the terminal and the JSON text show about a recurrence, computed when first asked for.
 
     Parameters
     ----------
@@ -33,36 +41,89 @@ class Report:
         The recurrence.
     block : int
         Block length that the report looks at closely.
-    x : ndarray, shape (n,)
-        Exact states.
-    errors : dict of window to ndarray, shape (n,)
-        What the windows that are drawn change: exact states minus truncated states.
-    summary : Summary
-        Its numbers.
-    costs : list of WindowCost
-        What the windows would cost.
-    enough : dict of str to WindowChoice
-        The cheapest windows that are proved to lose no more than some limits, whatever the inputs are.
-    algorithms : CostTable
-        What the algorithms that solve it would cost.
-    formats : list of FormatSafety
-        What is proved and measured about it in number formats.
+    chosen : tuple of FloatFormat
+        The number formats that it looks at.
+    sequences : list of SequenceNeeds
+        The needs of all sequences, of which this one is the worst. Empty if it is the only sequence.
+    step : callable
+        Called with a word on what is computed next.
     """
 
     problem: Problem
     block: int
-    x: Array
-    errors: dict[Window, Array]
-    summary: Summary
-    costs: list[WindowCost]
-    enough: dict[str, WindowChoice]
-    algorithms: CostTable
-    formats: list[FormatSafety]
+    chosen: tuple[FloatFormat, ...]
+    sequences: list[SequenceNeeds] = field(default_factory=list)
+    step: Callable[[str], None] = lambda _: None
+
+    @cached_property
+    def x(self) -> Array:
+        """Exact states, of shape (n,)."""
+        self.step("solving")
+        with growing():
+            return np.asarray(solve(self.problem.a, self.problem.u))
+
+    @cached_property
+    def transfer(self) -> tuple[TransferOperator, str]:
+        """The transfer operator, and its warning of growth, empty if it gives none."""
+        with growing():
+            return transfer_operator(self.problem.a)
+
+    @cached_property
+    def errors(self) -> dict[Window, Array]:
+        """What the windows that are drawn change: exact states minus truncated states, each of shape (n,)."""
+        drawn: tuple[Window, ...] = (Jagged(self.block), Uniform(self.block), Jagged(self.block, 2))
+        with growing():
+            return {window: window_error(self.transfer[0], window, self.problem.u) for window in drawn}
+
+    @cached_property
+    def summary(self) -> Summary:
+        """Its numbers."""
+        x, (transfer, warning) = self.x, self.transfer
+        self.step("measuring norms and horizon")
+        with growing():
+            return summarize(transfer, x, warning)
+
+    @cached_property
+    def costs(self) -> list[WindowCost]:
+        """What the windows would cost."""
+        x, (transfer, _) = self.x, self.transfer
+        windows = standard_windows(len(x), self.block)
+        with growing():
+            return window_costs(transfer, self.problem.u, x, windows, lambda: self.step("trying windows"))
+
+    @cached_property
+    def enough(self) -> dict[str, WindowChoice]:
+        """The cheapest windows that are proved to lose no more than some limits, whatever the inputs are."""
+        with growing():
+            limits = {"0.1 %": 1e-3, f"the eps of {self.summary.dtype}": self.summary.eps}
+            return enough_windows(self.problem.a, limits)
+
+    @property
+    def algorithms(self) -> CostTable:
+        """What the algorithms that solve it would cost."""
+        return cost_table(len(self.problem.a), block=self.block)
+
+    @cached_property
+    def unverified(self) -> list[FormatSafety]:
+        """What is proved about it in number formats."""
+        with growing():
+            return [format_needs(self.problem.a, self.problem.u, fmt) for fmt in self.chosen]
+
+    @cached_property
+    def formats(self) -> list[FormatSafety]:
+        """What is proved and measured about it in number formats."""
+        found = []
+        for each in self.unverified:
+            self.step(f"verifying {each.format.name}")
+            with growing():
+                found.append(verified(each, self.problem.a, self.problem.u, self.block))
+        return found
 
     @property
     def findings(self) -> list[str]:
-        """What the numbers say, in sentences."""
-        return findings(self.summary, self.costs, self.block, self.enough, self.formats)
+        """Return the findings, as sentences."""
+        own = findings(self.summary, self.costs, self.block, self.enough, self.formats, self.problem.unit)
+        return [*needs_findings(self.sequences), *own]
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON: the same keys in every release of one major version."""
@@ -75,14 +136,19 @@ class Report:
             "windows": [cost.as_dict() for cost in self.costs],
             "algorithms": [asdict(cost) for cost in self.algorithms],
             "formats": [found.as_dict() for found in self.formats],
+            "sequences": [found.as_dict() for found in self.sequences],
             "findings": self.findings,
         }
 
 
 def build_report(
-    problem: Problem, block: int = 16, step: Callable[[str], None] = lambda _: None, formats: Sequence[str] = ()
+    problem: Problem,
+    block: int = 16,
+    step: Callable[[str], None] = lambda _: None,
+    formats: Sequence[str] = (),
+    sequences: Sequence[SequenceNeeds] = (),
 ) -> Report:
-    """Return the report on `problem`.
+    """Return the report on `problem`, with everything computed.
 
     Parameters
     ----------
@@ -91,9 +157,11 @@ def build_report(
     block : int, default 16
         Block length to look at closely.
     step : callable, optional
-        Called with a word on what comes next, for a progress bar: `report_steps` times in all.
+        Called `report_steps` times, each time with a word on what comes next, for a progress bar.
     formats : sequence of str, optional
-        The number formats to look at; the usual ones if none is given.
+        The number formats to look at. By default the usual ones.
+    sequences : sequence of SequenceNeeds, optional
+        The needs of all sequences, if `problem` is one of several.
 
     Raises
     ------
@@ -107,25 +175,10 @@ def build_report(
     >>> report.summary.n, report.summary.horizon, len(report.costs)
     (2225, 154, 24)
     """
-    block = positive_integer(block, "block")
-    # A recurrence that grows beyond its number type is reported as such: infinite norms, NaN errors.
-    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        return _build(problem, block, step, chosen_formats(formats))
-
-
-def _build(problem: Problem, block: int, step: Callable[[str], None], formats: tuple[FloatFormat, ...]) -> Report:
-    step("solving")
-    x = np.asarray(solve(problem.a, problem.u))
-    drawn: tuple[Window, ...] = (Jagged(block), Uniform(block), Jagged(block, 2))
-    step("measuring norms and horizon")
-    transfer, warning = transfer_operator(problem.a)
-    errors = {window: window_error(transfer, window, problem.u) for window in drawn}
-    summary = summarize(transfer, x, warning)
-    windows = standard_windows(len(x), block)
-    costs = window_costs(transfer, problem.u, x, windows, lambda: step("trying windows"))
-    enough = enough_windows(problem.a, {"one in a thousand": 1e-3, f"the eps of {summary.dtype}": summary.eps})
-    safe = safety(problem.a, problem.u, formats, block, step)
-    return Report(problem, block, x, errors, summary, costs, enough, cost_table(len(x), block=block), safe)
+    report = Report(problem, positive_integer(block, "block"), chosen_formats(formats), list(sequences), step)
+    for part in ("x", "errors", "summary", "costs", "enough", "formats"):
+        getattr(report, part)
+    return report
 
 
 def report_steps(problem: Problem, block: int, formats: Sequence[str] = ()) -> int:

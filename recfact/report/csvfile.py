@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import TextIOWrapper
 from typing import TextIO
 
@@ -13,6 +13,9 @@ import numpy as np
 from recfact.arrays import Array
 from recfact.errors import DataFileError
 from recfact.report.sources import Source, parse_number
+
+MISSING = ("", "na", "n/a", "nan", "null", "none")
+"""What stands, in any case, where a value is missing."""
 
 
 @dataclass(frozen=True)
@@ -37,18 +40,21 @@ class CsvTable:
     lines: list[int]
 
     def index(self, column: str) -> int:
-        """Return the position of `column`; raise DataFileError with the columns there are if it is missing."""
+        """Return the position of `column`. If it is missing, raise DataFileError, which lists the columns there are."""
         if self.columns.count(column) == 1:
             return self.columns.index(column)
         found = listed([repr(name) for name in self.columns])
         problem = "two columns" if column in self.columns else "no column"
         raise DataFileError(f"{self.source.place} has {problem} named {column!r}; its columns are {found}")
 
-    def numbers(self, column: str) -> Array:
-        """Return `column` as float64, shape (rows,)."""
+    def numbers(self, column: str, missing: bool = False) -> Array:
+        """Return `column` as float64, shape (rows,). Missing values, where allowed, become NaN."""
         at = self.index(column)
         values = np.empty(len(self.rows))
         for i, row in enumerate(self.rows):
+            if missing and row[at].strip().lower() in MISSING:
+                values[i] = np.nan
+                continue
             number = parse_number(row[at])
             if number is None:
                 raise DataFileError(f"{self.place(i, column)}: {row[at]!r} is not a number")
@@ -56,6 +62,10 @@ class CsvTable:
                 raise DataFileError(f"{self.place(i, column)}: {row[at]!r} is not a finite number")
             values[i] = number
         return values
+
+    def chosen(self, rows: Array) -> CsvTable:
+        """Return the table of some rows, by their numbers."""
+        return replace(self, rows=[self.rows[i] for i in rows], lines=[self.lines[i] for i in rows])
 
     def cells(self, column: str) -> list[str]:
         """Return `column` as text, without blanks around it."""
@@ -68,7 +78,7 @@ class CsvTable:
 
 
 def listed(names: Sequence[str], most: int = 12) -> str:
-    """Return names as a message lists them: the first ones and how many there are, where there are many.
+    """Return names as a list for a message. If there are many, it has the first ones and their number.
 
     Examples
     --------
@@ -81,7 +91,7 @@ def listed(names: Sequence[str], most: int = 12) -> str:
 
 
 def _refuse_other_separators(place: str, text: TextIO) -> None:
-    """Refuse a file whose first two lines are both separated by semicolons or tabs, and go back to its start."""
+    """Refuse a file whose first two lines are separated by semicolons or tabs. Otherwise go back to its start."""
     first, second = text.readline(), text.readline()
     for name, sign in (("semicolons", ";"), ("tabs", "\t")):
         if sign in first and sign in second and "," not in first:

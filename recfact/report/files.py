@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from io import StringIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -31,20 +33,21 @@ def read_array(source: str, name: str) -> Array:
     source : str
         A .npy file, an .npz file (PART is an array in it) or a .csv file (PART is a column of it).
     name : str
-        What the numbers are ("a" or "u"): the part that is read where PART isn't given and the file has several.
+        Name of the numbers, "a" or "u". This part is read if PART isn't given and the file has several.
 
     Returns
     -------
     ndarray
-        Finite numbers. Integers and booleans come as float64. A column of a .csv file has shape (n,), a number ().
+        Finite numbers. Integers and booleans become float64. A column of a .csv file has shape (n,), a number has shape
+        ().
 
     Raises
     ------
     OptionError
         If the number is NaN or infinite.
     DataFileError
-        If the file is missing, can't be read, is of another kind, holds pickled objects, isn't numeric, is empty or
-        holds NaN or infinity. The message names the file and the place in it.
+        If the file is missing, unreadable, of another kind or empty, or if it holds pickled objects, NaN, infinity or
+        anything that isn't a number. The message names the file and the place in it.
     """
     number = constant(source)
     if number is not None:
@@ -88,7 +91,7 @@ def read_table(source: str, name: str, other: str) -> tuple[CsvTable, str]:
 
 
 def check_destination(path: Path, suffixes: tuple[str, ...] = ()) -> None:
-    """Check, before work is spent on it, that a file can come to stand at `path`.
+    """Check that a file can be written to `path`, before work is spent on it.
 
     Raises
     ------
@@ -108,10 +111,11 @@ def check_destination(path: Path, suffixes: tuple[str, ...] = ()) -> None:
         raise DataFileError(f"{path} can't be written: there is no directory {folder}")
 
 
-def write_array(path: Path, x: Array) -> None:
+def write_array(path: Path, x: Array, beside: Mapping[str, Sequence[str]] | None = None) -> None:
     """Write `x` to `path` as .npy, .npz (under the name x) or .csv (one or two axes, no header for two).
 
-    The file appears whole or not at all.
+    A .csv file also has the columns `beside`, with one cell for each number of `x`. The file appears whole or not at
+    all.
     """
     check_destination(path, SUFFIXES)
     with replacing(path) as stream:
@@ -126,15 +130,20 @@ def write_array(path: Path, x: Array) -> None:
                         f"a .csv file holds real numbers along one or two axes, got {x.dtype} of shape {x.shape}; "
                         "write .npy instead"
                     )
-                header = "x" if x.ndim < 2 else ""
                 # 9 and 17 digits give every float32 and float64 back.
-                digits = 9 if x.dtype.itemsize <= 4 else 17
-                np.savetxt(stream, x, fmt=f"%.{digits}g", delimiter=",", header=header, comments="")
+                form = "%.9g" if x.dtype.itemsize <= 4 else "%.17g"
+                if beside:
+                    text = StringIO()
+                    rows = zip(*beside.values(), (form % number for number in x), strict=True)
+                    csv.writer(text, lineterminator="\n").writerows([(*beside, "x"), *rows])
+                    stream.write(text.getvalue().encode())
+                else:
+                    np.savetxt(stream, x, fmt=form, delimiter=",", header="x" if x.ndim < 2 else "", comments="")
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """Give a stream whose contents take the place of `path` at the end, and leave `path` alone if anything fails."""
+    """Yield a stream whose contents replace `path` at the end. If anything fails, `path` stays as it was."""
     check_destination(path)
     with _system_errors(path):
         place = Path(os.path.realpath(path))  # so that a link stays one
@@ -150,7 +159,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _system_errors(place: object) -> Iterator[None]:
-    """Turn what the operating system says about a file into a DataFileError."""
+    """Turn an error of the operating system about a file into a DataFileError."""
     try:
         yield
     except OSError as error:
@@ -189,7 +198,7 @@ def _read_npz(source: Source, name: str) -> Array:
 
 def _load_npy(stream: Any, place: str) -> Array:
     try:
-        pickled = stream.read(1) == b"\x80"  # the protocol mark that pickles begin with
+        pickled = stream.read(1) == b"\x80"  # each pickle begins with this protocol mark
         stream.seek(0)
         if not pickled:
             version = np.lib.format.read_magic(stream)
@@ -211,7 +220,7 @@ def _load_npy(stream: Any, place: str) -> Array:
 def _numbers(array: Array, place: str) -> Array:
     """Return `array` if it holds finite numbers, integers as float64.
 
-    NumPy writes the bfloat16 of ml_dtypes as two bytes without a meaning, and reads them so.
+    NumPy writes the bfloat16 of ml_dtypes as two bytes without a type, and reads them back without one.
     """
     if array.dtype == np.dtype("V2"):
         array = array.view(ml_dtypes.bfloat16)

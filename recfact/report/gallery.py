@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from recfact import plot
 from recfact.errors import OptionError
+from recfact.plot.curves import error_figure, solution_figure
+from recfact.plot.distributions import message
 from recfact.precision import materialization_table
-from recfact.report import curves, plots
-from recfact.report.bound_plot import bound_figure, sweep_windows
 from recfact.report.build import Report
-from recfact.report.distribution_plot import distribution_figure, message_figure
-from recfact.report.horizon_plot import horizon_figure
-from recfact.report.materialization_plot import materialization_figure
+from recfact.report.summary import spacing
 from recfact.windows import Jagged, Uniform
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ FLAT, TILED, TILES = 16, 8, 4
 
 
 def drawn_block(block: int) -> int:
-    """Return the block length that the pictures of blocks use: `block`, or a shorter one that can be seen."""
+    """Return the block length for the pictures of blocks: `block`, or a shorter one that is easier to see."""
     return min(block, TILED)
 
 
@@ -54,21 +53,25 @@ def draw(name: str, report: Report) -> Figure:
     flat, tiled = a[:FLAT], a[: TILES * block]
     match name:
         case "operator":
-            return plots.operator_figure(flat)
+            return plot.operator(flat)
         case "kogge-stone":
-            return plots.kogge_stone_figure(flat)
+            return plot.kogge_stone(flat)
         case "brent-kung":
-            return plots.brent_kung_figure(flat)
+            return plot.brent_kung(flat)
         case "blocks":
-            return plots.blocks_figure(tiled, block)
+            return plot.blocks(tiled, block)
         case "windows":
-            return plots.windows_figure(tiled, block)
+            return plot.windows(tiled, block)
         case "errors":
-            return curves.error_figure(report.costs, report.summary.eps, report.summary.dtype)
+            kind = report.transfer[0].a.dtype
+            return error_figure(report.costs, spacing(kind), str(kind))
         case "solution":
-            return curves.solution_figure(report.problem, report.x, report.errors, report.block)
+            of = report.problem
+            return solution_figure(
+                report.x, report.errors, report.block, time=of.time, value=of.value, unit=of.unit, title=of.title
+            )
         case "formats":
-            return horizon_figure([found.format for found in report.formats])
+            return plot.formats(report.chosen)
         case "horizons":
             return _horizons(report)
         case "bounds":
@@ -76,29 +79,29 @@ def draw(name: str, report: Report) -> Figure:
         case "materialization":
             return _materialization(report)
         case "overview":
-            return plots.overview_figure(tiled, block, min(FLAT, len(tiled)))
+            return plot.overview(tiled, block, min(FLAT, len(tiled)))
     raise OptionError(f"must be one of {', '.join(PICTURES)}", "picture", given=name)
 
 
 def _horizons(report: Report) -> Figure:
-    horizons = {found.format.name: found.horizon for found in report.formats if found.horizon is not None}
-    return distribution_figure(horizons) if horizons else message_figure("the numbers are out of range of the formats")
+    horizons = {found.format.name: found.horizon for found in report.unverified if found.horizon is not None}
+    return plot.horizons(horizons) if horizons else message("the numbers are out of range of the formats")
 
 
 def _bounds(report: Report) -> Figure:
-    """Draw the sweeps of jagged windows, and beside that of a single format one of uniform windows."""
-    formats = [found.format for found in report.formats if found.verification is not None]
+    """Draw the sweeps of jagged windows. If there is a single format, add a sweep of uniform windows."""
+    formats = [found.format for found in report.unverified if not found.unsaid]
     if not formats:
-        return message_figure("; ".join(dict.fromkeys(found.unsaid for found in report.formats)))
+        return message("; ".join(dict.fromkeys(found.unsaid for found in report.unverified)))
     kinds = (Jagged, Uniform) if len(formats) == 1 else (Jagged,)
     a, u = report.problem.a, report.problem.u
-    return bound_figure([sweep_windows(a, u, fmt, kind) for fmt in formats for kind in kinds])
+    return plot.bounds(a, u, formats, kinds)
 
 
 def _materialization(report: Report) -> Figure:
-    formats = [found.format for found in report.formats if not found.out_of_range]
+    formats = [found.format for found in report.unverified if not found.out_of_range]
     a, block = report.problem.a, min(report.block, len(report.problem.a))
     if not formats or a.dtype.kind == "c" or block < 2:
-        return message_figure("blocks are compared for two steps or more of real coefficients that a format holds")
+        return message("blocks are compared for two steps or more of real coefficients that a format holds")
     given = {"these coefficients": a[: BLOCKS * block]}
-    return materialization_figure(materialization_table(given, block=block, format=formats, accumulate=None))
+    return plot.materialization(materialization_table(given, block=block, format=formats))

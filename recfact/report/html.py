@@ -1,4 +1,4 @@
-"""The page: one HTML file with its figures inside, that needs nothing else to be read."""
+"""The page: one HTML file that contains its figures and needs nothing else."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from collections.abc import Callable
 
 from recfact import __version__
 from recfact.errors import MissingExtraError
+from recfact.plot.style import check_drawing
+from recfact.plot.window_costs import in_sight
+from recfact.report.batch import LIMITS
+from recfact.report.batch_plot import SEQUENCES, batch_figure
 from recfact.report.build import Report
 from recfact.report.gallery import FLAT, PICTURES, draw, drawn_block
+from recfact.report.pictures import inline_svg
 from recfact.report.safety import STEPS
-from recfact.report.style import check_drawing, inline_svg
-from recfact.report.tables import format_cells, verified_cells
+from recfact.report.tables import format_cells, needs_cells, verified_cells, worst_rows
 from recfact.report.times import duration
 from recfact.report.words import coefficient, counted, first_steps, lowered, number, number_at_most, percent
 from recfact.windows import Jagged, Uniform
@@ -31,8 +35,13 @@ PAGE = (
 """The pictures on the page, in order."""
 
 
+def page_steps(several: bool) -> int:
+    """Return how often `page` calls its `step`. If there are several sequences, there is one picture more."""
+    return len(PAGE) + several
+
+
 def check_page() -> None:
-    """Check, before work is spent on it, that a page can be made.
+    """Check that a page can be made, before work is spent on it.
 
     Raises
     ------
@@ -54,7 +63,7 @@ def page(report: Report, step: Callable[[str], None] = lambda _: None) -> str:
     report : Report
         What to show.
     step : callable, optional
-        Called with a word on what comes next, for a progress bar: once for each picture of `PAGE`.
+        Called `page_steps` times, each time with a word on what comes next, for a progress bar.
 
     Raises
     ------
@@ -84,12 +93,16 @@ def page(report: Report, step: Callable[[str], None] = lambda _: None) -> str:
     for name in PAGE:
         step(f"drawing {name}")
         svg[name] = Markup(inline_svg(draw(name, report), PICTURES[name]))
+    if report.sequences:
+        step("drawing all sequences")
+        svg["sequences"] = Markup(inline_svg(batch_figure(report.sequences), SEQUENCES))
+    eps, own = report.summary.eps, report.block
     groups = [
         (f"Jagged, {terms} carrier term{'s' if terms > 1 else ''}",
-         [c for c in report.costs if isinstance(c.window, Jagged) and c.window.terms == terms])
+         in_sight([c for c in report.costs if isinstance(c.window, Jagged) and c.window.terms == terms], eps, own))
         for terms in (1, 2, 3)
     ]  # fmt: skip
-    groups.append(("Uniform", [c for c in report.costs if isinstance(c.window, Uniform)]))
+    groups.append(("Uniform", in_sight([c for c in report.costs if isinstance(c.window, Uniform)], eps, own)))
     return environment.get_template("report.html.j2").render(
         report=report,
         s=report.summary,
@@ -101,5 +114,8 @@ def page(report: Report, step: Callable[[str], None] = lambda _: None) -> str:
         tau=None if report.problem.tau is None else duration(report.problem.tau),
         formats=[(found, format_cells(found), verified_cells(found)) for found in report.formats],
         verified=first_steps(min(report.summary.n, STEPS)),
+        needs=[(found, needs_cells(found)) for found in report.sequences],
+        limits=LIMITS,
+        worst=worst_rows(report.sequences),
         version=__version__,
     )

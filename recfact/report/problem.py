@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from recfact.arrays import Array
+from recfact.arrays import Array, check_axis
 from recfact.data import DEFAULT_TAU, exponential_average, load_co2
 from recfact.errors import DataFileError, OptionError
 from recfact.report.files import read_array, read_table
@@ -17,24 +18,26 @@ from recfact.report.times import duration, read_instants, read_steps
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Coefficients and inputs of one sequence, and what is known of where they come from.
+    """Coefficients and inputs of one sequence, and what is known of their source.
 
     Parameters
     ----------
     a, u : ndarray, shape (n,)
         Coefficients and inputs.
     title : str
-        What the recurrence is, for headings.
+        Description of the recurrence, for headings.
     source : str
-        Where the numbers come from and how they became coefficients, in a sentence.
+        One sentence: where the numbers come from, and how they became coefficients.
     time : ndarray of datetime64, shape (n,), optional
         When the steps happen.
+    cells : dict, optional
+        The name of the column of times, and its n cells as the file writes them.
     value : ndarray, shape (n,), optional
         The measured values that the states smooth.
     unit : str
         Unit of the states, empty if unknown.
     tau : float, optional
-        Time constant in seconds, where the recurrence is an exponential average.
+        Time constant in seconds, if the recurrence is an exponential average.
     """
 
     a: Array
@@ -42,6 +45,7 @@ class Problem:
     title: str
     source: str
     time: Array | None = None
+    cells: Mapping[str, Sequence[str]] | None = None
     value: Array | None = None
     unit: str = ""
     tau: float | None = None
@@ -67,11 +71,11 @@ def bundled_problem(tau: float = DEFAULT_TAU) -> Problem:
 
 
 def problem_from_files(a: str, u: str | None = None, pick: str | None = None) -> Problem:
-    """Return the recurrence whose coefficients and inputs are what `a` and `u` name, as `read_array` takes them.
+    """Return the recurrence with the coefficients and inputs that `a` and `u` name, as `read_array` takes them.
 
-    The arrays broadcast against each other by NumPy's rules. Where the result has more than one axis, `pick` says which
-    sequence the report is about: one index or ``:`` for each axis, separated by commas, as in ``"0,:,3"``. Inputs can
-    also be "ones", which they are if left out, or an "impulse": a one, and zeros.
+    The arrays broadcast against each other by NumPy's rules. If the result has more than one axis, `pick` chooses the
+    sequence of the report: one index or ``:`` for each axis, separated by commas, as in ``"0,:,3"``. Inputs can also be
+    "ones", the default, or an "impulse": a one, and then zeros.
 
     Raises
     ------
@@ -80,6 +84,52 @@ def problem_from_files(a: str, u: str | None = None, pick: str | None = None) ->
     OptionError
         If `pick` doesn't leave exactly one axis of the shape.
     """
+    read = given_arrays(a, u)
+    where = _pick(pick, read.a.shape, read.what)
+    return read.problem(where, "" if pick is None else f" at [{pick}]")
+
+
+@dataclass(frozen=True, eq=False)
+class GivenArrays:
+    """Coefficients and inputs as files hold them, of one sequence or many.
+
+    Parameters
+    ----------
+    a, u : ndarray
+        Coefficients and inputs, of one shape.
+    what, source : str
+        Their name in messages, and where the coefficients come from.
+    given : str
+        What the inputs are, in words.
+    made : bool
+        Whether the inputs came from no file.
+    impulse : bool
+        Whether the inputs are a one, and then zeros.
+    """
+
+    a: Array
+    u: Array
+    what: str
+    source: str
+    given: str
+    made: bool
+    impulse: bool
+
+    def problem(self, where: tuple[int | slice, ...], chosen: str) -> Problem:
+        """Return the sequence at an index. The text `chosen` names that index."""
+        own = np.ascontiguousarray(self.u[where])
+        if self.impulse:
+            own[1:] = 0
+        return Problem(
+            a=np.ascontiguousarray(self.a[where]),
+            u=own,
+            title=f"{self.what}{chosen}, {self.given}" if self.made else f"{self.what}{chosen}",
+            source=f"{self.source}{chosen}, {self.given}." if self.made else f"{self.source}, {self.given}{chosen}.",
+        )
+
+
+def given_arrays(a: str, u: str | None = None) -> GivenArrays:
+    """Return what `a` and `u` name, as `problem_from_files` takes it."""
     coefficients = read_array(a, "a")
     words = "ones" if u is None else u
     made = words in MADE_INPUTS and not Path(words).exists()
@@ -92,19 +142,17 @@ def problem_from_files(a: str, u: str | None = None, pick: str | None = None) ->
             f"{what} don't fit together: shapes {coefficients.shape} and {inputs.shape} don't broadcast"
         ) from None
     if coefficients.ndim == 0:
-        raise DataFileError(f"a sequence is wanted and {what} {'is a number' if made else 'are numbers'}; name a file")
-    where = _pick(pick, coefficients.shape, what)
-    own = np.ascontiguousarray(inputs[where])
-    if made and words == "impulse":
-        own[1:] = 0
-    chosen = "" if pick is None else f" at [{pick}]"
-    given = MADE_INPUTS[words] if made else f"inputs from {words}" if constant(words) is None else f"inputs {words}"
-    source = f"Coefficients {a if constant(a) is not None else f'from {a}'}"
-    return Problem(
-        a=np.ascontiguousarray(coefficients[where]),
-        u=own,
-        title=f"{a}{chosen}, {given}" if made else f"{a} and {words}{chosen}",
-        source=f"{source}{chosen}, {given}." if made else f"{source}, {given}{chosen}.",
+        raise DataFileError(
+            f"a sequence is required, and {what} {'is a number' if made else 'are numbers'}; name a file"
+        )
+    return GivenArrays(
+        a=coefficients,
+        u=inputs,
+        what=what,
+        source=f"Coefficients {a if constant(a) is not None else f'from {a}'}",
+        given=MADE_INPUTS[words] if made else f"inputs from {words}" if constant(words) is None else f"inputs {words}",
+        made=made,
+        impulse=made and words == "impulse",
     )
 
 
@@ -118,6 +166,13 @@ def sequence_from_file(source: str, name: str, pick: str | None = None) -> Array
     return np.ascontiguousarray(values[_pick(pick, values.shape, source)])
 
 
+def sequences_from_file(source: str, name: str, axis: int) -> tuple[Array, int]:
+    """Return the array in a file, and how many sequences it holds along an axis."""
+    values = read_array(source, name)
+    steps = values.shape[check_axis(axis, values.ndim)]
+    return values, values.size // steps if steps else 0
+
+
 def problem_from_record(
     record: str,
     tau: float,
@@ -129,6 +184,8 @@ def problem_from_record(
 ) -> Problem:
     """Return the exponential average over `tau` seconds of a value column of a .csv file, FILE or FILE:COLUMN.
 
+    Values may be missing. They are left out, and their time passes.
+
     Parameters
     ----------
     record : str
@@ -136,8 +193,8 @@ def problem_from_record(
     tau : float
         Time constant in seconds.
     dt, time : str, one of them None
-        The column with the time steps in seconds, each the step from the row before to this one (the first is not
-        read), or the column with the instants.
+        The column with the time steps in seconds, or the column with the instants. A step goes from the row before to
+        its own row, so the first one isn't read.
     unit : {"auto", "s", "ms", "year", "date"}
         How instants are written.
     as_given : bool
@@ -147,11 +204,21 @@ def problem_from_record(
     if column is None:
         raise OptionError("must be given, or dt", "time")
     table, values = read_table(record, "u", column)
-    value = table.numbers(values)
-    times = (
-        read_instants(table, column, unit, tau, as_given) if dt is None else read_steps(table, column, tau, as_given)
-    )
-    a, u = exponential_average(times.steps, value, tau)
+    value = table.numbers(values, missing=True)
+    there = np.flatnonzero(~np.isnan(value))
+    if not len(there):
+        raise DataFileError(f"{table.source.place}: all values of column {values!r} are missing")
+    if dt is None:
+        measured = table.chosen(there)
+        times = read_instants(measured, column, unit, tau, as_given)
+        steps, cells = times.steps, {column: measured.cells(column)}
+    else:
+        times, cells = read_steps(table, column, tau, as_given), None
+        # The time of rows without a value also passes.
+        steps = np.add.reduceat(times.steps[: there[-1] + 1], np.concatenate([[0], there[:-1] + 1]))
+    value = value[there]
+    skipped = len(table.rows) - len(there)
+    a, u = exponential_average(steps, value, tau)
     return Problem(
         a=a,
         u=u,
@@ -159,8 +226,10 @@ def problem_from_record(
         source=(
             f"Column {values!r} of {table.source.place}, smoothed by an exponential average with the time constant "
             f"tau = {duration(tau)}; column {column!r} was read as {times.understood}."
+            + (f" Skipped {skipped} missing value{'' if skipped == 1 else 's'}, whose time passes." if skipped else "")
         ),
         time=times.instants,
+        cells=cells,
         value=value,
         tau=tau,
     )
@@ -172,8 +241,8 @@ def _pick(pick: str | None, shape: tuple[int, ...], place: str) -> tuple[int | s
         if len(shape) == 1:
             return (slice(None),)
         raise DataFileError(
-            f"one sequence is wanted and the shape of {place} is {shape}; choose it with --pick, one index or ':' "
-            "for each axis"
+            f"one sequence is required, and the shape of {place} is {shape}; choose it with --pick, one index or ':' "
+            "for each axis (`recfact window`, `verify` and `report` take all of them with --axis, the axis of time)"
         )
     parts = [part.strip() for part in pick.split(",")]
     try:

@@ -1,8 +1,8 @@
-"""Which number formats and windows are safe for the coefficients at hand, with the numbers of the proofs."""
+"""Safe number formats and windows for given coefficients, with the numbers of the proofs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from recfact.arrays import Array
+from recfact.plot.window_costs import magnitudes
 from recfact.precision import choose_window, effective_horizon, verify
 from recfact.precision import format as format_of
 from recfact.precision.formats.float_format import FloatFormat
 from recfact.precision.horizons.effective_horizons import EffectiveHorizon
 from recfact.precision.truncation.window_choice import WindowChoice
 from recfact.precision.verification.result import Verification
-from recfact.report.window_costs import magnitudes, window_name
 from recfact.windows import Jagged
 
 USUAL = ("binary32", "binary16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
@@ -28,26 +28,26 @@ STEPS = 2048
 
 @dataclass(frozen=True, eq=False)
 class FormatSafety:
-    """What is proved and measured about one recurrence in one number format.
+    """Proved and measured results for one recurrence in one number format.
 
     Parameters
     ----------
     format : FloatFormat
         The format.
     out_of_range : int
-        How many coefficients and inputs it can't hold. If there are any, nothing else is said.
+        Number of coefficients and inputs that the format can't hold. If there are any, nothing else is said.
     largest : float
-        Largest magnitude of a coefficient after rounding to the format, without the first.
+        Largest magnitude of a coefficient after the first one, rounded to the format.
     ones : int
-        How many coefficients round to magnitude 1 and weren't before: they forget nothing.
+        Number of coefficients that rounding makes 1 in magnitude. They forget nothing.
     horizon : EffectiveHorizon, optional
-        How far back each position looks, until weights are below the unit roundoff.
+        For each position, the lag from which on weights are below the unit roundoff.
     choice : WindowChoice, optional
         The cheapest windows whose truncation error is proved to be at most the unit roundoff times the largest state.
     verification : Verification, optional
-        The errors of the jagged window of the report on the first `STEPS` steps; not for complex numbers.
+        The errors of the report's jagged window on the first `STEPS` steps. There are none for complex numbers.
     unsaid : str
-        What can't be said, and why; empty if nothing.
+        What is unknown, and why. Empty if nothing is.
     """
 
     format: FloatFormat
@@ -63,7 +63,7 @@ class FormatSafety:
     def window(self) -> str | None:
         """The window proved good enough, as it is typed, or None."""
         window = self.choice.window if self.choice else None
-        return None if window is None else window_name(window)
+        return None if window is None else repr(window)
 
     @property
     def median_horizon(self) -> int | None:
@@ -105,7 +105,7 @@ def chosen_formats(names: Sequence[str] = ()) -> tuple[FloatFormat, ...]:
 
 
 def format_safety(a: Array, u: Array, fmt: FloatFormat, block: int) -> FormatSafety:
-    """Return what is proved and measured about a recurrence in a format.
+    """Return the proved and measured results for a recurrence in a format.
 
     Parameters
     ----------
@@ -122,34 +122,33 @@ def format_safety(a: Array, u: Array, fmt: FloatFormat, block: int) -> FormatSaf
     >>> found.largest, found.largest_horizon, found.window, found.verification.holds
     (0.8984375, 51, 'Jagged(51)', True)
     """
+    return verified(format_needs(a, u, fmt), a, u, block)
+
+
+def format_needs(a: Array, u: Array, fmt: FloatFormat) -> FormatSafety:
+    """Return what is proved about a recurrence in a format, as `format_safety` does, without the verification."""
     kept, inputs = rounded(a, fmt), rounded(u, fmt)
     lost = count_out_of_range(kept) + count_out_of_range(inputs)
     if lost:
         return FormatSafety(fmt, lost, unsaid=f"it can't hold {lost} of the coefficients and inputs")
     size, before = _magnitude(kept[1:]), _magnitude(a[1:])
-    said = FormatSafety(
+    return FormatSafety(
         fmt,
         0,
         largest=float(size.max(initial=0)),
         ones=int(np.count_nonzero((size == 1) & (before != 1))),
         horizon=effective_horizon(kept, Fraction(fmt.unit_roundoff)),
+        choice=choose_window(magnitudes(kept), format=fmt),
+        unsaid="errors are measured for real numbers only" if "c" in (a.dtype.kind, u.dtype.kind) else "",
     )
-    choice = choose_window(magnitudes(kept), format=fmt)
-    if "c" in (a.dtype.kind, u.dtype.kind):
-        return replace(said, choice=choice, unsaid="errors are measured for real numbers only")
-    found = verify(a[:STEPS], u[:STEPS], window=Jagged(block), format=fmt, algorithm="hierarchical")
-    return replace(said, choice=choice, verification=found)
 
 
-def safety(
-    a: Array, u: Array, formats: Sequence[FloatFormat], block: int, step: Callable[[str], None] = lambda _: None
-) -> list[FormatSafety]:
-    """Return `format_safety` for each of some formats; `step` is called with a word on each before."""
-    found = []
-    for fmt in formats:
-        step(f"verifying {fmt.name}")
-        found.append(format_safety(a, u, fmt, block))
-    return found
+def verified(needs: FormatSafety, a: Array, u: Array, block: int) -> FormatSafety:
+    """Return what `format_needs` returned with its verification, unless it says why there is none."""
+    if needs.unsaid:
+        return needs
+    found = verify(a[:STEPS], u[:STEPS], window=Jagged(block), format=needs.format, algorithm="hierarchical")
+    return replace(needs, verification=found)
 
 
 def rounded(values: Array, fmt: FloatFormat) -> Array:

@@ -1,4 +1,4 @@
-"""What a text names as a source of numbers: a file or a part of one, standard input, or a number."""
+"""Sources of numbers that a text names: a file or a part of one, standard input, or a number."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SUFFIXES = (".npy", ".npz", ".csv")
 
 STANDARD_INPUT = "-"
 
-# How files of a kind begin; pickles are for the reader of .npy files to refuse.
+# The first bytes of each kind of file. The reader of .npy files refuses pickles.
 _BEGINNINGS = {b"\x93NUMPY": ".npy", b"\x80": ".npy", b"PK": ".npz"}
 
 
@@ -26,9 +26,9 @@ class Source:
     Parameters
     ----------
     place : str
-        What messages call it.
+        Its name in messages.
     part : str, optional
-        The column (.csv) or array (.npz) of it that is meant.
+        The column (.csv) or array (.npz) to read.
     kind : str
         One of the `SUFFIXES`.
     path : Path, optional
@@ -53,7 +53,7 @@ class Source:
 def split_part(source: str) -> tuple[Path, str | None]:
     """Split FILE[:PART] into the path and the column (.csv) or array name (.npz) in it.
 
-    A file whose own name holds the colon wins.
+    If there is a file with the colon in its own name, that file is meant.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def find_source(source: str) -> Source:
 
 @cache
 def _contents(stream: Any) -> bytes:
-    """Return what standard input holds, which can be read once, for all that name it."""
+    """Return the contents of standard input for all who name it, because it can be read only once."""
     if stream is None:
         raise DataFileError("standard input is closed; name a file")
     contents: bytes = stream.buffer.read()
@@ -108,5 +108,5 @@ def parse_number(text: str) -> float | None:
 
 
 def constant(source: str) -> float | None:
-    """Return the number that `source` is, or None if it is none or a file has that name."""
+    """Return the number in `source`, or None if it isn't a number or if a file has that name."""
     return None if Path(source).exists() else parse_number(source)

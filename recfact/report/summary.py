@@ -1,4 +1,4 @@
-"""What a recurrence is, in numbers: its coefficients, norms, growth and horizon."""
+"""The numbers that describe a recurrence: its coefficients, norms, growth and horizon."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Summary:
     eps : float
         Spacing of that type at 1.
     smallest, largest : float
-        Range of the coefficients; of their magnitudes where they are complex.
+        Range of the coefficients. If they are complex, the range of their magnitudes.
     median : float
         Median magnitude of the coefficients.
     zeros, negative, above_one : int
         How many coefficients are 0 (resets), below 0, and above 1 in magnitude.
     growth : float
-        Largest magnitude of an entry of L: the most that one input is amplified in one state.
+        Largest magnitude of an entry of L. It is the largest factor by which one state amplifies one input.
     norm_1, norm_inf, norm_2 : float
         Norms of L.
     cond_1, cond_inf, cond_2 : float
@@ -50,7 +50,7 @@ class Summary:
     largest_state : float
         Largest magnitude of a state.
     warning : str
-        What the operator warns about; empty if nothing.
+        The warning of the operator. Empty if there is none.
     """
 
     n: int
@@ -81,12 +81,17 @@ class Summary:
 
 
 def transfer_operator(a: Array) -> tuple[TransferOperator, str]:
-    """Return the transfer operator of `a`, and the text of its growth warning, empty if it gives none."""
+    """Return the transfer operator of `a` and the text of its growth warning, which is empty if it gives none."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", GrowthWarning)
         transfer = TransferOperator(a)
     return transfer, "".join(str(warning.message) for warning in caught)
+
+
+def spacing(kind: np.dtype[Any]) -> float:
+    """Return the spacing of a number type at 1."""
+    return float(ml_dtypes.finfo(kind).eps)  # type: ignore[no-untyped-call]
 
 
 def summarize(transfer: TransferOperator, x: Array, warning: str = "") -> Summary:
@@ -99,7 +104,7 @@ def summarize(transfer: TransferOperator, x: Array, warning: str = "") -> Summar
     x : ndarray, shape (n,)
         The states.
     warning : str
-        What `transfer_operator` said.
+        The warning that `transfer_operator` returned.
 
     Examples
     --------
@@ -115,7 +120,7 @@ def summarize(transfer: TransferOperator, x: Array, warning: str = "") -> Summar
     ordered = magnitude if a.dtype.kind == "c" else inner.astype(np.float64)
     if len(inner) == 0:
         magnitude = ordered = np.zeros(1)
-    eps = float(ml_dtypes.finfo(a.dtype).eps)  # type: ignore[no-untyped-call]
+    eps = spacing(a.dtype)
     reach = effective_horizon(a, eps).lags
     inverse = transfer.inv()
     norms = {order: float(transfer.norm(order)) for order in (1, 2, np.inf)}

@@ -1,10 +1,10 @@
-"""A report as text: tables for the terminal, and rows of numbers as JSON or Markdown."""
+"""A report as text: tables for the terminal, and rows as JSON or Markdown."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -13,22 +13,27 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from recfact.plot.window_costs import TERMS, WindowCost, in_sight
+from recfact.report.batch import LIMITS, SequenceNeeds
 from recfact.report.build import Report
 from recfact.report.safety import STEPS, FormatSafety
-from recfact.report.window_costs import TERMS, WindowCost
 from recfact.report.words import coefficient, counted, first_steps, number, number_at_most, percent, percent_at_most
 from recfact.windows import Jagged, Uniform
 
 
 def report_text(report: Report) -> RenderableType:
-    """Return the report for the terminal: what the numbers say, the numbers, and the windows."""
+    """Return the report for the terminal: the findings, the numbers and the windows."""
     sentences = Table.grid(padding=(0, 1))
     for sentence in report.findings:
         sentences.add_row("•", Text(sentence))
+    several: list[RenderableType] = []
+    if report.sequences:
+        several = [sequences_table(report), Text(), worst_sequences_table(report), Text()]
     return Group(
         Text(report.problem.title, style="bold"),
         Text(report.problem.source, style="dim"),
         Padding(sentences, (1, 0)),
+        *several,
         summary_table(report),
         Text(),
         windows_table(report),
@@ -38,7 +43,45 @@ def report_text(report: Report) -> RenderableType:
         formats_table(report),
         Text(),
         verified_table(report),
+        Text(),
+        Text(f"the smallest k with (AZ)^k = 0: {report.summary.nilpotency_index}", style="dim"),
     )
+
+
+def sequences_table(report: Report) -> Table:
+    """Return the horizons of all sequences, how many look further than some windows, and the window good for all."""
+    title = "all sequences: the furthest that each looks back down to the unit roundoff, and a window good for all"
+    limits = [f"> {limit}" for limit in LIMITS]
+    table = _table(
+        title, ["", "median", "largest", *limits, "good window", "loses"], ["left", *["right"] * 7, "left", "right"]
+    )
+    for found in report.sequences:
+        table.add_row(found.format.name, *needs_cells(found))
+    return table
+
+
+def needs_cells(found: SequenceNeeds) -> list[str]:
+    """Return the cells of one format in the table of all sequences, without its name."""
+    if found.horizons is None or found.choice is None:
+        return ["–"] * (2 + len(LIMITS)) + ["out of range", "–"]
+    counts = [str(found.horizons.above(limit)) for limit in LIMITS]
+    loses = number_at_most(found.choice.error) if found.window else "–"
+    return [str(found.horizons.quantile(0.5)[0]), str(found.horizons.largest), *counts, found.window or "none", loses]
+
+
+def worst_sequences_table(report: Report) -> Table:
+    """Return the sequences that look back furthest, by format."""
+    names = [found.format.name for found in report.sequences if found.horizons is not None]
+    table = _table("the sequences that look back furthest, and how far", names, ["left"] * len(names))
+    for row in worst_rows(report.sequences):
+        table.add_row(*row)
+    return table
+
+
+def worst_rows(sequences: Sequence[SequenceNeeds]) -> list[list[str]]:
+    """Return the cells of the sequences that look back furthest, a column for each format."""
+    columns = [[f"{place} {horizon}" for place, horizon in found.worst()] for found in sequences if found.horizons]
+    return [list(row) for row in zip(*columns, strict=True)]
 
 
 def summary_table(report: Report) -> Table:
@@ -53,7 +96,7 @@ def summary_table(report: Report) -> Table:
         ("of them zero, negative, above 1", f"{s.zeros}, {s.negative}, {s.above_one}"),
         ("growth, largest entry of L", number(s.growth)),
         ("horizon down to eps, median row", f"{s.horizon}, {s.median_horizon}"),
-        ("nilpotency index of AZ", str(s.nilpotency_index)),
+        ("largest state", f"{number(s.largest_state)} {report.problem.unit}".rstrip()),
     ]
     right = [(f"{name}-norm of L", number(norm)) for name, norm, _ in norms]
     right += [(f"condition in the {name}-norm", number(cond)) for name, _, cond in norms]
@@ -67,7 +110,7 @@ def windows_table(report: Report) -> Table:
     title = "for these inputs, largest error relative to the largest state: Jagged(k) with 1 to 3 terms, and Uniform(k)"
     table = _table(title, ["k", *_KINDS, "keeps", "uniform keeps"], ["right"] * 7)
     for k, costs in _by_length(report).items():
-        cells = [number(cost.relative_error) for cost in costs]
+        cells = [_in_sight(cost.relative_error, number, report) for cost in costs]
         table.add_row(str(k), *cells, percent(costs[0].kept), percent(costs[-1].kept), style=_chosen(k, report))
     return table
 
@@ -76,18 +119,25 @@ def worst_table(report: Report) -> Table:
     """Return the relative error of the states for the worst inputs, by block length and kind of window."""
     table = _table("for the worst inputs there can be, the same error", ["k", *_KINDS], ["right"] * 5)
     for k, costs in _by_length(report).items():
-        cells = [number_at_most(cost.relative_error_norm) for cost in costs]
+        cells = [_in_sight(cost.relative_error_norm, number_at_most, report) for cost in costs]
         table.add_row(str(k), *cells, style=_chosen(k, report))
     return table
+
+
+def _in_sight(error: float, written: Callable[[float], str], report: Report) -> str:
+    """Return an error as text, or a note that it is too small for the number type to see."""
+    return "< eps" if 0 < error < report.summary.eps else written(error)
 
 
 _KINDS = (*(counted(terms, "term") for terms in TERMS), "uniform")
 
 
 def _by_length(report: Report) -> dict[int, list[WindowCost]]:
-    """Return for each length what its jagged windows cost, by terms, and its uniform window at the end."""
+    """Return the costs for each length: those of its jagged windows by terms, then that of its uniform window."""
     by_window = {cost.window: cost for cost in report.costs}
-    lengths = [cost.window.lags for cost in report.costs if isinstance(cost.window, Uniform)]
+    # A uniform window keeps the fewest inputs of its length. If its error can't be seen, no error of that length can.
+    costs = in_sight([c for c in report.costs if isinstance(c.window, Uniform)], report.summary.eps, report.block)
+    lengths = [c.window.lags for c in costs if isinstance(c.window, Uniform)]
     return {k: [*(by_window[Jagged(k, terms)] for terms in TERMS), by_window[Uniform(k)]] for k in lengths}
 
 
@@ -96,7 +146,7 @@ def _chosen(k: int, report: Report) -> str:
 
 
 def formats_table(report: Report) -> Table:
-    """Return what rounding does to the coefficients, and the window proved good enough, by number format."""
+    """Return the effect of rounding on the coefficients and the window proved good enough, by number format."""
     title = (
         "number formats: coefficients after the first, horizons down to the unit roundoff, and windows that cost no "
         "more than rounding"
@@ -109,7 +159,7 @@ def formats_table(report: Report) -> Table:
 
 
 def format_cells(found: FormatSafety) -> list[str]:
-    """Return the cells of one format in the table of formats, but its name."""
+    """Return the cells of one format in the table of formats, without its name."""
     if found.choice is None:
         return ["–"] * 4 + ["out of range", "–"]
     cells = [coefficient(found.largest), str(found.ones), str(found.largest_horizon), str(found.median_horizon)]
@@ -117,7 +167,7 @@ def format_cells(found: FormatSafety) -> list[str]:
 
 
 def verified_table(report: Report) -> Table:
-    """Return the errors of the jagged window of the report by number format, measured exactly, and their bounds."""
+    """Return the exactly measured errors of the report's jagged window and their bounds, by number format."""
     steps = first_steps(min(report.summary.n, STEPS))
     title = f"errors of Jagged({report.block}) in number formats, measured exactly on {steps} of these inputs"
     headings = ["", "inputs off", "truncation", "rounding", "total", "proved bound", "error / bound", "holds"]
@@ -128,7 +178,7 @@ def verified_table(report: Report) -> Table:
 
 
 def verified_cells(found: FormatSafety) -> list[str]:
-    """Return the cells of one format in the table of errors, but its name."""
+    """Return the cells of one format in the table of errors, without its name."""
     v = found.verification
     if v is None:
         return ["–"] * 6 + ["not measured"]
@@ -165,7 +215,7 @@ def rows_markdown(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def to_json(value: Any) -> str:
-    """Return `value` as JSON text; NaN and infinity, which JSON doesn't have, become null, fractions their text.
+    """Return `value` as JSON text. NaN and infinity, which JSON doesn't have, become null. Fractions become text.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""Columns of times: how the whole of one can be read, and the steps between its instants.
+"""Columns of times: how a whole column can be read, and the steps between its instants.
 
-A column is read only where all its cells can be read one way, and none of the other ways fits all of them.
+A column is read only if exactly one way of reading fits all its cells.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class Times:
     Parameters
     ----------
     steps : ndarray, shape (n,)
-        Seconds from each row's predecessor to it; infinite for the first, which has none.
+        Seconds from the row before to each row. The first is infinite, because no row is before it.
     understood : str
-        What the column was taken for.
+        How the column was understood.
     instants : ndarray of datetime64, shape (n,), optional
-        When the rows happened, where that is a date.
+        The instants of the rows, if they are dates.
     """
 
     steps: Array
@@ -56,7 +56,7 @@ class Times:
     instants: Instants | None = None
 
 
-@np.errstate(over="ignore")  # a step beyond float64 is infinite, which forgets all that was before
+@np.errstate(over="ignore")  # a step beyond float64 is infinite: it forgets everything before it
 def read_steps(table: CsvTable, column: str, tau: float, as_given: bool) -> Times:
     """Return a column of steps in seconds, whose first cell isn't read.
 
@@ -123,7 +123,7 @@ def read_instants(table: CsvTable, column: str, unit: str, tau: float, as_given:
 
 
 def duration(seconds: float) -> str:
-    """Return `seconds` in the largest unit in which few digits read back as the number.
+    """Return `seconds` in the largest unit in which a few digits give the number exactly.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def _place(table: CsvTable, column: str) -> str:
 
 
 def _spread(steps: Array, how: str) -> str:
-    """Return how long the steps are, the first of them left out."""
+    """Return how long the steps are, without the first."""
     if len(steps) == 1:
         return ""
     middle = float(np.median(steps[1:]))
@@ -169,15 +169,15 @@ def _spread(steps: Array, how: str) -> str:
 
 
 def _could_be_instants(values: Array) -> bool:
-    """Tell whether a column mostly grows and never falls, or the other way round, and means another thing then."""
+    """Tell whether a column mostly grows and never falls, or mostly falls and never grows: it then holds no steps."""
     changes = np.diff(values)
-    if len(changes) == 0 or (len(changes) == 1 and values[0] == 0):  # 0 and a step are the times 0 and that as well
+    if len(changes) == 0 or (len(changes) == 1 and values[0] == 0):  # 0 and a step can also be two times
         return False
     return any((sign * changes >= 0).all() and (sign * changes > 0).mean() > 0.5 for sign in (1, -1))
 
 
 def _check_median(place: str, steps: Array, tau: float) -> None:
-    """Refuse steps that are mostly so long that coefficients are below the unit roundoff: nothing would be averaged."""
+    """Refuse steps if most are so long that coefficients are below the unit roundoff: nothing would be averaged."""
     if len(steps) > 1 and (middle := float(np.median(steps[1:]))) > 53 * np.log(2) * tau:
         raise DataFileError(
             f"{place} has steps of {_roughly(middle)} in the median, far above the time constant of {duration(tau)}: "
@@ -200,7 +200,7 @@ def _unit(table: CsvTable, column: str, cells: list[str]) -> str:
 
 
 def _likely(name: str, cells: list[str]) -> bool:
-    """Tell whether a column may well be written in this way, from all its cells."""
+    """Tell from all cells of a column whether it is likely written in this way."""
     if name == "date":
         return _dates(cells) is not None
     numbers = _numbers(cells)
@@ -216,7 +216,7 @@ def _likely(name: str, cells: list[str]) -> bool:
 
 
 def _read(cells: list[str], name: str) -> tuple[Array, Instants | None] | None:
-    """Return the seconds between the instants of a column, and these if they are dates; None if not written so."""
+    """Return the seconds between a column's instants, and the instants if they are dates. None if not written so."""
     if name == "date":
         return _dates(cells)
     numbers = _numbers(cells)
@@ -242,7 +242,7 @@ def _numbers(cells: list[str]) -> Array | None:
 
 
 def _dates(cells: list[str]) -> tuple[Array, Instants] | None:
-    """Return dates with or without separators, all numbers among them with equally many digits."""
+    """Return dates with or without separators. All numbers among them have the same number of digits."""
     moments = [_date(cell) for cell in cells]
     found = [moment for moment in moments if moment is not None]
     if len(found) < len(moments) or len({moment.tzinfo is None for moment in found}) > 1:
@@ -270,13 +270,14 @@ def _date(cell: str) -> datetime | None:
 
 
 def _refuse_cells(table: CsvTable, column: str, cells: list[str], name: str) -> NoReturn:
-    """Raise DataFileError for a column that can't be read, with the first cell that can't."""
+    """Raise DataFileError for a column that can't be read. It names the first cell that can't be read."""
     if any(parse_number(cell) is None for cell in cells) and name in ("auto", "date"):
         zones = {moment.tzinfo is None for cell in cells if (moment := _date(cell)) is not None}
         for i, cell in enumerate(cells):
             if _date(cell) is None:
                 raise DataFileError(
-                    f"{table.place(i, column)}: {cell!r} is no ISO 8601 date or time, and not all cells are numbers"
+                    f"{table.place(i, column)}: {cell!r} is no ISO 8601 date or time, and not all cells are numbers; "
+                    "write them as 2001-12-31 or 2001-12-31T23:59"
                 )
         if len(zones) > 1:
             raise DataFileError(f"{_place(table, column)}: times with and without a time zone can't be compared")
@@ -290,6 +291,6 @@ def _refuse_cells(table: CsvTable, column: str, cells: list[str], name: str) -> 
 
 
 def _written(moment: Any) -> str:
-    """Return a date, with the time of day where it has one."""
+    """Return a date, with its time of day if it has one."""
     day = moment.astype("datetime64[D]")
     return str(day) if day == moment else str(moment.astype("datetime64[s]"))

@@ -1,4 +1,4 @@
-"""Numbers as people read them, and what the numbers of a recurrence say in sentences."""
+"""Numbers in the form that people read, and sentences on what they say about a recurrence."""
 
 from __future__ import annotations
 
@@ -6,19 +6,17 @@ import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
+from recfact.plot.window_costs import WindowCost
 from recfact.precision.truncation.window_choice import WindowChoice
 from recfact.precision.verification.result import Verification
 from recfact.report.safety import FormatSafety
 from recfact.report.summary import Summary
-from recfact.report.window_costs import WindowCost, window_name, window_reach
 from recfact.windows import Jagged
-from recfact.written_numbers import at_most
-
-_DIGITS, _RAISED = "−0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"
+from recfact.written_numbers import DIGITS, RAISED, at_most, power_of_ten
 
 
 def number(value: float) -> str:
-    """Return `value` in three significant digits, very large and very small ones with a power of ten.
+    """Return `value` in three significant digits. Very large and very small values have a power of ten.
 
     Examples
     --------
@@ -38,7 +36,7 @@ def number(value: float) -> str:
 
 
 def number_at_most(value: float) -> str:
-    """Return `value` as `number` does, rounded up, for a bound to stay one in print.
+    """Return `value` as `number` does, but rounded up, so that a printed bound stays a bound.
 
     Examples
     --------
@@ -46,28 +44,6 @@ def number_at_most(value: float) -> str:
     ('0.792', '1235', '0.250')
     """
     return number(math.ceil(value) if 999 < value < 1e5 else at_most(value, 3))
-
-
-def power_of_ten(exponent: int) -> str:
-    """Return 10 to the `exponent` with its exponent raised.
-
-    Examples
-    --------
-    >>> power_of_ten(-3), power_of_ten(0)
-    ('10⁻³', '1')
-    """
-    return "1" if exponent == 0 else "10" + superscript(exponent)
-
-
-def superscript(value: int) -> str:
-    """Return `value` in raised digits.
-
-    Examples
-    --------
-    >>> superscript(-16)
-    '⁻¹⁶'
-    """
-    return str(value).replace("-", "−").translate(str.maketrans(_DIGITS, _RAISED))
 
 
 def lowered(digits: str) -> str:
@@ -78,11 +54,11 @@ def lowered(digits: str) -> str:
     >>> lowered("⁻¹⁶")
     '−16'
     """
-    return digits.translate(str.maketrans(_RAISED, _DIGITS))
+    return digits.translate(str.maketrans(RAISED, DIGITS))
 
 
 def coefficient(value: float) -> str:
-    """Return `value` as `number` does, and its distance to 1 where three digits would hide that.
+    """Return `value` as `number` does, but as a distance to 1 if three digits would hide it.
 
     Examples
     --------
@@ -109,7 +85,7 @@ def percent(share: float) -> str:
 
 
 def percent_at_most(share: float) -> str:
-    """Return `share` as `percent` does, rounded up.
+    """Return `share` as `percent` does, but rounded up.
 
     Examples
     --------
@@ -133,7 +109,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def first_steps(count: int) -> str:
-    """Return how the first so many steps are called.
+    """Return words for the first `count` steps.
 
     Examples
     --------
@@ -144,7 +120,7 @@ def first_steps(count: int) -> str:
 
 
 def after_first(count: int, n: int) -> str:
-    """Return how many of the coefficients something is true of, with the verb; the first of the n isn't counted.
+    """Return a count of coefficients after the first of n, as subject and verb of a sentence.
 
     Examples
     --------
@@ -165,55 +141,58 @@ def findings(
     block: int,
     enough: Mapping[str, WindowChoice],
     formats: Sequence[FormatSafety],
+    unit: str = "",
 ) -> list[str]:
-    """Return what the numbers say, in sentences.
+    """Return the findings as sentences. States are in their `unit`.
 
-    Horizon, amplification, the window asked for, the windows that are enough for all inputs, and what is safe in each
-    number format.
+    They tell the horizon, the amplification, the cost of the chosen window, the windows that are enough for all inputs,
+    and the windows that are safe in number formats.
     """
     said = [_horizon(summary), _amplification(summary)]
-    proved = [format_finding(found) for found in formats]
+    proved = _safe_windows(formats)
     if summary.zeros:
         resets = after_first(summary.zeros, summary.n)
         said.append(
-            f"{resets} exactly 0, where the sequence starts anew; the longest stretch without that is "
+            f"{resets} exactly 0, so the sequence starts anew there; the longest stretch without a 0 is "
             f"{counted(summary.nilpotency_index, 'step')}."
         )
     if not math.isfinite(summary.largest_state):
-        said.append(f"The states overflow {summary.dtype}, so what a window changes in them can't be said.")
+        said.append(f"The states overflow {summary.dtype}, so the effect of a window on them is unknown.")
         return [*said, *proved, *_warning(summary)]
     chosen = next(cost for cost in costs if cost.window == Jagged(block))
     if chosen.reach >= summary.n:
-        said.append(f"{chosen.name} keeps all of so short a sequence.")
+        said.append(f"{chosen.name} keeps everything, because the sequence is so short.")
     elif chosen.relative_error_norm == 0:
         said.append(f"{chosen.name} changes no state, whatever the inputs are: it may be used without any loss.")
     else:
         changes = (
-            f"the states by up to about {number(chosen.max_error)} for these inputs, "
+            f"the states by up to about {f'{number(chosen.max_error)} {unit}'.rstrip()} for these inputs, "
             f"{percent(chosen.relative_error)} of the largest"
             if chosen.max_error
             else "no state for these inputs"
         )
         said.append(
             f"{chosen.name} changes {changes}; other inputs can lose up to "
-            f"{percent_at_most(chosen.relative_error_norm)} of the largest state, and none more."
+            f"{percent_at_most(chosen.relative_error_norm)} of the largest state, but no more."
         )
     if summary.n > 1:
-        said += [_enough(name, choice) for name, choice in enough.items()]
+        said += _enough(enough)
     return [*said, *proved, *_warning(summary)]
 
 
-def _enough(name: str, choice: WindowChoice) -> str:
-    if choice.window is None:
-        return (
-            f"No window shorter than the sequence is proved to lose no more of the largest state than {name}, whatever "
-            f"the inputs are: {choice.reason}."
-        )
-    return (
-        f"To lose no more of the largest state than {name}, whatever the inputs are, {window_name(choice.window)} is "
-        f"enough: it reaches back {counted(window_reach(choice.window), 'step')} at most and is proved to lose "
-        f"{_lost(choice.error)}."
-    )
+def _enough(enough: Mapping[str, WindowChoice]) -> list[str]:
+    """Return a sentence on the windows that are enough, the strictest limit last, and one on a limit without."""
+    proved = {choice.window: limit for limit, choice in enough.items() if choice.window}
+    windows = [f"{window!r} loses at most {limit}" for window, limit in proved.items()]
+    said = [f"Whatever the inputs are, {' and '.join(windows)} of the largest state."] if windows else []
+    for limit, choice in enough.items():
+        if choice.window is None:
+            said.append(
+                f"No window shorter than the sequence is proved to lose at most {limit} of the largest state, whatever "
+                f"the inputs are: {choice.reason}."
+            )
+            break
+    return said
 
 
 def _lost(error: float) -> str:
@@ -229,7 +208,7 @@ def _horizon(summary: Summary) -> str:
         return "There is one step, whose state is its input: nothing is remembered and nothing forgotten."
     limit = f"the eps of {summary.dtype}, {number(summary.eps)}"
     if summary.horizon >= summary.n - 1:
-        return f"No input is ever forgotten: the first still weighs at least {limit}, in the last state."
+        return f"No input is ever forgotten: the first one still weighs at least {limit} in the last state."
     share = percent(summary.horizon / summary.n)
     return (
         f"An input is forgotten after {counted(summary.horizon, 'step')} at most ({share} of the sequence): beyond "
@@ -250,8 +229,26 @@ def _amplification(summary: Summary) -> str:
     )
 
 
+def _safe_windows(formats: Sequence[FormatSafety]) -> list[str]:
+    """Return one sentence for all formats without peculiarities, and one for each of the others."""
+    plain = [found for found in formats if _is_plain(found)]
+    if len(plain) < 2:
+        return [format_finding(found) for found in formats]
+    windows = [f"{found.window} in {found.format.name}" for found in plain]
+    listed = f"{', '.join(windows[:-1])} and {windows[-1]}"
+    safe = f"These windows cost no more than rounding, whatever the inputs are: {listed}."
+    return [safe, *(format_finding(found) for found in formats if found not in plain)]
+
+
+def _is_plain(found: FormatSafety) -> bool:
+    """Say whether a format has a good window, finite states only, and a bound that holds."""
+    if found.unsaid or found.ones or found.window is None or found.verification is None:
+        return False
+    return bool(found.verification.holds) and not found.verification.nonfinite
+
+
 def format_finding(found: FormatSafety) -> str:
-    """Return what is proved in one number format, in a sentence that says of which steps and of which numbers.
+    """Return a sentence on what is proved in one number format, for which steps and for which numbers.
 
     Examples
     --------
@@ -284,15 +281,15 @@ def format_finding(found: FormatSafety) -> str:
 
 
 def _verified(v: Verification) -> str:
-    name, states = window_name(v.window), v.shape[0]
+    name, states = repr(v.window), v.shape[0]
     steps = first_steps(states)
     if v.nonfinite == states:
         return f"in {steps} of these inputs every state of {name} overflows"
     proved = f"proved at most {number_at_most(v.total.bound)}" if v.total.holds else "which is NOT proved"
     overflow = f", but {v.nonfinite} of {states} overflow" if v.nonfinite else ""
     rounded = (
-        f", beside the relative errors up to {percent_at_most(v.inputs_change)} of the {v.inputs_changed} coefficients "
-        "and inputs that were rounded first"
+        f"; rounding to the format first changed {v.inputs_changed} of the coefficients and inputs, with relative "
+        f"errors up to {percent_at_most(v.inputs_change)}"
     )
     return (
         f"in {steps} of these inputs the states of {name} err by up to {number_at_most(v.total.largest)}, "

@@ -50,6 +50,7 @@ def test_memory_that_was_resident_already_is_seen():
 
 
 @linux
+@pytest.mark.slow
 def test_no_case_needs_memory_that_grows_with_its_arrays():
     name, extra = largest_extra(1 << 22)
     assert name in [case.name for case in all_cases()]

@@ -8,14 +8,19 @@ import pytest
 from records import sample_record
 from rich.console import Console
 
-from recfact.bench.display import growth_figure, markdown, sentences, table_rows, text
+from recfact.bench.cases import all_cases
+from recfact.bench.display import DECISIVE, growth_figure, headlines, markdown, peers, sentences, table_rows, text
+from recfact.bench.peers import PEERS
 from recfact.bench.record import Record
 from recfact.report.tables import to_json
 
 
 def test_a_record_survives_json():
     record = sample_record(skipped={"peer: abacus": "not installed"})
-    assert Record.from_dict(json.loads(to_json(record.as_dict()))) == record
+    plain = json.loads(to_json(record.as_dict()))
+    assert Record.from_dict(plain) == record
+    older = {**plain, "rows": [{**row, "headline": True} for row in plain["rows"]]}
+    assert Record.from_dict(older) == record
 
 
 def test_rows_show_amounts_with_units():
@@ -36,7 +41,9 @@ def test_rows_show_amounts_with_units():
 def test_a_median_above_its_figure_is_named(ratio, above):
     record = sample_record(ratio)
     assert [row.case for row in record.rows if row.above] == (["one | sequence"] if above else [])
-    said = "Above its figure: one | sequence (1.26x, at most 1.25x)." if above else "Nothing is above its figure."
+    said = (
+        "Above its figure: one | sequence (1.26x, at most 1.25x)." if above else "No case is above what it is held to."
+    )
     assert said in sentences(record)
 
 
@@ -76,6 +83,19 @@ def test_markdown_and_the_terminal_show_the_same():
     for sentence in sentences(record):
         assert sentence in shown
         assert sentence in table
+
+
+def test_headlines_are_some_rows_and_the_machine():
+    record = sample_record()
+    for show, cases in {headlines: ["one sequence, float32"], peers: ["one sequence, float32", "peer: loop"]}.items():
+        shown = show(record)
+        assert [row.case for row in record.rows if row.case.replace("|", r"\|") in shown] == cases
+        assert shown.endswith(sentences(record)[0])
+
+
+def test_every_decisive_case_is_measured():
+    names = {case.name for case in all_cases()} | {f"peer: {peer.name}, float32" for peer in PEERS}
+    assert set(DECISIVE) - names == {"one call with n = 1000, float32"}
 
 
 def test_the_picture_shows_the_time_for_each_number():

@@ -22,7 +22,8 @@ def publish(tmp_path, monkeypatch):
     spec = spec_from_file_location("publish", ROOT / "benchmarks" / "publish.py")
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
-    monkeypatch.setattr(module, "README", tmp_path / "README.md")
+    pages = {tmp_path / page.name: show for page, show in module.PAGES.items()}
+    monkeypatch.setattr(module, "PAGES", pages)
     monkeypatch.setattr(module, "HERE", tmp_path)
     return module
 
@@ -37,29 +38,34 @@ def test_wrong_usage_says_what_is_right(typed):
 
 
 def test_publishing_twice_is_publishing_once(publish, tmp_path):
-    publish.README.write_text(f"before\n{publish.BEGIN}\nold\n{publish.END}\nafter\n")
+    for page in publish.PAGES:
+        page.write_text(f"before\n{publish.BEGIN}\nold\n{publish.END}\nafter\n")
     kept = tmp_path / "record.json"
     kept.write_text(to_json(sample_record().as_dict()))
     publish.main(kept)
-    once = publish.README.read_text()
+    once = [page.read_text() for page in publish.PAGES]
     publish.main(kept)
-    assert publish.README.read_text() == once
-    assert once.startswith(f"before\n{publish.BEGIN}\n\n| case |")
-    assert once.endswith(f"\n\n{publish.END}\nafter\n")
-    assert "old" not in once
+    assert [page.read_text() for page in publish.PAGES] == once
+    for text in once:
+        assert text.startswith(f"before\n{publish.BEGIN}\n\n| case |")
+        assert text.endswith(f"\n\n{publish.END}\nafter\n")
+        assert "old" not in text
+    assert ["peer: loop" in text for text in once] == [False, True, True]
     assert (tmp_path / "growth.svg").exists()
 
 
 def test_a_smoke_run_and_a_page_without_marks_are_refused(publish):
     page = f"{publish.BEGIN}\n{publish.END}\n"
     with pytest.raises(ValueError, match="without --smoke"):
-        publish.filled(page, sample_record(smoke=True))
+        publish.filled(page, sample_record(smoke=True), str)
     with pytest.raises(ValueError, match="once each"):
-        publish.filled(page + page, sample_record())
+        publish.filled(page + page, sample_record(), str)
 
 
 @pytest.mark.skipif(not RECORDS, reason="no run has been recorded")
-def test_the_readme_shows_the_newest_record(publish):
+def test_the_pages_show_the_newest_record(publish):
     newest = max((Record.from_dict(json.loads(path.read_text())) for path in RECORDS), key=lambda record: record.date)
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert publish.filled(readme, newest) == readme
+    shown = {"README.md": publish.headlines, "docs/engine.md": publish.markdown, "docs/comparison.md": publish.peers}
+    for name, show in shown.items():
+        page = (ROOT / name).read_text(encoding="utf-8")
+        assert publish.filled(page, newest, show) == page

@@ -106,7 +106,6 @@ def test_threads_and_cuts_give_the_same_bits(rng, monkeypatch, window, shape, re
     a = make_numbers(rng, "decaying", (*shape[:-1], 1), np.dtype(np.float32))
     u = make_numbers(rng, "normal", shape, np.dtype(np.float32))
     expected = solve(a, u, None, reverse, window)
-    monkeypatch.setattr(limits, "WORTH_THREADS", 1)
     monkeypatch.setattr(limits, "LEAST", 16)
     for room, batch, threads in ((32, 3, 1), (1 << 15, 1 << 16, 2), (64, 1 << 16, 3), (16, 2, 2)):
         monkeypatch.setattr(limits, "ROOM", room)
@@ -119,7 +118,6 @@ def test_an_error_in_a_thread_reaches_the_caller(monkeypatch):
     def fail(*arguments):
         raise MemoryError("no room")
 
-    monkeypatch.setattr(limits, "WORTH_THREADS", 1)
     monkeypatch.setattr(channels.Task, "run", fail)
     u = np.ones((4, 3, 1 << 13), dtype=np.float32)
     with pytest.raises(MemoryError, match="no room"):

@@ -21,7 +21,7 @@ def test_products_that_stick_at_a_subnormal_change_no_state(coefficient):
     assert (abs(x - exact) <= limit).all()
 
 
-def test_ones_carry_a_state_through_any_number_of_segments():
+def test_ones_carry_a_state_through_any_number_of_spans():
     n = 200_000
     u = np.zeros(n, np.float32)
     u[0] = 3

@@ -65,5 +65,9 @@ def test_a_processor_without_fused_multiply_add_and_float16_gives_the_same_bits(
             channels.solve_into(a, u, x, None, reverse=False, window=Full(), threads=1)
             print(x.tobytes().hex())
     """
-    plain = run_in_child(code, NUMBA_CPU_NAME="x86-64", NUMBA_CPU_FEATURES="", NUMBA_CACHE_DIR=str(tmp_path))
-    assert plain == run_in_child(code)
+    plain = """
+        import llvmlite.binding
+        llvmlite.binding.get_host_cpu_name = lambda: "x86-64"
+        llvmlite.binding.get_host_cpu_features = llvmlite.binding.targets.FeatureMap
+    """
+    assert run_in_child(plain + code, RECFACT_CACHE_DIR=str(tmp_path)) == run_in_child(code)

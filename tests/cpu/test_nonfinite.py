@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from fused import parts
 
 import recfact as rf
 from recfact.recurrence import backward, forward, windowed
@@ -22,11 +23,11 @@ WINDOWS = [
 ]
 
 
-def plain(a, u, window, reverse):
+def plain(a, u, window, reverse, x0=None):
     with np.errstate(all="ignore"):
         if window == rf.Full():
-            return backward(a, u) if reverse else forward(a, u)
-        return windowed(a, u, window, reverse=reverse)
+            return backward(a, u) if reverse else forward(a, u, x0)
+        return windowed(a, u, window, x0, reverse=reverse)
 
 
 def same_kind(x, expected):
@@ -35,25 +36,47 @@ def same_kind(x, expected):
     return np.where(finite, np.isfinite(x), (np.isnan(expected) & np.isnan(x)) | (x == expected))
 
 
+def draw(n, dtype, rng):
+    """Return the parts of n coefficients and of as many inputs, with some special numbers among them."""
+    kind = parts(np.zeros(0, dtype)).dtype
+    count = n * np.dtype(dtype).itemsize // kind.itemsize
+    for values in (rng.uniform(-0.7, 0.7, count), rng.standard_normal(count)):
+        k = int(rng.integers(0, 4))
+        places = rng.integers(0, count, k)
+        values[places] = rng.choice([np.inf, -np.inf, np.nan, 0.0], k)
+        if count > n and rng.random() < 0.5:  # in both parts
+            values[places ^ 1] = values[places]
+        yield values.astype(kind)
+
+
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
 @pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.complex128])
 def test_special_numbers_stay_in_their_place(rng, window, reverse, dtype):
     for _ in range(6):
         n = int(rng.integers(1, 700))
-        a, u = rng.uniform(-1, 1, n).astype(dtype), rng.standard_normal(n).astype(dtype)
-        for array in (a, u):
-            k = int(rng.integers(0, 4))
-            array[rng.integers(0, n, k)] = rng.choice([np.inf, -np.inf, np.nan, 0.0], k)
-        expected = plain(a, u, window, reverse)
-        assert same_kind(rf.solve(a, u, window=window, reverse=reverse), expected).all()
-        assert same_kind(rf.solve(a, u, window=window, reverse=reverse, out=u), expected).all()
+        a, u = (values.view(dtype) for values in draw(n, dtype, rng))
+        expected = parts(plain(a, u, window, reverse))
+        assert same_kind(parts(rf.solve(a, u, window=window, reverse=reverse)), expected).all()
+        assert same_kind(parts(rf.solve(a, u, window=window, reverse=reverse, out=u)), expected).all()
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+@pytest.mark.parametrize("x0", [np.inf, complex(0.5, np.inf), complex(np.nan, 0.5)], ids=str)
+@pytest.mark.parametrize("growth", [0.5, 0.0, 1.0, 4.0])
+def test_an_initial_state_that_isnt_finite(window, x0, growth):
+    """To the end of its part in states; infinities of complex numbers are no more than one step away from NaN."""
+    for dtype in (np.complex64, np.complex128) if isinstance(x0, complex) else (np.float32, np.complex64):
+        a, u = np.full(600, growth, dtype), np.ones(600, dtype)
+        expected = parts(plain(a, u, window, False, np.array(x0, dtype)))
+        assert same_kind(parts(rf.solve(a, u, x0=np.array(x0, dtype), window=window)), expected).all()
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
 @pytest.mark.parametrize("reverse", [False, True])
-def test_products_that_overflow_leave_finite_states_alone(window, reverse):
-    a, u = np.full(600, 1e30, np.float32), np.zeros(600, np.float32)
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64])
+def test_products_that_overflow_leave_finite_states_alone(window, reverse, dtype):
+    a, u = np.full(600, 1e30, dtype), np.zeros(600, dtype)
     u[[100, 500, 501, 599]] = 1e-30
     expected = plain(a, u, window, reverse)
     assert (expected == 1).any()

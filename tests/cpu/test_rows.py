@@ -1,13 +1,15 @@
 """Many rows at once: each is solved as if it were alone, from its own initial state, to its own place."""
 
-from itertools import permutations
+from itertools import permutations, product
 
+import ml_dtypes
 import numpy as np
 import pytest
+from fused import assert_same
 from layouts import Layout
 
 import recfact as rf
-from recfact.cpu import limits, rows
+from recfact.cpu import limits, rows, short_rows
 from recfact.cpu.limits import BATCH
 from recfact.cpu.row_job import initial_states
 from recfact.cpu.tiles import Tile
@@ -17,7 +19,8 @@ WINDOWS = [Full(), Jagged(16), Uniform(32), Jagged(100, 2), Uniform(100)]
 
 
 def problem(shape, rng, dtype=np.float32):
-    return rng.uniform(-1, 1, shape).astype(dtype), rng.standard_normal(shape).astype(dtype)
+    turn = np.exp(1j * rng.uniform(-3, 3, shape)) if np.dtype(dtype).kind == "c" else 1
+    return (turn * rng.uniform(-1, 1, shape)).astype(dtype), (turn * rng.standard_normal(shape)).astype(dtype)
 
 
 def alone(a, u, x0, **options):
@@ -33,7 +36,7 @@ def alone(a, u, x0, **options):
 @pytest.mark.parametrize("threads", [1, 2, 7])
 def test_rows_in_any_order_of_axes_are_solved_as_alone(window, threads, rng, monkeypatch):
     monkeypatch.setattr(limits, "WORTH_THREADS", 1)
-    a, u = problem((2, 3, 300), rng)
+    a, u = problem((2, 3, 600), rng)
     x0 = rng.standard_normal((2, 3)).astype(np.float32)
     expected, reverse = alone(a, u, x0, window=window), alone(a, u, None, window=window, reverse=True)
     shared = alone(a[:1], u, x0, window=window)
@@ -50,9 +53,42 @@ def test_rows_in_any_order_of_axes_are_solved_as_alone(window, threads, rng, mon
             np.testing.assert_array_equal(out, shared)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, ml_dtypes.bfloat16, np.complex64, np.complex128])
+@pytest.mark.parametrize("shape", [(1,), (63,), (700,), (3, 512), (2, 5, 600), (3, 64)], ids=str)
+@pytest.mark.parametrize("window", [Full(), Jagged(16), Uniform(9)], ids=str)
+def test_flipped_arrays_have_the_bits_of_others(dtype, shape, window, rng, monkeypatch):
+    """Some or all of them, on several threads too, and where states aren't finite."""
+    monkeypatch.setattr(limits, "WORTH_THREADS", 1)
+    monkeypatch.setattr(limits, "SPAN", 256)
+    a, u = problem(shape, rng, dtype)
+    u[..., len(u.T) // 2] = np.inf
+    x0 = rng.standard_normal(shape[:-1]).astype(np.float32)
+    for options in ({}, {"reverse": True}, {"x0": x0}):
+        options["window"] = window
+        expected = rf.solve(a, u, threads=1, **options)
+        for flipped in product((1, -1), repeat=3):
+            flips = [Layout(tuple(range(u.ndim)), (*[1] * (u.ndim - 1), step)) for step in flipped]
+            if u.ndim > 1 and len(u.T) >= limits.least_steps(window == Full()):
+                tile = rows.tile_of(*(flip.array(u).T for flip in flips), False, window)
+                assert set(tile.flipped) == {name for name, step in zip("aux", flipped, strict=True) if step < 0}
+            for threads in (1, 3):
+                out, _ = flips[2].empty(u.shape, u.dtype)
+                rf.solve(flips[0].array(a), flips[1].array(u), out=out, threads=threads, **options)
+                np.testing.assert_array_equal(out, expected)
+    shared, turned = np.broadcast_to(a[..., :1], u.shape), u[..., ::-1].copy()[..., ::-1]
+    np.testing.assert_array_equal(rf.solve(shared, turned, window=window), rf.solve(shared, u, window=window))
+
+
+def test_flipped_rows_of_long_blocks_and_of_segments_are_channels(rng):
+    a, u = (array[:, ::-1] for array in problem((3, 1200), rng))
+    for window, segments in ((Jagged(600), False), (Uniform(600), False), (Full(), True)):
+        assert rows.tile_of(a.T, u.T, u.T, False, window, segments) is None
+        assert rows.tile_of(a[0], u[0], u[0], False, window, segments).flipped == ""
+
+
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
 def test_coefficients_without_strides(window, rng):
-    _, u = problem((3, 300), rng)
+    _, u = problem((3, 600), rng)
     a = np.array([[0.5], [-0.9], [0.0]], np.float32)
     expected = alone(a, u, None, window=window)
     np.testing.assert_array_equal(rf.solve(a, u, window=window), expected)
@@ -62,7 +98,7 @@ def test_coefficients_without_strides(window, rng):
 
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
 def test_what_spoils_a_row_stays_in_it(window, rng):
-    a, u = problem((5, 400), rng)
+    a, u = problem((5, 600), rng)
     clean = rf.solve(a, u, window=window)
     u[2, 130], a[2, 300], a[4, 0] = np.nan, np.inf, np.nan
     x = rf.solve(a, u, window=window)
@@ -72,7 +108,8 @@ def test_what_spoils_a_row_stays_in_it(window, rng):
 
 
 @pytest.mark.parametrize("direction", [{}, {"reverse": True}], ids=str)
-def test_more_rows_than_a_table_of_addresses_holds(direction):
+def test_more_rows_than_a_table_of_addresses_holds(direction, monkeypatch):
+    monkeypatch.setattr(limits, "SHORT_ROW", 64)
     count = BATCH + 3
     a = np.ones((1, 64), np.float32)
     u = np.broadcast_to(np.arange(count, dtype=np.float32)[:, None], (count, 64))
@@ -82,36 +119,56 @@ def test_more_rows_than_a_table_of_addresses_holds(direction):
     np.testing.assert_array_equal(x[-5:], (u * steps)[-5:])
 
 
-@pytest.mark.parametrize("steps", [1, 63, 64, 65, 300])
+@pytest.mark.parametrize("steps", [1, 63, 64, 65, 300, 511, 512])
 def test_short_rows_take_another_path_to_the_same_states(steps, rng):
-    """Below 64 steps many rows are solved side by side, by plain loops; one row never is."""
+    """Below 512 steps, or 64 of a window, many rows are solved side by side, by plain loops; one row never is."""
     a, u = (rng.integers(-1, 2, (9, steps)).astype(np.float32) for _ in "au")  # exact in any order
     for options in ({}, {"window": Jagged(16)}, {"window": Uniform(32)}, {"reverse": True}):
         np.testing.assert_array_equal(rf.solve(a, u, **options), alone(a, u, None, **options))
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+# Coefficients of their own, of all rows, and of all steps.
+COEFFICIENTS = [(slice(None),), (..., slice(1), slice(None)), (..., slice(1))]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("way", ["forward", "from x0", "reverse"])
 @pytest.mark.parametrize("spoilt", [False, True])
-def test_rows_of_one_sub_tile_have_the_bits_of_a_row_alone(dtype, spoilt, rng):
-    a, u = problem((7, 64), rng, dtype)
-    x0 = rng.standard_normal(7).astype(np.float32)
-    if spoilt:
-        u[1, 20], u[2, 63], a[3, 30] = np.nan, np.inf, np.inf
-        a[4, 10:13] = np.finfo(dtype).max  # their product overflows, no state does
-        u[4, :10], x0[4] = 0, 0
-        u[4, 10:] = 0
-    for options in ({}, {"reverse": True}, {"x0": x0}):
-        given = {"x0": None, **options}
-        np.testing.assert_array_equal(rf.solve(a, u, **given), alone(a, u, **given))
-    tile = rows.tile_of(a.T, u.T, np.empty_like(u).T, False, Full())
-    assert tile.sub_tiles == 64 // tile.sub_tile  # the sub-tile has 64 steps of float32 and of the halves
+def test_short_rows_have_the_bits_of_channels(dtype, way, spoilt, rng, monkeypatch):
+    """Rows without gaps, whose coefficients are their own or shared, in every number of whole runs and rows left."""
+    for name, value in (("WORTH_THREADS", 1), ("MANY_ROWS", 2), ("RUN", 60), ("BATCH", 2)):
+        monkeypatch.setattr(limits, name, value)
+    shapes = [(1, 2, 5), (9, 1), (40, 2), (70, 3), (33, 4), (50, 7), (17, 37), (3, 5, 90), (19, 511)]
+    for shape, part in product(shapes, COEFFICIENTS):
+        a, u = problem(shape, rng, dtype)
+        if spoilt:
+            a[rng.random(shape) < 0.03], u[rng.random(shape) < 0.03] = np.inf, np.nan
+        options = {"reverse": way == "reverse"}
+        if way == "from x0":
+            options["x0"] = rng.standard_normal(shape[:-1]).astype(rf.number_types.accumulator(np.dtype(dtype)))
+        columns = (np.moveaxis(np.broadcast_to(array, shape), -1, 0).copy() for array in (a[part], u))
+        with np.errstate(all="ignore"):
+            expected = np.moveaxis(rf.solve(*columns, axis=0, **options), 0, -1)
+            assert_same(rf.solve(a[part], u, **options), expected)
+            assert_same(rf.solve(a[part], u, threads=3, **options), expected)
+            assert_same(rf.solve(a[part], u, out=u, **options), expected)
+
+
+def test_which_short_rows_are_one_sequence(rng):
+    a, u = (array[..., :9] for array in problem((2, 70, 10), rng))
+    a, u, dense = a[:, :, ::-1], u[:, :, ::-1], (a.copy(), u.copy())
+    for given in (dense, (a, u), (dense[0][:, :, :1], dense[1]), (dense[0], dense[1][:, :1]), (a, dense[1])):
+        ours, theirs = (np.moveaxis(np.broadcast_to(array, (2, 70, 9)), -1, 0) for array in given)
+        x = np.moveaxis(np.empty((2, 70, 9), np.float32), -1, 0)
+        taken = short_rows.solve_into(ours, theirs, x, None, reverse=False, window=Full(), threads=1)
+        assert taken == (given[1] is dense[1] and given[0] is not a)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
 @pytest.mark.parametrize("count", [1, 3])
 def test_states_that_are_kept_go_on_at_any_tile(dtype, count, rng):
     tile = Tile(np.dtype(dtype).name, False)
-    n = 5 * tile.steps + 17
+    n = 9 * tile.steps + 17
     a, u = problem((count, n), rng, dtype)
     expected = rf.solve(a, u)
     states = initial_states(np.empty((n, count), dtype), None)
@@ -128,4 +185,34 @@ def test_states_that_are_kept_go_on_at_any_tile(dtype, count, rng):
 )
 def test_tiles_exist_for_reals_whose_blocks_are_worth_one(dtype, window):
     assert rows.tile_for(np.dtype(dtype), False, window).storage == np.dtype(dtype).name
-    assert rows.tile_for(np.dtype(np.complex64), False, window) is None
+
+
+def test_long_blocks_and_segments_of_complex_numbers_have_no_tiles():
+    kind = np.dtype(np.complex64)
+    assert rows.tile_for(kind, False, Full()).sub_tiles == 1
+    assert rows.tile_for(kind, False, Full(), segments=True) is None
+    assert rows.tile_for(kind, False, Jagged(limits.LONG_BLOCK // 8)) is not None
+    for window in (Jagged(limits.LONG_BLOCK // 8 + 1), Uniform(limits.LONG_BLOCK // 8 + 1)):
+        assert rows.tile_for(kind, False, window) is None
+
+
+@pytest.mark.parametrize(("real", "dtype"), [(np.float32, np.complex64), (np.float64, np.complex128)])
+@pytest.mark.parametrize("window", [Full(), Jagged(16), Jagged(7, 2), Uniform(32)], ids=str)
+@pytest.mark.parametrize("way", ["forward", "from x0", "reverse"])
+def test_complex_numbers_on_an_axis_have_the_bits_of_reals(real, dtype, window, way, rng):
+    """Coefficients on the real or the imaginary axis: each part of an input stays on an axis."""
+    n = 700
+    a, u = problem((n,), rng, real)
+    options = {"window": window, "reverse": way == "reverse"}
+    x0 = real(0.7) if way == "from x0" else 0
+    expected = rf.solve(a, u, **options, **({"x0": x0} if x0 else {}))
+    steps = np.arange(n)[:: -1 if way == "reverse" else 1]
+    for turn in ([1, 1, 1, 1], [1, 1j, -1, -1j]):  # turns of states from step to step
+        turns = np.array(turn)[steps % 4]
+        before = {"x0": x0 * np.array(turn)[-1]} if x0 else {}
+        given_a = (a * turn[1]).astype(dtype)
+        for part in (1, 1j):
+            found = rf.solve(
+                given_a, (u * turns * part).astype(dtype), **options, **{k: v * part for k, v in before.items()}
+            )
+            np.testing.assert_array_equal(found, (expected * turns * part).astype(dtype))

@@ -38,9 +38,11 @@ def problems(column: str) -> Iterator[Arrays]:
     """Yield coefficients and inputs, time in the column's place, and options."""
     rng = np.random.default_rng(3)
     shape, axis = SHAPES[column], AXES[column]
-    kinds = [*REALS, DTYPES["complex64"]] if column == "channels" else REALS
-    for dtype, window, way in product(kinds, OTHERS if column == "channels" else WINDOWS, ("x0", "forward", "reverse")):
-        a = (1 - rng.uniform(0, 0.02, shape)) * rng.choice([1, -1], shape)
+    for dtype, window, way in product(
+        [*REALS, DTYPES["complex64"]], OTHERS if column == "channels" else WINDOWS, ("x0", "forward", "reverse")
+    ):
+        turns = [1, -1, 0.6 + 0.8j] if dtype.kind == "c" else [1, -1]
+        a = (1 - rng.uniform(0, 0.02, shape)) * rng.choice(turns, shape)
         options = {"window": window, "axis": axis, "reverse": way == "reverse"}
         if way == "x0":
             options["x0"] = rng.standard_normal((*shape[:axis], *shape[axis + 1 :])).astype(np.float32)
@@ -112,7 +114,7 @@ def more_steps(a: Array, u: Array, options: dict[str, Any]) -> Iterator[Array]:
     if options["reverse"]:
         return
     axis = options["axis"]
-    for n in (64, 129, 191):
+    for n in (512, 577, 639) if axis == 2 else (64, 129, 191):
         first = (*[slice(None)] * axis, slice(n))
         yield np.concatenate([rf.solve(a[first].copy(), u[first].copy(), **options)])
 
@@ -160,7 +162,7 @@ def same(check: Check, a: Array, u: Array, options: dict[str, Any]) -> bool:
 @pytest.fixture
 def small(monkeypatch):
     """Several threads, segments and writes past the caches on few steps."""
-    for name, value in {"SEGMENT": 256, "WORTH_THREADS": 1, "WORTH_TWO_PASSES": 2, "LEAST": 16, "ROOM": 64}.items():
+    for name, value in {"SPAN": 256, "WORTH_THREADS": 1, "WORTH_TWO_PASSES": 2, "LEAST": 16, "ROOM": 64}.items():
         monkeypatch.setattr(limits, name, value)
     for name in ("STREAMED", "STREAMED_ROWS", "LONG", "PROBLEM"):
         monkeypatch.setattr(limits, name, 0)
@@ -188,20 +190,20 @@ def test_cell(row, column, small):
         assert all(same(alone, *problem) for problem in problems(column)) == ("not alone" not in cell)
 
 
-def test_complex_numbers_are_always_solved_as_channels_are(rng, small):
-    for window, shape in product(OTHERS, [(4, 150), (4, 40)]):
-        a = (1 - rng.uniform(0, 0.02, shape)).astype(np.complex64)
-        u = rng.standard_normal(shape).astype(np.complex64)
-        rows = rf.solve(a, u, window=window)
-        columns = rf.solve(a.T.copy(), u.T.copy(), axis=0, window=window).T
-        one = np.stack([rf.solve(a[i], u[i], window=window) for i in range(4)])
+def test_long_blocks_and_segments_of_complex_numbers_are_solved_as_channels_are(rng, small):
+    a = (1 - rng.uniform(0, 0.02, (4, 400))).astype(np.complex64)
+    u = rng.standard_normal((4, 400)).astype(np.complex64)
+    for options in ({"window": Jagged(300)}, {"offsets": [0, 70, 400]}, {"window": Uniform(300)}):
+        rows = rf.solve(a, u, **options)
+        columns = rf.solve(a.T.copy(), u.T.copy(), axis=0, **options).T
+        one = np.stack([rf.solve(a[i], u[i], **options) for i in range(4)])
         assert rows.tobytes() == np.ascontiguousarray(columns).tobytes() == one.tobytes()
 
 
 def test_what_differs(rng):
-    a, u = (1 - rng.uniform(0, 0.02, (9, 200))).astype(np.float32), rng.standard_normal((9, 200)).astype(np.float32)
+    a, u = (1 - rng.uniform(0, 0.02, (9, 600))).astype(np.float32), rng.standard_normal((9, 600)).astype(np.float32)
     x = rf.solve(a, u)
     assert x.tobytes() != np.ascontiguousarray(rf.solve(a.T.copy(), u.T.copy(), axis=0).T).tobytes()
-    assert x[:, :63].tobytes() != rf.solve(a[:, :63].copy(), u[:, :63].copy()).tobytes()
+    assert x[:, :511].tobytes() != rf.solve(a[:, :511].copy(), u[:, :511].copy()).tobytes()
     flipped = rf.solve(np.roll(a[:, ::-1], 1, axis=1), u[:, ::-1].copy(), reverse=True)[:, ::-1]
     assert x.tobytes() != flipped.tobytes()

@@ -5,17 +5,18 @@ import pytest
 
 import recfact as rf
 from recfact.cpu import limits, time_split
-from recfact.cpu.limits import SEGMENT
+from recfact.cpu.engine import thread_count
+from recfact.cpu.limits import SPAN
 from recfact.windows import Full, Jagged, Uniform
 
-N = 10 * SEGMENT + 1000  # 11 segments, enough for 5 threads
+N = 10 * SPAN + 1000  # 11 spans, enough for 5 threads
 
 
 def make_coefficients(kind, n, rng):
     match kind:
         case "decaying":  # a product underflows within a tile or two
             return rng.uniform(0, 1, n)
-        case "slow":  # after about a segment: with some threads before the piece ends, with some not
+        case "slow":  # after about a span: with some threads before the piece ends, with some not
             return 1 - 3.2e-3 * rng.uniform(0, 1, n)
         case "not decaying":
             return rng.choice([1.0, -1.0], n)
@@ -23,9 +24,9 @@ def make_coefficients(kind, n, rng):
             return np.where(np.arange(n) % 3000 == 0, 0, 1.3)
         case "reset":
             return np.where(rng.random(n) < 1e-5, 0, 0.99999)
-        case "a reset in one segment":
+        case "a reset in one span":
             a = np.full(n, 0.999999)
-            a[5 * SEGMENT + 77] = 0
+            a[5 * SPAN + 77] = 0
             return a
         case "mixed":  # decays in the second half only
             return np.where(np.arange(n) < n // 2, 1.0, 0.5)
@@ -33,7 +34,7 @@ def make_coefficients(kind, n, rng):
             return np.where(np.arange(n) < n // 2, 0.5, 1.0)
 
 
-KINDS = ["decaying", "slow", "not decaying", "growing", "reset", "a reset in one segment", "mixed", "mixed back"]
+KINDS = ["decaying", "slow", "not decaying", "growing", "reset", "a reset in one span", "mixed", "mixed back"]
 DIRECTIONS = [{}, {"x0": 3.0}, {"reverse": True}]
 
 
@@ -41,9 +42,9 @@ DIRECTIONS = [{}, {"x0": 3.0}, {"reverse": True}]
 def split_rows(monkeypatch):
     """Whether each row that could be split was, in order."""
     results = []
-    solve = time_split.SegmentedRow.solve
+    solve = time_split.RowOfSpans.solve
     monkeypatch.setattr(
-        time_split.SegmentedRow, "solve", lambda row, threads: results.append(solve(row, threads)) or results[-1]
+        time_split.RowOfSpans, "solve", lambda row, threads: results.append(solve(row, threads)) or results[-1]
     )
     return results
 
@@ -53,7 +54,7 @@ def solve_on(threads, a, u, **options):
 
 
 def test_the_tests_cut_rows_where_they_say():
-    assert -(-N // SEGMENT) >= 2 * 5
+    assert -(-N // SPAN) >= 2 * 5
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -80,7 +81,7 @@ def test_two_threads_read_no_piece_twice(direction, rng, split_rows):
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS, ids=str)
-@pytest.mark.parametrize("place", [0, 1, 3 * SEGMENT - 1, 3 * SEGMENT, N // 2, N - 2, N - 1])
+@pytest.mark.parametrize("place", [0, 1, 3 * SPAN - 1, 3 * SPAN, N // 2, N - 2, N - 1])
 def test_nan_and_infinities_change_no_bit_either(place, direction, rng):
     a, u = rng.uniform(0, 1, N).astype(np.float32), rng.standard_normal(N).astype(np.float32)
     for array, value in ((u, np.nan), (u, np.inf), (a, np.inf), (a, 0.0)):
@@ -91,9 +92,9 @@ def test_nan_and_infinities_change_no_bit_either(place, direction, rng):
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_a_state_that_overflows_where_the_totals_of_segments_do_not(reverse, split_rows):
+def test_a_state_that_overflows_where_the_totals_of_spans_do_not(reverse, split_rows):
     a, u = np.ones(N, np.float32), np.zeros(N, np.float32)
-    a[8 * SEGMENT + 100 :][:400] = np.repeat([2, 0.5, 0.5, 2], 100)
+    a[8 * SPAN + 100 :][:400] = np.repeat([2, 0.5, 0.5, 2], 100)
     u[[0, -1]] = 2.0**60
     for turn in (1, -1):  # early or late in the order of the steps
         single, *others = solve_on((1, 2, 3, 5), a[::turn].copy(), u, reverse=reverse)
@@ -111,10 +112,10 @@ def test_an_infinite_initial_state_changes_no_bit(rng, split_rows):
 
 @pytest.mark.parametrize("direction", DIRECTIONS, ids=str)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float32", "float64"])
-@pytest.mark.parametrize("rest", [64, 128, 1024, SEGMENT - 128])
-def test_a_last_segment_of_whole_tiles_is_written(rest, dtype, direction):
-    """Products that don't underflow make every piece but the first wait for its entry, the last segment included."""
-    n = 6 * SEGMENT + rest
+@pytest.mark.parametrize("rest", [64, 128, 1024, SPAN - 128])
+def test_a_last_span_of_whole_tiles_is_written(rest, dtype, direction):
+    """Products that don't underflow make every piece but the first wait for its entry, the last span included."""
+    n = 6 * SPAN + rest
     a, u = np.full(n, 0.9999, dtype), np.ones(n, dtype)
     expected = rf.solve(a, u, threads=1, **direction)
     out = np.full(n, np.nan, dtype)
@@ -143,7 +144,7 @@ def test_what_is_not_finite_before_a_piece_changes_no_bit_of_a_window(reverse, r
 
 
 def test_steps_far_apart_in_memory(rng):
-    memory = rng.uniform(-1, 1, (2, 12 * SEGMENT, 3)).astype(np.float32)
+    memory = rng.uniform(-1, 1, (2, 12 * SPAN, 3)).astype(np.float32)
     a, u = memory[0, ::-1, 1], memory[1, :, 2]
     assert len({*solve_on((1, 2, 5), a, u), *solve_on((1, 2), a.copy(), u.copy())}) == 1
 
@@ -170,6 +171,16 @@ def test_in_place_one_thread_works_and_finds_the_same(rng, split_rows):
 
 
 def test_a_row_too_short_for_the_threads_is_solved_by_one(rng, split_rows):
-    a, u = rng.uniform(0, 1, 5 * SEGMENT), rng.standard_normal(5 * SEGMENT)
+    a, u = rng.uniform(0, 1, 5 * SPAN), rng.standard_normal(5 * SPAN)
     assert len(set(solve_on((1, 2, 3, 7), a, u))) == 1
     assert split_rows == [True, False, False]
+
+
+@pytest.mark.parametrize("processors", [1, 2, 3, 64])
+@pytest.mark.parametrize("numbers", [1, (1 << 18) - 1, 1 << 18, (1 << 25) - 1, 1 << 25])
+def test_a_second_thread_is_taken_where_it_pays(processors, numbers, monkeypatch):
+    """All processors from 2^18 numbers on, but of two the second from 2^25 on unless the caller asks for it."""
+    monkeypatch.setattr(limits, "processors", lambda: processors)
+    least = 1 << 25 if processors == 2 else 1 << 18
+    assert thread_count(None, numbers) == (processors if numbers >= least else 1)
+    assert thread_count(2, numbers) == (2 if numbers >= 1 << 18 else 1)

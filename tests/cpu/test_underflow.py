@@ -4,7 +4,7 @@ Where no coefficient passes 1, the term of an input u_j in a state is wrong, bes
 
     (min(K, 1 / (1 - t)) + 6) s |u_j|
 
-with the smallest number s of the type computed in, the number K of sub-tiles in a segment or a block, and the largest
+with the smallest number s of the type computed in, the number K of sub-tiles in a span or a block, and the largest
 product t of the coefficients of a sub-tile: the page on the engine has the proof. What a sum loses comes on top, s/2.
 """
 
@@ -19,6 +19,7 @@ import recfact as rf
 from recfact import precision as pr
 from recfact.cpu import limits
 from recfact.cpu.rows import tile_for
+from recfact.cpu.tiles import Tile
 from recfact.windows import Full, Jagged, Uniform
 
 
@@ -71,10 +72,10 @@ def largest_of_sub_tiles(a, steps):
 @pytest.mark.parametrize("window", [Full(), Jagged(20_000), Uniform(20_000), Uniform(64), Jagged(16)], ids=str)
 @pytest.mark.parametrize("reverse", [False, True])
 def test_terms_lose_no_more_than_stated(kind, dtype, window, reverse):
-    n = limits.SEGMENT + 1
+    n = limits.SPAN + 1
     a, first, near, rest = case(kind, n, dtype)
     u = np.zeros(n, dtype)
-    if reverse:  # the first step is a segment of its own
+    if reverse:  # the first step is a span of its own
         u[-1] = first
         x = rf.solve(np.concatenate([a[:1], a[:0:-1]]), u, window=window, reverse=True)[::-1].astype(float)
     else:
@@ -82,8 +83,9 @@ def test_terms_lose_no_more_than_stated(kind, dtype, window, reverse):
         x = rf.solve(a[1:], u[1:], x0=first, window=window).astype(float)
     kept = first_steps(n, window, reverse) == 0
 
-    sub_tile = tile_for(np.dtype(dtype), reverse, window).sub_tile
-    length = {Full: lambda: limits.SEGMENT, Jagged: lambda: window.block, Uniform: lambda: window.lags}[type(window)]()
+    tile = tile_for(np.dtype(dtype), reverse, window)
+    sub_tile = tile.sub_tile if isinstance(tile, Tile) else 1  # runs multiply step by step
+    length = {Full: lambda: limits.SPAN, Jagged: lambda: window.block, Uniform: lambda: window.lags}[type(window)]()
     passed = largest_of_sub_tiles(a, sub_tile)
     rounds = min(-(-length // sub_tile), 1 / (1 - passed) if passed < 1 else np.inf)
     smallest = float(np.finfo(dtype).smallest_subnormal)
@@ -103,3 +105,28 @@ def test_the_bound_of_the_engine_covers_it(kind):
     assert (abs((rf.solve(a, u) - near) - rest) <= pr.engine_bound(a, u, "float32")).all()
     a, u = a[1:], u[1:]
     assert (abs((rf.solve(a, u, x0=first) - near[1:]) - rest[1:]) <= pr.engine_bound(a, u, "float32", x0=first)).all()
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+@pytest.mark.parametrize("turn", [0.0, 0.3, np.pi / 4, np.pi / 2])
+def test_complex_terms_lose_three_times_as_much_and_vanish(dtype, turn):
+    """A product that is turned as it is rounded doesn't stick either."""
+    numbers, n = np.finfo(dtype), limits.SPAN
+    coefficient = dtype(0.9984 * np.exp(1j * turn))
+    first = float(np.ldexp(1.0, int(numbers.maxexp) - 28))
+    a, u = np.full(n, coefficient), np.zeros(n, dtype)
+    x = rf.solve(a, u, x0=first).astype(complex)
+    with mpmath.workprec(200):
+        exact = [mpmath.mpc(first)]
+        for _ in range(n):
+            exact.append(exact[-1] * mpmath.mpc(complex(coefficient)))
+        errors = np.array([float(abs(mpmath.mpc(found) - state)) for found, state in zip(x, exact[1:], strict=True)])
+        sizes = np.array([float(abs(state)) for state in exact[1:]])
+    counts = 3 * (np.arange(n) + 8)  # roundings of both parts: twice in a sum, and sqrt(5) / 2 times in a product
+    gamma = counts * numbers.epsneg / (1 - counts * numbers.epsneg)
+    sub_tile = tile_for(np.dtype(dtype), False, Full()).sub_tile
+    rounds = min(n / sub_tile, 1 / (1 - abs(complex(coefficient)) ** sub_tile))
+    lost = 3 * float(numbers.smallest_subnormal) * ((rounds + 6) * first + counts)
+    assert (errors <= (gamma * sizes + lost) * (1 + 2.0**-30)).all()
+    a[:] = (0.99 if dtype == np.complex64 else 0.98) * np.exp(1j * turn)
+    assert rf.solve(a, u, x0=first)[-1] == 0

@@ -233,7 +233,7 @@ def test_dtypes_of_results(dtype, block, rng):
         assert result.dtype == a.dtype
     assert np.array_equal((h @ u).astype(np.complex128), x)
     assert (h @ np.ones(10)).dtype == np.result_type(a.dtype, np.float64)
-    assert repr(h) == f"<10x10 Hierarchical with dtype={a.dtype}>"
+    assert repr(h) == f"<10x10 Hierarchical (block {'4' if block == 4 else '3, 2'}) with dtype={a.dtype}>"
 
 
 @pytest.mark.parametrize(("local", "carrier"), STRATEGIES)

@@ -1,6 +1,5 @@
 """What every operator owes to scipy and to NumPy: products, transposes, sums, number types, errors, pictures."""
 
-import re
 from decimal import Decimal
 from fractions import Fraction
 
@@ -22,13 +21,11 @@ from market import (
     dyadic,
     inputs,
     literal_matrix,
-    symbols,
 )
 from scipy.sparse.linalg import aslinearoperator, gmres, svds
 
 from recfact.errors import DTypeError, OptionError, ShapeError
 from recfact.factorizations import BrentKung, Hierarchical, KoggeStone, TransferOperator
-from recfact.factorizations.notebook_drawing import APPLIED, DRAWN, draw, draw_corner
 from recfact.factorizations.operator import Operator
 from recfact.factorizations.operator_algebra import Conjugate
 from recfact.factorizations.scalars import as_coefficients, common_type
@@ -347,58 +344,3 @@ def test_products_leave_their_operands_alone():
         x = operator @ u
         assert not np.shares_memory(x, u)
         np.testing.assert_array_equal(u, 1.0)
-
-
-@pytest.mark.parametrize("make", OPERATORS)
-@pytest.mark.parametrize("n", [0, 1, 2, DRAWN, DRAWN + 1, APPLIED + 1])
-def test_drawing_says_what_it_shows(make, n):
-    html = make(np.full(n, 0.5))._repr_html_()
-    assert html.startswith("<figure>")
-    assert f"&lt;{n}x{n} " in html
-    assert ("<svg" in html) == (0 < n <= APPLIED)
-    assert (f"its leading {DRAWN}x{DRAWN} entries" in html) == (DRAWN < n <= APPLIED)
-
-
-def test_drawing_shows_every_non_zero_entry_once_with_its_value():
-    html = TransferOperator(np.array([9.0, 0.5, 0.0, -0.25]))._repr_html_()
-    assert html.count("<rect") == 6
-    assert "[1, 0] = 0.5" in html
-    assert "[3, 2] = -0.25" in html
-    assert 'fill="#b3401f" fill-opacity="0.340"' in html  # 0.12 + 0.88 / 4
-
-
-@pytest.mark.parametrize(
-    "a",
-    [
-        symbols(4),
-        coefficients("complex", 4, "complex128"),
-        coefficients("random", 4, "mpi"),
-        coefficients("random", 4, "Fraction"),
-        coefficients("random", 4, "bfloat16"),
-        np.array([0, 10**400, 1, 1], dtype=object),
-    ],
-    ids=["symbols", "complex", "intervals", "fractions", "bfloat16", "huge integers"],
-)
-def test_drawing_takes_any_scalar(a):
-    html = draw_corner(KoggeStone(a).factors[0])
-    assert html.count("<rect") == 7
-
-
-def test_drawing_takes_numbers_that_are_not_finite():
-    html = draw(np.array([[2.0, np.inf], [np.nan, 1.0]]), "matrix")
-    assert re.findall(r'opacity="(\S+)"><title>\[., .\] = (\w+)', html) == [
-        ("1.000", "2"),
-        ("1.000", "inf"),
-        ("1.000", "nan"),
-        ("0.560", "1"),
-    ]
-
-
-def test_a_notebook_shows_what_to_html_returns():
-    L = TransferOperator(np.full(3, 0.5))
-    assert L._repr_html_() == L.to_html() == draw_corner(L)
-
-
-def test_drawing_escapes_the_names_of_symbols():
-    html = TransferOperator(np.array([sympy.Symbol("a"), sympy.Symbol("<script>")]))._repr_html_()
-    assert "<script>" not in html

@@ -227,7 +227,7 @@ def test_all_number_types(dtype, window, rng):
         assert computed.dtype == a.dtype
         assert np.array_equal(computed.astype(wide), expected)
     kind = "BandedOperator" if isinstance(window, Uniform) else "JaggedOperator"
-    assert repr(operator) == f"<11x11 {kind} with dtype={a.dtype}>"
+    assert repr(operator) == f"<11x11 {kind} ({window!r}) with dtype={a.dtype}>"
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

@@ -1,6 +1,6 @@
 """Run a kernel's source on the CPU with g++ and nothing else: many cases a second, and no questions asked.
 
-The emulator asks them: it orders threads against each other, and counts and checks what they do.
+The emulator asks them, of the kernels as CUDA's compiler makes them: of every order of threads, and of each access.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from recfact.gpu.launch import plan
 from recfact.gpu.plans import Device, Launch
 from recfact.strides import Strided
 from recfact.windows import Window
+from tools.gpu.emulator import COMPILER
 from tools.gpu.examples import H100 as H100
 from tools.gpu.examples import LAYOUTS as LAYOUTS
 from tools.gpu.examples import channel_axis as channel_axis
@@ -34,6 +35,13 @@ def need_tools() -> None:
     """Skip where CUDA's compiler, its headers or the disassemblers are missing."""
     if missing := missing_tools():
         pytest.skip(missing)
+
+
+def need_emulator() -> None:
+    """Skip where one of these or a C++ compiler is missing, which builds the emulator."""
+    need_tools()
+    if COMPILER is None:
+        pytest.skip("g++ isn't installed, which builds the emulator")
 
 
 def strided(array: np.ndarray) -> Strided:

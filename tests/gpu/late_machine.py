@@ -75,6 +75,7 @@ class Machine:
     queues: dict[int, Queue] = field(default_factory=dict)
     blocks: dict[int, tuple[np.ndarray, int]] = field(default_factory=dict)  # by address, with its device
     pools: dict[tuple[int, int, int], list[int]] = field(default_factory=dict)
+    captured: set[int] = field(default_factory=set)  # streams, by their handles
     current: Any = field(default_factory=threading.local)
     streams_made: int = 0
     launches_done: int = 0

@@ -12,8 +12,8 @@ import numpy as np
 from gpu.late_machine import NULL, machine, numbers_at
 from gpu.stand_in_kernels import CompileException, RawModule
 
+from recfact.gpu import host_arrays, run
 from recfact.gpu import modules as compiled
-from recfact.gpu import run, segments
 from recfact.gpu.availability import HEADERS, require
 from recfact.number_types import BFLOAT16
 
@@ -61,6 +61,10 @@ class Stream:
 
     def synchronize(self):
         machine.wait_for(self.ptr)
+
+    def is_capturing(self):
+        assert self.ptr != NULL  # CUDA refuses to tell while another stream is captured
+        return self.ptr in machine.captured
 
 
 Stream.null = Stream(null=True)
@@ -367,6 +371,6 @@ def fresh_machine():
 
 def forget():
     """Empty what recfact keeps for the life of a process."""
-    for kept in (require, run._prepared, run._device, segments._streams):
+    for kept in (require, run._prepared, run._device, host_arrays._streams):
         kept.cache_clear()
     compiled._functions.clear()

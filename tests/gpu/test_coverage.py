@@ -22,7 +22,7 @@ from pairs import Grid, Pair
 from recfact.gpu.launch import blocks_of
 from recfact.gpu.plans import ENDLESS, TILE, Device, Launch
 from recfact.number_types import NUMBER_TYPES
-from recfact.windows import Full, Jagged, Uniform, Window
+from recfact.windows import LONGEST, Full, Jagged, Uniform, Window
 
 HEADS, TURNED, ROWS = LAYOUTS
 HALVES = ("float16", "bfloat16")
@@ -115,7 +115,7 @@ def planned(row: Row, n: int) -> Launch:
 
 def lengths(row: Row) -> list[int]:
     """Return at which lengths a row is run: each up to two blocks and a tile, if it comes to the row's kernel."""
-    block, terms = blocks_of(row.window, ENDLESS)
+    block, terms = blocks_of(row.window, LONGEST)
     if row.kernel == "chain":
         # From where it begins; and, whatever the size of its tiles, where the next one begins.
         first = bisect_left(range(SOME), True, key=lambda n: n > 0 and planned(row, n).kernel == "chain")

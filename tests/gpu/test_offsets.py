@@ -1,4 +1,4 @@
-"""Offsets beyond 2^31, in the emulator: arrays spread over addresses of which only their elements have memory."""
+"""Offsets beyond 2^31, in the kernels' PTX: arrays spread over addresses of which only their elements have memory."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from gpu.bare_run import need_compiler
 from gpu.bounds import bound
-from gpu.cases import H100, NUMPY, Case, random_numbers
+from gpu.cases import H100, NUMPY, Case, need_emulator, random_numbers
 
-from recfact.gpu.compiler import source_of
 from recfact.gpu.launch import plan
 from recfact.strides import Strided
 from recfact.windows import Full, Jagged, Uniform, Window
-from tools.gpu.emulator import Buffer, emulate
+from tools.gpu.emulator import Buffer, execute
 
 N, D = 264, 16
 BEYOND = 5 << 31  # as 32 bits it would be negative
@@ -67,7 +65,7 @@ def spread(values: np.ndarray, strides: tuple[int, ...], role: str = "in") -> Sp
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_offsets_beyond_32_bits(kernel, place, reverse):
-    need_compiler()
+    need_emulator()
     dtype, window = KERNELS[kernel]
     rng, shape = np.random.default_rng(0), (2, 2, N, D)
     strides = strides_of(place, NUMPY[dtype].itemsize)
@@ -94,7 +92,7 @@ def test_offsets_beyond_32_bits(kernel, place, reverse):
     stride = PLACES[place][1]
     assert dict(launch.macros).get("STRIDE", stride) == stride
     assert all(buffer.bytes > 1 << 32 for buffer in arrays.values())
-    emulate(launch, arrays, source=source_of(kernel)).check()
+    execute(launch, arrays, H100.capability).check()
     case = Case(a.values, u.values, x.values, 2, x0 and x0.values)
-    expected, most = bound(launch, case, window, reverse)
+    expected, most = bound(launch, case, window, reverse, flushed=True)
     assert (np.abs(np.moveaxis(x.values, 2, 0).astype(np.float64) - expected) <= most).all()

@@ -70,7 +70,7 @@ def test_what_kernels_take_on_the_page_of_tuning_is_what_plans_assume():
     tensor, lines, tiles, slots = rows_of_tuning("What a kernel takes of it")
     for row, registers in (
         (tensor, (b2p.REGISTERS, b2p.FEW_REGISTERS)),
-        (lines, (sweep.WIDE_REGISTERS, sweep.NARROW_REGISTERS)),
+        (lines, (sweep.WIDE_REGISTERS, sweep.NARROW_REGISTERS, sweep.WIDEST_REGISTERS)),
         (tiles, (chain.REGISTERS,)),
         (slots, (sliding.REGISTERS,)),
     ):
@@ -80,4 +80,4 @@ def test_what_kernels_take_on_the_page_of_tuning_is_what_plans_assume():
     shared = [b2p.shared_bytes(int(dict(launch.macros)["STAGES"]), True) for launch in launches]
     assert f"{shared[-1] / 1024:g} KiB for {b2p.WARPS} warps, {shared[0] / 1024:g} KiB on 7.5" == tensor[3]
     assert set(shared[1:]) == {shared[-1]}
-    assert multiprocessor_of((7, 5)).room(b2p.WARPS, b2p.REGISTERS, shared[-1]) == 8  # with 4 stages there
+    assert multiprocessor_of((7, 5)).room(b2p.WARPS, b2p.REGISTERS, shared[-1]) == 8  # with 6 stages there

@@ -1,133 +1,134 @@
-"""The emulator sees planted faults of every kind that it knows."""
+"""Faults planted in the PTX of the kernels, one at a time: the emulator sees each, by a fault or by other bits."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from pathlib import Path
+from functools import cache
+from typing import NamedTuple
 
+import numpy as np
 import pytest
-from gpu.test_emulator import LANE, blank, chain, floats, run, run_one
+from gpu.cases import H100, LAYOUTS, Case, need_emulator
+from gpu.test_kernels import make_case
 
-from tools.gpu import emulator
-from tools.gpu.emulator import COMPILER, Buffer, Report
+from recfact.gpu.plans import Launch
+from recfact.windows import Full, Jagged, Uniform, Window
+from tools.gpu.emulator import TOGETHER, Report, Schedule, execute, text_of
 
-pytestmark = pytest.mark.skipif(COMPILER is None, reason="the emulator needs Linux and g++")
+HEADS, _, ROWS = LAYOUTS
+TRIES = 24  # orders in which a fault may show
 
-FAULTS = {
-    "out of bounds": "store(x + i, load(u + i + 1));",
-    "out of bounds, below": "store(x + i, load(u + i - 1));",
-    "out of bounds, 32 bits": "store(x + i, load(u + i)); if (!i) load(u + (long long)(1 << 30) * 4);",
-    "misaligned": "store(x + i, load(u + i)); if (!i) load16(u + 1);",
-    "input written": "store(x + i, load(u + i)); store(u + i, 0.f);",
-    "output read": "store(x + i, load(u + i)); load(x + i);",
-    "written twice": "store(x + i, load(u + i)); if (!i) store(x, 1.f);",
-    "never written": "if (i) store(x + i, load(u + i));",
-    "uninitialised shared read": """
-        __shared__ float s[33]; store_shared(s + i, load(u + i)); __syncwarp(); store(x + i, load_shared(s + i +
-        1));
-    """,
-    "race in shared memory": """
-        __shared__ float s[32]; store_shared(s + i, load(u + i)); store(x + i, load_shared(s + 31 - i));
-    """,
-    "race in shared memory, write after read": """
-        __shared__ float s[32]; store_shared(s + i, load(u + i)); __syncwarp(); float v = load_shared(s + 31 - i);
-        store_shared(s + i, v); store(x + i, v);
-    """,
-    "race in shared memory, shuffle is no barrier": """
-        __shared__ float s[32]; store_shared(s + i, load(u + i)); __shfl_sync(all, i, 0); store(x + i, load_shared(s
-        + 31 - i));
-    """,
-    "race in shared memory, half a warp": """
-        __shared__ float s[32]; store_shared(s + i, load(u + i)); __syncwarp(i < 16 ? 0xffff : 0xffff0000); store(x
-        + i, load_shared(s + 31 - i));
-    """,
-    "copy not awaited": """
-        __shared__ __align__(16) float s[32]; if (i < 8) copy16_async(s + 4 * i, u + 4 * i); commit_async();
-        wait_async<1>(); __syncwarp(); store(x + i, load_shared(s + i));
-    """,
-    "race in shared memory, copy without barrier": """
-        __shared__ __align__(16) float s[32]; if (i < 8) copy16_async(s + 4 * i, u + 4 * i); commit_async();
-        wait_async<0>(); store(x + i, load_shared(s + i));
-    """,
-    "wrong copy, to global memory": "store(x + i, load(u + i)); if (!i) copy16_async(x, u);",
-    "wrong copy, more than a piece": """
-        __shared__ __align__(16) float s[4]; store(x + i, load(u + i)); if (!i) copy16_async(s, u, 20);
-    """,
-    "wrong mask": "store(x + i, load(u + i)); if (i == 20) __any_sync(0xffff, 1);",
-    "shuffle source": "store(x + i, load(u + i)); if (i < 16) __shfl_sync(0xffff, 1, 20);",
-    "mixed collectives": "store(x + i, load(u + i)); if (i < 16) __syncwarp(); else __any_sync(all, 1);",
-    "deadlock": """
-        store(x + i, load(u + i)); __shared__ unsigned s; if (!i) { store_shared(&s, 0u); while (!load_acquire(&s));
-        }
-    """,
-    "unchecked access": "store(x + i, load(u + i)); x[i] = u[i];",
-    "unchecked access, shared": "__shared__ float s[32]; ((volatile float*)s)[i] = 1.f; store(x + i, load(u + i));",
-    "matrix pointer": """
-        __shared__ __align__(32) half s[272]; for (int j = i; j < 272; j += 32) store_shared(s + j, half(1.f));
-        __syncwarp(); wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> a; wmma::load_matrix_sync(a,
-        s + 8, 16); store(x + i, load(u + i));
-    """,
-    "fragment copies differ": """
-        wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> a; wmma::fragment<wmma::matrix_b, 16, 16,
-        16, half, wmma::row_major> b; wmma::fragment<wmma::accumulator, 16, 16, 16, float> c; wmma::fill_fragment(a,
-        half(1.f)); wmma::fill_fragment(b, half(1.f)); wmma::fill_fragment(c, 0.f); a.x[0] = half(2.f);
-        wmma::mma_sync(c, a, b, c); store(x + i, load(u + i));
-    """,
-    "race in shared memory, matrix load": """
-        __shared__ __align__(32) half s[256]; for (int j = i; j < 256; j += 32) store_shared(s + j, half(1.f));
-        wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> a; wmma::load_matrix_sync(a, s, 16);
-        store(x + i, load(u + i));
-    """,
+
+@pytest.fixture(autouse=True)
+def tools() -> None:
+    need_emulator()
+
+
+def chain() -> Case:
+    """Return a case some of whose tiles aren't bounded, and step in turn."""
+    case = make_case(HEADS, 3, 900, 16, "float32", initial=True)
+    case.u[0, 100, 3], case.a[0, 300], case.a[1, 200:260], case.a[1, 400] = np.inf, 0, 1e30, 0
+    return case
+
+
+def b2p(layout: str) -> Case:
+    """Return a case most of whose tiles are repeated, for one channel of them, in one of its heads."""
+    case = make_case(layout, 3, 520, 16, "bfloat16", out="float32", initial=True)
+    u = case.u[1] if layout == HEADS else case.u[1].T
+    u[5::16, 3] = np.inf
+    return case
+
+
+KERNELS: dict[str, tuple[Callable[[], Case], Window]] = {
+    "sweep": (lambda: make_case(HEADS, 3, 264, 16, "float32"), Jagged(16)),
+    "sliding": (lambda: make_case(HEADS, 3, 264, 16, "float32"), Uniform(200)),
+    "chain": (chain, Full()),
+    "b2p": (lambda: b2p(HEADS), Jagged(32)),
+    "b2p along time": (lambda: b2p(ROWS), Jagged(32)),
 }
 
 
-# Of other arrays than one to read and one to write.
-OTHER_FAULTS: dict[str, Callable[[], Report]] = {
-    "race in global memory": lambda: chain("in order", release="store_relaxed(flag + t + 1, 1u)")[0],
-    "uninitialised global read": lambda: run(
-        LANE + "store(x + i, load(s + i));", s=Buffer({0: blank()}, 128, "scratch"), x=blank()
-    ),
-    "written outside": lambda: run(
-        LANE + "store(x + 2 * i, load(u + i)); if (!i) store(x + 1, 0.f);", u=floats(), x=blank(64)[::2]
-    ),
-    # Beyond 32 bits.
-    "unforeseen address": lambda: run(
-        LANE + "store(x + i, load(u + (int)((5ll << 30) + i)));",
-        u=Buffer({5 << 32: floats()}, (5 << 32) + 128, "in"),
-        x=blank(),
-    ),
+class Run(NamedTuple):
+    """What came out of an order: faults, and the result's bits."""
+
+    report: Report
+    bits: bytes
+
+
+@cache
+def planned(name: str) -> tuple[Launch, str]:
+    make, window = KERNELS[name]
+    launch = make().plan(window)
+    assert launch.kernel == name.split()[0]
+    return launch, text_of(launch, H100.capability)
+
+
+def run(name: str, text: str, schedule: Schedule) -> Run:
+    case = KERNELS[name][0]()
+    arrays = {"a": case.a, "u": case.u, "x": case.x} | ({} if case.x0 is None else {"x0": case.x0})
+    report = execute(planned(name)[0], arrays, H100.capability, text=text, schedule=schedule)
+    return Run(report, case.x.tobytes())
+
+
+def orders() -> list[Schedule]:
+    return [Schedule(seed, (3, 5, 8, 16)[seed % 4], "random") for seed in range(TRIES)]
+
+
+@cache
+def right(name: str) -> bytes:
+    """Return the bits of the kernel as it is, which are the same in some orders."""
+    runs = [run(name, planned(name)[1], schedule) for schedule in (TOGETHER, *orders()[:4])]
+    for one in runs:
+        one.report.check()
+    assert len({one.bits for one in runs}) == 1
+    return runs[0].bits
+
+
+def edited(text: str, pattern: str, by: str) -> list[str]:
+    """Return the texts in which one of what matches is replaced."""
+    return [text[: found.start()] + found.expand(by) + text[found.end() :] for found in re.finditer(pattern, text)]
+
+
+# What is looked for in the PTX, and what is put in its place.
+PLANTED = {
+    "no barrier of the warp": (r"bar\.warp\.sync[^;]*;", ""),
+    "no barrier of the block": (r"barrier\.sync\.aligned[^;]*;", ""),
+    "a release made plain": (r"st\.release\.gpu", r"st.relaxed.gpu"),
+    "an acquire made plain": (r"ld\.acquire\.gpu", r"ld.relaxed.gpu"),
+    "tiles by blockIdx": (r"atom\.global\.add\.u32\s+(%r\d+),[^;]*;", r"mov.u32 \1, %ctaid.x;"),
+    "a copy not awaited": (r"cp\.async\.wait_group (\d+);", r"cp.async.wait_group 6;"),
 }
-OF_THE_EMULATOR = {"machine", "stack overflow"}  # what it lacks itself; no kernel does wrong
+EXPECTED = {
+    "chain": {"no barrier of the warp", "no barrier of the block", "a release made plain"}
+    | {"an acquire made plain", "tiles by blockIdx"},
+    "b2p": {"no barrier of the warp", "a copy not awaited"},
+}
 
 
-@pytest.mark.parametrize("name", FAULTS)
-def test_planted_fault_is_seen_and_no_other(name):
-    kind = name.split(",")[0]
-    kinds = run_one(FAULTS, name, floats(), blank()).kinds
-    if kind == "race in shared memory":  # who reads too early may find nothing
-        kinds -= {"uninitialised shared read"}
-    assert kinds == {kind}
+@pytest.mark.parametrize("fault", PLANTED)
+@pytest.mark.parametrize("name", ["chain", "b2p", pytest.param("b2p along time", marks=pytest.mark.slow)])
+def test_every_one_is_seen(name, fault):
+    texts = edited(planned(name)[1], *PLANTED[fault])
+    assert bool(texts) == (fault in EXPECTED[name.split()[0]])
+    for number, text in enumerate(texts):
+        runs = (run(name, text, schedule) for schedule in orders())
+        assert any(one.report.faults or one.bits != right(name) for one in runs), f"{fault}, number {number}"
 
 
-@pytest.mark.parametrize("kind", OTHER_FAULTS)
-def test_planted_fault_of_other_arrays_is_seen_and_no_other(kind):
-    assert OTHER_FAULTS[kind]().kinds == {kind}
+@pytest.mark.parametrize("name", ["sweep", "sliding"])
+def test_kernels_whose_threads_tell_each_other_nothing_have_none_of_them(name):
+    assert not any(re.search(pattern, planned(name)[1]) for pattern, _ in PLANTED.values())
 
 
-def kinds_in_the_source() -> set[str]:
-    """Return what the engine calls the faults that it reports: the first argument wherever it does."""
-    kinds: set[str] = set()
-    for file in Path(emulator.__file__).parent.glob("*/*.*"):
-        source = file.read_text(encoding="utf-8")
-        names = dict(re.findall(r'const char\* const (\w+) = "([^"]+)"', source))
-        for argument in re.findall(r"\bfault\(([^,]+),", source):
-            if not argument.startswith("const char*"):  # where the function itself is declared
-                kinds.update(re.findall(r'"([^"]+)"', argument) or [names[argument]])
-    return kinds
-
-
-def test_every_kind_is_planted():
-    planted = {name.split(",")[0] for name in FAULTS} | set(OTHER_FAULTS)
-    assert planted | OF_THE_EMULATOR == kinds_in_the_source()
-    assert not planted & OF_THE_EMULATOR
+# Of accesses of several numbers: off their alignment, and beyond the end.
+@pytest.mark.parametrize("name", ["sweep", "sliding"])
+def test_accesses_that_are_off_are_seen(name):
+    text = planned(name)[1]
+    address = r"({}\.global\.v[24][.\w]*\s+[^\[;]*\[%rd\d+)(?:\+(-?\d+))?\]"
+    for access in ("ld", "st"):
+        pattern = address.format(access)
+        for by, kind in ((r"\1+4]", "misaligned"), (rf"\1+{1 << 30}]", "out of bounds")):
+            texts = edited(text, pattern, by)
+            assert texts
+            assert kind in {kind for one in texts for kind in run(name, one, TOGETHER).report.kinds}

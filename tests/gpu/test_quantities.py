@@ -8,14 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from gpu.bare_run import need_compiler
-from gpu.cases import H100, LAYOUTS, described, need_tools
+from gpu.cases import H100, LAYOUTS, described, need_emulator, need_tools
 from typer.testing import CliRunner
 
 from recfact.errors import MissingExtraError
 from recfact.gpu.plans import Device
 from recfact.windows import Full, Jagged
-from tools.gpu import check, emulator, machine_code, nvrtc, quantities
+from tools.gpu import check, machine_code, nvrtc, quantities
 from tools.gpu.check import as_markdown
 from tools.gpu.examples import HEADS
 from tools.gpu.machine_code import MachineCode
@@ -39,18 +38,16 @@ def test_a_quantity_is_reached_up_to_what_is_asked():
 
 def test_what_cannot_be_counted_says_why(monkeypatch):
     monkeypatch.setattr(machine_code, "library_path", lambda: None)
-    monkeypatch.setattr(emulator, "COMPILER", None)
     monkeypatch.setattr(quantities, "machine_code", machine_code.machine_code.__wrapped__)  # what was counted stays
     monkeypatch.setattr(quantities, "traffic", traffic.__wrapped__)
     counted = [count(one) for one in quantities.quantities()]
     assert {one.holds for one in counted} == {None}
-    says = {"machine code": "nvdisasm", "emulator": "g++ isn't installed"}
-    assert [one for one in counted if says[one.quantity.by] not in (one.missing or "")] == []
+    assert [one for one in counted if "nvdisasm" not in (one.missing or "")] == []
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_traffic_is_the_arrays_once_and_halos(layout):
-    need_compiler()
+    need_emulator()
     heads, n, d, device = 16, 512, 16, Device((9, 0), 8)
     launch = described(layout, heads, n, d, "bfloat16", Jagged(16), device=device)
     (segments,) = (argument.value for argument in launch.arguments if argument.name == "segments")
@@ -63,7 +60,7 @@ def test_traffic_is_the_arrays_once_and_halos(layout):
 
 
 def test_traffic_of_the_exact_recurrence_has_what_tiles_pass_on():
-    need_compiler()
+    need_emulator()
     moved = traffic(described(HEADS, 16, 512, 16, "bfloat16", Full()), HEADS, 16, 512, 16)
     assert moved.read == (17 * 512 - 1) / (17 * 512)
     assert moved.moved > (moved.read * 17 + 16) / 33

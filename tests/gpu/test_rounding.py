@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 from gpu.bare_run import need_compiler
 from gpu.bounds import HALF_SPACING, RAISED, TENSOR_CORE, UNIT, bound, reference
-from gpu.cases import NUMPY, Case
+from gpu.cases import H100, NUMPY, Case, need_emulator
 from gpu.test_kernels import make_case, solve
 
-from recfact.gpu.compiler import source_of
 from recfact.windows import Full, Jagged, Uniform, Window
-from tools.gpu.emulator import emulate
+from tools.gpu.emulator import execute
 
 HEADS = "head, time, channel"
 
@@ -166,6 +165,7 @@ def test_a_product_that_underflows_loses_the_smallest_number_of_what_it_multipli
 @pytest.mark.parametrize("small", [True, False], ids=["states", "products"])
 @pytest.mark.parametrize("kernel", VANISHING)
 def test_what_is_flushed_to_zero_is_within_its_bound(kernel, small):
+    need_emulator()
     dtype, window, n, first, down = VANISHING[kernel]
     case = make_case(HEADS, 1, n, 16, dtype, out="float32", size=1.0)
     if small:
@@ -176,7 +176,7 @@ def test_what_is_flushed_to_zero_is_within_its_bound(kernel, small):
     launch = case.plan(window)
     assert launch.kernel == kernel
     arrays = {"a": case.a, "u": case.u, "x": case.x}
-    emulate(launch, arrays, source=source_of(kernel), flush_subnormals=True).check()
+    execute(launch, arrays, H100.capability).check()
     got = np.moveaxis(case.x, case.axis, 0)
     within = []
     for flushed in (False, True):

@@ -1,18 +1,18 @@
-"""The kernels in the emulator: no fault in any order of threads, and the traffic that the documents promise."""
+"""The kernels' PTX: no fault and the same bits in any order of threads, and the traffic that the documents promise."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from gpu.bare_run import need_compiler
 from gpu.bounds import bound, reference
-from gpu.cases import LAYOUTS, Case
+from gpu.cases import LAYOUTS, Case, need_emulator
 from gpu.test_kernels import H100, NO_TENSOR_CORES, make_case
 
-from recfact.gpu.compiler import source_of
 from recfact.gpu.plans import Device, Launch
 from recfact.windows import Full, Jagged, Uniform, Window
-from tools.gpu.emulator import SCHEDULES, Report, Schedule, emulate
+from tools.gpu.emulator import RANDOM, TOGETHER, Report, Schedule, execute
+
+pytestmark = pytest.mark.slow
 
 HEADS, ROWS = "head, time, channel", "head, channel, time"
 T4 = Device((7, 5), 40)
@@ -20,8 +20,8 @@ SMALL = Device((9, 0), 8)  # to 8 heads what an H100's 132 multiprocessors are t
 
 
 @pytest.fixture(autouse=True)
-def compiler() -> None:
-    need_compiler()
+def tools() -> None:
+    need_emulator()
 
 
 def run(
@@ -30,19 +30,18 @@ def run(
     *,
     reverse: bool = False,
     device: Device = H100,
-    schedule: str | Schedule = "in order",
+    schedule: Schedule = TOGETHER,
     check: bool = True,
 ) -> tuple[Launch, Report]:
-    """Emulate a case; see that it has no fault and a result within its bound."""
+    """Execute a case; see that it has no fault and a result within its bound, with what GPUs flush to zero."""
     launch = case.plan(window, reverse=reverse, device=device)
     arrays = {"a": case.a, "u": case.u, "x": case.x}
     if case.x0 is not None:
         arrays["x0"] = case.x0
-    order = SCHEDULES[schedule] if isinstance(schedule, str) else schedule
-    report = emulate(launch, arrays, source=source_of(launch.kernel), schedule=order, truncate_products=True)
-    report.check()
+    target = max(device.capability, (7, 5))  # the oldest that the compiler knows
+    report = execute(launch, arrays, target, schedule=schedule).check()
     if check:
-        x, most = bound(launch, case, window, reverse)
+        x, most = bound(launch, case, window, reverse, flushed=True)
         assert (np.abs(np.moveaxis(case.x, case.axis, 0).astype(x.dtype) - x) <= most).all()
     return launch, report
 
@@ -63,16 +62,21 @@ RUNS = {
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_no_faults(name):
+def test_no_faults_and_the_same_bits_in_every_order(name):
     layout, dtype, window, options, arrays = RUNS[name]
-    for schedule, n in (("in order", 304), ("newest first", 264)):
-        case = make_case(layout, 3, n, 16, dtype, **arrays)
+    results = set()
+    for schedule in (TOGETHER, *RANDOM):
+        case = make_case(layout, 3, 264, 16, dtype, **arrays)
         launch, report = run(case, window, schedule=schedule, **options)
+        results.add(case.x.tobytes())
         assert launch.kernel == name.split()[0]
-        assert report.arrays["x"].written == case.x.nbytes
+        if schedule == TOGETHER:
+            assert report.arrays["x"].written == case.x.nbytes
+            if options.get("device") != T4:  # there the compiler of machine code makes one access of four
+                assert report.wavefront_excess <= 1.05
         if launch.kernel != "chain":
             assert report.counts["block_barriers"] == 0
-        assert report.wavefront_excess <= 1.05
+    assert len(results) == 1
 
 
 REPEATED = {
@@ -87,7 +91,7 @@ REPEATED = {
 @pytest.mark.parametrize("name", REPEATED)
 def test_no_faults_where_tiles_are_repeated(name):
     layout, dtype, window, options, arrays = REPEATED[name]
-    for schedule in ("in order", "newest first"):
+    for schedule in (TOGETHER, RANDOM[1]):
         case = make_case(layout, 2, 136, 16, dtype, **arrays)
         u = np.moveaxis(case.u, case.axis, 0)
         u[37], u[100] = np.inf, np.nan
@@ -101,9 +105,9 @@ def test_no_faults_where_tiles_are_repeated(name):
 
 
 def test_each_line_of_a_segment_has_its_slots_in_global_memory():
-    # Two thread blocks for a segment, the second with few lines: any slot taken by two would be a race.
+    # Two thread blocks for a segment, the second with few lines: any slot taken by two would show in some order.
     case = make_case(HEADS, 9, 1600, 16, "complex64", shared=False)
-    launch, _ = run(case, Uniform(98), schedule="interleaved", check=False)
+    launch, _ = run(case, Uniform(98), schedule=RANDOM[3])
     segments = next(argument.value for argument in launch.arguments if argument.name == "segments")
     assert (launch.kernel, launch.grid[0]) == ("sliding", 2 * segments)
     (slots,) = launch.scratch
@@ -112,7 +116,7 @@ def test_each_line_of_a_segment_has_its_slots_in_global_memory():
 
 def test_look_back_gives_the_same_bits_in_every_order():
     results = set()
-    for schedule in SCHEDULES:
+    for schedule in (TOGETHER, *RANDOM):
         case = make_case(HEADS, 3, 900, 16, "float32", initial=True, size=0.999)
         launch, _ = run(case, Full(), schedule=schedule)
         assert launch.kernel == "chain"
@@ -123,7 +127,7 @@ def test_look_back_gives_the_same_bits_in_every_order():
 def test_look_back_past_more_tiles_than_a_warp_has_lanes():
     # Tiles in step with each other have all published an aggregate when the first has its state.
     results, passed = set(), []
-    for schedule in (Schedule(resident=70, pick="rotate", quantum=3), "in order"):
+    for schedule in (Schedule(resident=70), Schedule(resident=1)):
         case = make_case(HEADS, 1, 6200, 4, "float32", size=0.999)
         launch, report = run(case, Full(), schedule=schedule)
         assert (launch.kernel, launch.grid[0]) == ("chain", 71)
@@ -136,7 +140,7 @@ def test_look_back_past_more_tiles_than_a_warp_has_lanes():
 
 def test_look_back_past_overflow_in_every_order():
     results = set()
-    for schedule in SCHEDULES:
+    for schedule in (TOGETHER, *RANDOM):
         case = make_case(HEADS, 3, 900, 16, "float32")
         case.u[0, 100, 3], case.a[0, 300], case.a[1, 200:260], case.a[1, 400] = np.inf, 0, 1e30, 0
         with np.errstate(all="ignore"):
@@ -184,7 +188,7 @@ def test_traffic_of_sweep():
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
 def test_traffic_of_the_exact_recurrence(dtype):
     case = make_case("time, head, channel", 32, 2048, 16, dtype)
-    launch, report = run(case, Full(), device=NO_TENSOR_CORES, schedule="interleaved")
+    launch, report = run(case, Full(), device=NO_TENSOR_CORES, schedule=TOGETHER)
     assert launch.kernel == "chain"
     moved = sum(array.read + array.written for array in report.arrays.values())
     assert moved <= 1.10 * (case.u.nbytes + case.a.nbytes + case.x.nbytes)
@@ -193,7 +197,7 @@ def test_traffic_of_the_exact_recurrence(dtype):
 @pytest.mark.parametrize("heads", [1, 4, 16])
 def test_lanes_without_a_line_move_nothing(heads):
     case = make_case(HEADS, heads, 2048, 16, "bfloat16")
-    launch, report = run(case, Full(), device=NO_TENSOR_CORES, schedule="interleaved")
+    launch, report = run(case, Full(), device=NO_TENSOR_CORES, schedule=TOGETHER)
     assert launch.kernel == "chain"
     moved = sum(array.read + array.written for array in report.arrays.values())
     assert moved <= 1.10 * (case.u.nbytes + case.a.nbytes + case.x.nbytes)

@@ -24,7 +24,7 @@ class dtype:  # noqa: N801  # torch's name
 
 KINDS = {
     name: dtype(name)
-    for name in ("float16", "bfloat16", "float32", "float64", "complex64", "complex128", "int16", "int64")
+    for name in ("float16", "bfloat16", "float32", "float64", "complex64", "complex128", "uint8", "int16", "int64")
 }
 
 

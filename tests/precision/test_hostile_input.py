@@ -41,13 +41,13 @@ COUNTS = [-1, 0, 2.0, True, None, "3", float("nan"), -(10**400), 10**5000, np.ar
 SEEDS = [-1, None, "x", 1.5, 10**400, [-1], True, object(), np.random.default_rng(0)]
 FLAGS = [None, "x", 0, 1, np.True_, []]
 
-ARITHMETIC = {"format": FORMATS, "fma": FLAGS, "rounding": WORDS, "underflow": WORDS}
+ARITHMETIC = {"format": FORMATS, "accumulate": FORMATS, "fma": FLAGS, "rounding": WORDS, "underflow": WORDS}
 PAIR = {"a": ARRAYS + NUMBERS[:20], "u": ARRAYS}
-SOLVED = {**PAIR, **ARITHMETIC, "algorithm": WORDS, "window": WINDOWS, "x0": NUMBERS + ARRAYS[:8], "axis": COUNTS}
-WIDER = {"accumulate": FORMATS, "seed": SEEDS}
-FORMED = {"a": ARRAYS, "method": WORDS, "format": FORMATS, "accumulate": FORMATS}
+SOLVED = {**PAIR, "format": FORMATS, "algorithm": WORDS, "window": WINDOWS, "x0": NUMBERS + ARRAYS[:8], "axis": COUNTS}
+FORMED = {"a": ARRAYS, "method": WORDS, "format": FORMATS}
 
 GIVEN = {"a": HALF, "u": ONES, "format": "float16"}
+MIXED = {**GIVEN, "algorithm": "mixed-precision", "window": Jagged(2)}
 CALLS = {
     "format": (pr.format, {"name": "float16"}, {"name": FORMATS + NUMBERS + WORDS}),
     "p3109": (pr.p3109, {"bits": 8, "precision": 3}, {"bits": COUNTS + NUMBERS, "precision": COUNTS, "signed": FLAGS}),
@@ -82,34 +82,36 @@ CALLS = {
         {"a": ARRAYS + NUMBERS, "eps": NUMBERS + FORMATS},
     ),
     "saturated": (pr.saturated, {"x": HALF, "format": "float16"}, {"x": ARRAYS + NUMBERS, "format": FORMATS}),
-    "rounded_solve": (pr.rounded_solve, GIVEN, {**SOLVED, **WIDER}),
+    "Arithmetic": (
+        lambda **options: pr.rounded_solve(HALF, ONES, pr.Arithmetic(**options)),
+        {"format": "float16"},
+        {**ARITHMETIC, "seed": SEEDS},
+    ),
+    "Arithmetic at random": (
+        lambda seed: pr.rounded_solve(HALF, ONES, pr.Arithmetic("float16", rounding="stochastic", seed=seed)),
+        {"seed": 0},
+        {"seed": SEEDS},
+    ),
+    "Arithmetic.array": (pr.Arithmetic("float16").array, {"values": HALF}, {"values": ARRAYS + NUMBERS}),
+    "rounded_solve": (pr.rounded_solve, GIVEN, SOLVED),
     "rounded_solve in blocks": (
-        pr.rounded_solve, {**GIVEN, "algorithm": "b2p", "window": Jagged(2)}, {**PAIR, "window": WINDOWS, **WIDER}
+        pr.rounded_solve, {**GIVEN, "algorithm": "b2p", "window": Jagged(2)}, {**PAIR, "window": WINDOWS}
     ),
-    "forward_bound": (pr.forward_bound, GIVEN, {**SOLVED, "accumulate": FORMATS}),
-    "running_bound": (pr.running_bound, GIVEN, {**SOLVED, "seed": SEEDS}),
-    "mixed_precision_solve": (
-        pr.mixed_precision_solve,
-        {**GIVEN, "window": Jagged(2)},
-        {**PAIR, **ARITHMETIC, **WIDER, "window": WINDOWS, "casts": WORDS + NUMBERS},
-    ),
-    "mixed_precision_bound": (pr.mixed_precision_bound, GIVEN, {**PAIR, "window": WINDOWS, "casts": WORDS}),
+    "forward_bound": (pr.forward_bound, GIVEN, SOLVED),
+    "running_bound": (pr.running_bound, GIVEN, SOLVED),
+    "rounded_solve in mixed precision": (pr.rounded_solve, MIXED, {**SOLVED, "casts": WORDS + NUMBERS}),
+    "forward_bound in mixed precision": (pr.forward_bound, MIXED, {**SOLVED, "casts": WORDS + NUMBERS}),
     "factor_counts": (
         pr.factor_counts,
         {"algorithm": "engine", "n": 5},
         {"algorithm": WORDS, "n": COUNTS, "window": WINDOWS, "fma": FLAGS, "format": FORMATS},
     ),
     "cast_counts": (pr.cast_counts, {"n": 5, "window": Jagged(2)}, {"n": COUNTS, "window": WINDOWS, "casts": WORDS}),
-    "counted_bound": (
-        pr.counted_bound,
-        {**GIVEN, "counts": np.ones((N, N), int)},
-        {**PAIR, "counts": ARRAYS + COUNTS, "format": FORMATS},
-    ),
     "engine_bound": (
         pr.engine_bound, GIVEN, {**PAIR, "format": FORMATS, "window": WINDOWS, "x0": NUMBERS + ARRAYS[:8]}
     ),
     "backward_error": (pr.backward_error, {"a": HALF, "u": ONES, "x": ONES}, {**PAIR, "x": ARRAYS, "x0": NUMBERS}),
-    "backward_error_bound": (pr.backward_error_bound, {**GIVEN, "x": ONES}, {**PAIR, "x": ARRAYS, **ARITHMETIC}),
+    "backward_error_bound": (pr.backward_error_bound, {**GIVEN, "x": ONES}, {**PAIR, "x": ARRAYS, "format": FORMATS}),
     "truncation_bound": (
         pr.truncation_bound,
         {"window": Jagged(2), "rho": 0.5},
@@ -142,7 +144,7 @@ CALLS = {
     "exact.solve": (
         pr.exact.solve, {"a": HALF, "u": ONES}, {**PAIR, "window": WINDOWS, "x0": NUMBERS + ARRAYS[:8]}
     ),
-    "verify": (lambda **options: repr(pr.verify(**options)), GIVEN, {**SOLVED, **WIDER, "progress": WORDS}),
+    "verify": (lambda **options: repr(pr.verify(**options)), GIVEN, {**SOLVED, "progress": WORDS}),
     "verify the engine": (
         lambda **options: repr(pr.verify(**options)),
         {**GIVEN, "algorithm": "engine"},
@@ -152,7 +154,7 @@ CALLS = {
     "verify_many": (
         lambda **options: pr.verify_many(cases=1, lengths=2, families="gates", processes=1, **options),
         {"formats": "e5m2", "algorithms": "sequential", "windows": Full()},
-        {"formats": FORMATS, "algorithms": WORDS, "windows": WINDOWS, "fma": FLAGS, "seed": SEEDS, "progress": WORDS},
+        {"formats": FORMATS, "algorithms": WORDS, "windows": WINDOWS, "seed": SEEDS, "progress": WORDS},
     ),
 }  # fmt: skip
 for order in (1, 2, np.inf, "fro"):

@@ -17,9 +17,9 @@ WIDE = pr.FloatFormat.from_bits(5, 60000)
 
 @pytest.mark.parametrize("kind", ["pointwise", "tail"])
 def test_horizons_of_numbers_next_to_one(kind):
-    with pytest.raises(OptionError, match=r"up to 16384 bits, .* rho = 1 - 2\^-200000"):
+    with pytest.raises(OptionError, match=r"16384 bits .* rho = 1 - 2\^-200000"):
         pr.horizon(NEAR, "float32", kind)
-    with pytest.raises(OptionError, match="up to 16384 bits"):
+    with pytest.raises(OptionError, match="16384 bits"):
         pr.horizon_table(rho=NEAR)
     exact = pr.horizon(1 - Fraction(1, 2**5000), Fraction(1, 4), kind)
     assert exact > 2**5000

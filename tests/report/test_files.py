@@ -1,5 +1,6 @@
 """Reading and writing files: what fits comes back exactly, what doesn't is refused with its place."""
 
+import csv
 import io
 import os
 import pickle
@@ -54,6 +55,17 @@ def test_csv_round_trip_is_exact(dtype, rng):
     x = (rng.standard_normal(50) * 10.0 ** rng.integers(-30, 30, 50)).astype(dtype)
     write_array(Path("x.csv"), x)
     assert np.array_equal(read_array("x.csv", "x").astype(dtype), x)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_csv_keeps_the_cells_beside_the_states(dtype, rng):
+    x = (rng.standard_normal(3) * 10.0 ** rng.integers(-30, 30, 3)).astype(dtype)
+    times = {'the "day", or x': ["2001-01-01", "2001-01-02T00:00:00,5", "é"]}
+    write_array(Path("x.csv"), x, times)
+    with Path("x.csv").open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert [row[name] for name in times for row in rows] == [cell for cells in times.values() for cell in cells]
+    assert np.array_equal(read_array("x.csv:x", "u").astype(dtype), x)
 
 
 @pytest.mark.parametrize("dtype", [bool, np.int8, np.uint64])

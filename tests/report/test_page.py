@@ -14,12 +14,15 @@ import pytest
 from matplotlib.colors import to_rgb
 
 from recfact.errors import DataFileError, MissingExtraError, OptionError
-from recfact.report.board import DECADES, cell_colours, sign_hues
-from recfact.report.build import build_report
+from recfact.factorizations.matrix_looks import BLUE, DECADES
+from recfact.plot.board import cell_colours
+from recfact.report.build import Report, build_report
 from recfact.report.gallery import PICTURES, draw
 from recfact.report.html import PAGE, page
+from recfact.report.pictures import inline_svg, save
 from recfact.report.problem import Problem, bundled_problem
-from recfact.report.style import BLUE, UNIT, VERMILLION, save
+from recfact.report.safety import chosen_formats
+from recfact.windows import Jagged
 
 VOID = {"meta", "link", "br", "img", "input", "hr", "path", "use", "image", "rect"}
 
@@ -84,8 +87,14 @@ def test_page_is_complete(html, report):
     assert reader.tags.count("figure") == reader.tags.count("figcaption") == reader.tags.count("svg") == len(PAGE)
     assert html.startswith("<!doctype html>")
     assert "prefers-color-scheme: dark" in html
-    for cost in report.costs:
-        assert cost.name in text
+    for terms in (1, 2, 3):  # up to the first window whose error is out of sight
+        costs = [c for c in report.costs if isinstance(c.window, Jagged) and c.window.terms == terms]
+        seen = [c.relative_error_norm >= report.summary.eps for c in costs]
+        last = seen.index(False) if False in seen else len(costs)
+        assert [c.name in text for c in costs] == [k <= last for k in range(len(costs))]
+    for link in re.findall(r'<a href="#([^"]+)"', html):
+        assert f'<h2 id="{link}">' in html
+    assert html.count("<h2 ") == html.count('<a href="#')
     for algorithm in report.algorithms:
         assert algorithm.algorithm in text
         assert f"{algorithm.words}" in text
@@ -113,7 +122,8 @@ def test_figures_take_the_colours_of_the_page(html):
 def test_text_from_files_is_escaped():
     name = '<script>alert("x")</script>&.npy'
     made = build_report(Problem(np.full(20, 0.5), np.ones(20), title=name, source=name))
-    html = page(replace(made, summary=replace(made.summary, warning=name, dtype=name)))
+    vars(made)["summary"] = replace(made.summary, warning=name, dtype=name)
+    html = page(made)
     assert "<script" not in html
     assert "&lt;script&gt;" in html
     assert "script" not in read(html).tags
@@ -182,6 +192,19 @@ def test_pictures_are_saved(tmp_path, report, suffix):
     assert path.read_bytes() == first
 
 
+@pytest.mark.parametrize("picture", PICTURES)
+def test_a_picture_alone_computes_only_what_it_shows(monkeypatch, picture):
+    """Neither norms nor verifications are in any picture, and the same picture comes of a whole report."""
+    problem, formats = Problem(np.full(20, 0.5), np.ones(20), title="", source=""), ("bf16",)
+    whole = inline_svg(draw(picture, build_report(problem, 4, formats=formats)), "")
+    for part in ("summarize", "verified", "enough_windows"):
+        monkeypatch.setattr(f"recfact.report.build.{part}", lambda *_, **__: pytest.fail("isn't drawn"))
+    alone = Report(problem, 4, chosen_formats(formats))
+    assert inline_svg(draw(picture, alone), "") == whole
+    if picture in ("operator", "kogge-stone", "brent-kung", "blocks", "windows", "overview", "formats"):
+        assert vars(alone).keys() == {"problem", "block", "chosen", "sequences", "step"}
+
+
 def test_pictures_that_cannot_be_saved(tmp_path, report):
     with pytest.raises(OptionError, match=r"must end in .png or .svg"):
         save(draw("operator", report), Path("x.gif"))
@@ -194,13 +217,9 @@ def test_pictures_that_cannot_be_saved(tmp_path, report):
 def test_opacity_falls_with_the_logarithm_of_the_magnitude():
     matrix = np.array([[1.0, 1e-2, 10.0**-DECADES, 1e-30, 0.0, 7.0, np.inf, np.nan]])
     colours = cell_colours(matrix, np.full(matrix.shape, BLUE))
-    assert np.allclose(colours[0, :, 3], [1, 0.55, 0.1, 0.1, 0, 1, 1, 1], rtol=1e-12)
+    assert np.allclose(colours[0, :, 3], [1, 0.6, 0.2, 0.2, 0, 1, 1, 1], rtol=1e-12)
     assert np.array_equal(colours[0, 0, :3], to_rgb(BLUE))
     assert cell_colours(matrix, np.full(matrix.shape, BLUE), scale=7.0)[0, 0, 3] < 1
-
-
-def test_hues_tell_signs_and_the_unit_diagonal():
-    assert sign_hues(np.array([[1.0, 1.0], [-0.5, 2.0]])).tolist() == [[UNIT, BLUE], [VERMILLION, BLUE]]
 
 
 def test_figures_draw_the_factors_whose_product_is_L(report):

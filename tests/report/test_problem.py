@@ -45,7 +45,7 @@ def test_times_of_day_and_zones():
         ("0,1\n0,2\n", "line 3, column 'dt': a time step must be positive"),
         ("0,1\n-1,2\n", "line 3, column 'dt': a time step must be positive"),
         ("0,1\nsoon,2\n", "line 3, column 'dt': 'soon' is not a number"),
-        ("0,1\n1,\n", "line 3, column 'y': '' is not a number"),
+        ("0,1\n1,x\n", "line 3, column 'y': 'x' is not a number"),
     ],
 )
 def test_bad_steps_are_named(rows, message):
@@ -86,7 +86,7 @@ def test_shapes_that_do_not_fit():
 
 def test_a_single_number_is_not_a_sequence():
     np.save("a.npy", 0.5)
-    with pytest.raises(DataFileError, match=r"a sequence is wanted and a.npy and a.npy are numbers"):
+    with pytest.raises(DataFileError, match=r"a sequence is required, and a.npy and a.npy are numbers"):
         problem_from_files("a.npy", "a.npy")
 
 

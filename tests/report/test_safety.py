@@ -14,11 +14,10 @@ from recfact import precision as pr
 from recfact.errors import OptionError
 from recfact.report.build import build_report, report_steps
 from recfact.report.gallery import draw
+from recfact.report.pictures import inline_svg
 from recfact.report.problem import Problem, bundled_problem
 from recfact.report.safety import STEPS, USUAL, chosen_formats, format_safety
-from recfact.report.style import inline_svg
 from recfact.report.tables import to_json, verified_cells
-from recfact.report.window_costs import window_name
 from recfact.report.words import format_finding, number_at_most, percent_at_most
 from recfact.windows import Jagged
 
@@ -77,7 +76,7 @@ def test_the_window_loses_no_more_than_the_unit_roundoff(name):
     found = safe(a, record.u[:400], name)
     kept = [Fraction(value) for value in pr.format(name).round(a).tolist()]
     assert left_out(kept, found.choice.window) <= found.choice.error <= unit
-    assert found.window == window_name(found.choice.window)
+    assert found.window == repr(found.choice.window)
 
 
 def test_long_sequences_are_measured_on_their_first_steps_and_cut_for_all_their_coefficients(rng):
@@ -85,7 +84,7 @@ def test_long_sequences_are_measured_on_their_first_steps_and_cut_for_all_their_
     a[7] = 1.0  # a bound of all coefficients says nothing
     found = safe(a, np.ones(len(a)), "half")
     assert found.verification.shape == (STEPS,)
-    assert found.window == window_name(pr.choose_window(pr.format("half").round(a), format="half").window)
+    assert found.window == repr(pr.choose_window(pr.format("half").round(a), format="half").window)
 
 
 @pytest.mark.parametrize(("a", "u"), [(0.5j, 1), (0.5, 1j), (0.5j, 1j)])
@@ -124,7 +123,7 @@ def test_types_of_coefficients(dtype):
 def test_sentences():
     kept = safe(np.full(3, 0.9), np.ones(3), "half")
     assert (
-        "no window shorter than the sequence is proved to cost no more than rounding: of 3 steps the last"
+        "no window shorter than the sequence is proved to cost no more than rounding: the last of 3 steps"
         in format_finding(kept)
     )
     ones = safe([0.5, 1 - 2.0**-20, 0.5, 0.1], np.ones(4), "half")
@@ -133,6 +132,18 @@ def test_sentences():
     assert "Uniform(1) costs no more than rounding: it is proved to lose nothing" in format_finding(zeros)
     growing = safe(np.full(40, 2.0), np.ones(40), "half")
     assert ", but 25 of 40 overflow" in format_finding(growing)
+
+
+def test_formats_of_which_a_table_says_the_rest_share_a_sentence():
+    report = build_report(problem(np.full(200, 0.9), np.ones(200)))
+    (said,) = (finding for finding in report.findings if finding.startswith("These windows cost"))
+    assert said.startswith("These windows cost no more than rounding, whatever the inputs are: ")
+    assert all(f"{found.window} in {found.format.name}" in said for found in report.formats)
+    wide = build_report(problem(np.append(np.full(40, 0.5), 1 - 2.0**-10), np.ones(41)))
+    rounded = [found for found in wide.formats if found.ones]
+    assert 0 < len(rounded) < 4
+    for found in rounded:  # they have a sentence of their own
+        assert format_finding(found) in wide.findings
 
 
 def test_report_looks_at_the_usual_formats_or_at_one():
@@ -212,4 +223,5 @@ def test_the_finding_says_which_steps_and_which_numbers_are_proved():
     said = format_finding(found)
     assert f"in the first {STEPS} steps of these inputs the states of Jagged(16) err by up to" in said
     change = max(abs(float(np.float16(value)) / value - 1) for value in (0.3, 0.1))
-    assert f"beside the relative errors up to {percent_at_most(change)} of the {2 * STEPS} coefficients" in said
+    assert f"changed {2 * STEPS} of the coefficients and inputs, with relative errors up to" in said
+    assert said.endswith(f" {percent_at_most(change)}.")

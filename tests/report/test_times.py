@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from recfact.errors import DataFileError
@@ -138,6 +138,8 @@ READ_BY_THEMSELVES = {
 @settings(max_examples=30)
 def test_times_that_read_one_way_need_no_unit(kind, data):
     cells, expected = data.draw(columns(kind))
+    # Twelve digits, as before 2001, may be a date and a time of the Middle Ages.
+    assume(kind != "milliseconds since 1970" or len(cells[0]) > 12)
     assert read_instants(table_of(cells), "at", "auto", FOREVER, False).steps[1:].tolist() == expected
 
 
@@ -182,7 +184,7 @@ def test_what_looks_like_times_is_no_column_of_steps(cells, says):
         (["9e9", "9.1e9"], "neither seconds, nor milliseconds since 1970, nor years nor dates"),
         (["2001-01-01", "17"], "line 3, column 'at': '17' is no ISO 8601 date"),
         (["17", "2001-01-01"], "line 2, column 'at': '17' is no ISO 8601 date"),
-        (["2001-01-01", "2001-02-30"], "line 3, column 'at': '2001-02-30' is no ISO 8601 date"),
+        (["2001-01-01", "2001-02-30"], "line 3, column 'at': '2001-02-30' is no ISO .*; write them as 2001-12-31 or"),
         (["2001-01-01", "2001-01-02T00:00Z"], "with and without a time zone"),
         (["0", "inf"], "not a finite number"),
         (["", "1"], "line 2, column 'at': '' is no ISO 8601 date"),

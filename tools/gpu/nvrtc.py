@@ -53,8 +53,8 @@ def compiler() -> Compiler:
     return Compiler(library, (major.value, minor.value))
 
 
-def compile_source(source: str, options: tuple[str, ...]) -> tuple[bytes, str]:
-    """Compile to machine code.
+def compile_source(source: str, options: tuple[str, ...], form: str = "CUBIN") -> tuple[bytes, str]:
+    """Compile to machine code, or to PTX.
 
     Parameters
     ----------
@@ -62,10 +62,12 @@ def compile_source(source: str, options: tuple[str, ...]) -> tuple[bytes, str]:
         CUDA C++.
     options : tuple of str
         All that the compiler takes, the target among them.
+    form : {"CUBIN", "PTX"}
+        What to make.
 
     Returns
     -------
-    cubin : bytes
+    code : bytes
         For the driver, or a disassembler.
     log : str
         What the compiler said: warnings, if any.
@@ -86,16 +88,24 @@ def compile_source(source: str, options: tuple[str, ...]) -> tuple[bytes, str]:
         said = log.value.decode().strip()
         if failed:
             raise CompileError(said)
-        library.nvrtcGetCUBINSize(program, ctypes.byref(size))
-        cubin = ctypes.create_string_buffer(size.value)
-        library.nvrtcGetCUBIN(program, cubin)
-        return cubin.raw, said
+        getattr(library, f"nvrtcGet{form}Size")(program, ctypes.byref(size))
+        code = ctypes.create_string_buffer(size.value)
+        getattr(library, f"nvrtcGet{form}")(program, code)
+        return code.raw, said
     finally:
         library.nvrtcDestroyProgram(ctypes.byref(program))
 
 
 def compile_launch(launch: Launch, capability: tuple[int, int]) -> tuple[bytes, str]:
     """Compile the kernel of a launch for a target as CuPy would, which flushes subnormal float32 numbers to zero."""
+    return compile_source(source_of(launch.kernel), (*options_of(launch), *_for("sm", capability)))
+
+
+def compile_ptx(source: str, options: tuple[str, ...], capability: tuple[int, int]) -> str:
+    """Compile to PTX for a target."""
+    return compile_source(source, (*options, *_for("compute", capability)), "PTX")[0].rstrip(b"\0").decode()
+
+
+def _for(target: str, capability: tuple[int, int]) -> tuple[str, ...]:
     includes = tuple(f"-I{folder}" for folder in header_folders(compiler().version[0]))
-    target = f"-arch=sm_{capability[0]}{capability[1]}"
-    return compile_source(source_of(launch.kernel), (*options_of(launch), target, "-ftz=true", *includes))
+    return (f"-arch={target}_{capability[0]}{capability[1]}", "-ftz=true", *includes)

@@ -14,11 +14,12 @@ from functools import partial
 from typing import Any
 
 from recfact.errors import MissingExtraError
-from recfact.gpu.b2p import TILE_BYTES
+from recfact.gpu.b2p import REGISTERS, TILE_BYTES
 from recfact.gpu.benchmark import LONG
 from recfact.gpu.compiler import options_of, source_of
 from recfact.gpu.machine import SOLVE
 from recfact.gpu.plans import Device, Launch
+from recfact.gpu.sweep import WIDE_REGISTERS
 from recfact.windows import Full, Jagged, Uniform, Window
 from tools.gpu.examples import H100, HEADS, LAYOUTS, ROWS, TARGETS, described, kinds
 from tools.gpu.machine_code import machine_code
@@ -149,8 +150,9 @@ def _of_machine_code() -> Iterator[Quantity]:
     for kind in kinds():
         yield Quantity("bytes spilled, any target", kind, "=", 0, "machine code", partial(_worst, kind, "stack"))
     for kind in kinds():
+        most = REGISTERS if kind.startswith("b2p") else WIDE_REGISTERS
         yield Quantity(
-            "registers of a thread, any target", kind, "<=", 96, "machine code", partial(_worst, kind, "registers")
+            "registers of a thread, any target", kind, "<=", most, "machine code", partial(_worst, kind, "registers")
         )
     for kind in kinds():
         if kind != "chain":
@@ -185,8 +187,9 @@ def _resident(launch: Launch) -> float:
 
 
 def _in_flight(layout: str) -> float:
+    """Return what is under way while a warp is at work on one tile of those that it has."""
     launch = solve_launch(layout)
-    return _resident(launch) * int(dict(launch.macros)["STAGES"]) * TILE_BYTES / 1024
+    return _resident(launch) * (int(dict(launch.macros)["STAGES"]) - 1) * TILE_BYTES / 1024
 
 
 def _chain_in_flight() -> float:

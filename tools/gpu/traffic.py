@@ -1,4 +1,4 @@
-"""What a kernel moves, counted where there is no GPU: by the emulator, which g++ builds."""
+"""What a kernel moves, counted where there is no GPU: by the emulator, from PTX."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import ml_dtypes
 import numpy as np
 
 from recfact.errors import MissingExtraError
-from recfact.gpu.compiler import source_of
 from recfact.gpu.plans import Launch
-from tools.gpu import emulator
-from tools.gpu.examples import LAYOUTS, channel_axis
+from tools.gpu.emulator import execute
+from tools.gpu.examples import H100, LAYOUTS, channel_axis
+from tools.gpu.machine_code import missing_tools
 
 
 class Traffic(NamedTuple):
@@ -40,10 +40,10 @@ def traffic(launch: Launch, layout: str, heads: int, n: int, d: int) -> Traffic:
     Raises
     ------
     MissingExtraError
-        If there is no g++ to build the emulator.
+        If there is no compiler of CUDA, or no g++ to build the emulator.
     """
-    if emulator.COMPILER is None:
-        raise MissingExtraError("the emulator runs kernels that g++ builds on Linux, and g++ isn't installed")
+    if (missing := missing_tools()) is not None:
+        raise MissingExtraError(missing)
     rng = np.random.default_rng(0)
     make, _ = LAYOUTS[layout]
     shape = make(heads, n, d)
@@ -53,8 +53,7 @@ def traffic(launch: Launch, layout: str, heads: int, n: int, d: int) -> Traffic:
         "u": rng.uniform(-1, 1, shape).astype(ml_dtypes.bfloat16),
         "x": np.empty(shape, ml_dtypes.bfloat16),
     }
-    schedule = emulator.SCHEDULES["interleaved"]
-    report = emulator.emulate(launch, arrays, source=source_of(launch.kernel), schedule=schedule).check()
+    report = execute(launch, arrays, H100.capability).check()
     moved = report.arrays
     return Traffic(
         (moved["u"].read + moved["a"].read) / (arrays["u"].nbytes + arrays["a"].nbytes),

@@ -7,8 +7,8 @@
 // float32 accumulation; the carrier v, its rank-one update g_t v_{t-1} and the result stay in float32 until the one
 // rounding at the end. With SPLIT, L_t is the sum of two half-precision matrices, its rounded value and the rounded
 // rest, so that storing it costs less than the rounding of the result does. float16 has no small numbers to hold the
-// rest of an entry, or an entry after a few steps of decay: its rest is stored RAISED times larger. STAGES tiles are on
-// their way from memory at any time. A segment of the jagged window starts one block early, without writing, to have
+// rest of an entry, or an entry after a few steps of decay: its rest is stored RAISED times larger. A warp
+// works on one of its STAGES tiles while the others are on their way from memory. A segment of the jagged window starts one block early, without writing, to have
 // its carrier. Nothing passes between warps.
 //
 // A tile is taken in the order of memory also when the sweep runs backwards (REVERSE); L_t stands mirrored then. A tile
@@ -31,7 +31,7 @@
 //   INPUT, COEFFICIENT, OUTPUT   half or __nv_bfloat16; that or float; INPUT or float
 //   TIME_CONTIGUOUS, REVERSE     see above
 //   SPLIT                        1: L_t in two terms
-//   STAGES                       tiles on their way; even
+//   STAGES                       tiles in memory, all but the one at work on their way; even
 //   WARPS                        of a thread block
 //   RESIDENT                     warps for which a multiprocessor is to have registers
 //   WINDOW                       0 full, 1 blocks alone, 2 blocks and the one before

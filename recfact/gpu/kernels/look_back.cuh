@@ -15,7 +15,12 @@
 // larger state enters isn't passed by its aggregate: whoever would have to waits for the state of the tile before it.
 //
 // A warp looks at the flags of 32 tiles at once and takes AHEAD aggregates at once, so that it waits for memory once
-// for each of these, and not for each tile.
+// for each of these, and not for each tile. Before it looks again it sleeps, so that others get the issue slots.
+//
+// What is assumed: a thread block that has started goes on some time, whatever others do. CUDA promises it of threads
+// that wait for others which have started, and a tile waits for no other ones, because tiles are handed out in the order
+// in which thread blocks ask for them. No number of thread blocks has to be on the GPU at once. Where the GPU is shared,
+// a whole kernel may be put aside; its thread blocks are so together, and go on together.
 #pragma once
 
 #include "lines.cuh"
@@ -139,8 +144,7 @@ struct Column {
             }
         }
         if (__all_sync(EVERYONE, safe)) return state;
-        while (!__all_sync(EVERYONE, load_acquire(flags + tile - 1) == STATE)) {
-        }
+        while (!__all_sync(EVERYONE, load_acquire(flags + tile - 1) == STATE)) wait_briefly();
         return state_of(tile - 1);
     }
 
@@ -161,14 +165,15 @@ private:
     // Wait until a state is published and all aggregates between it and `tile`, and return whose it is.
     __device__ __forceinline__ int nearest_state(int tile) const {
         for (int nearest = tile - 1;; nearest -= 32) {
-            unsigned int known, missing;
-            do {
+            unsigned int known;
+            for (;; wait_briefly()) {
                 // Each lane looks at a tile. The first publishes nothing but its state, so none before it is taken.
                 const int k = nearest - lane;
                 const unsigned int flag = k >= 0 ? load_acquire(flags + k) : STATE;
                 known = __ballot_sync(EVERYONE, flag == STATE);
-                missing = __ballot_sync(EVERYONE, flag < AGGREGATE);
-            } while (missing & (known - 1) & ~known);  // one that is nearer than all states known
+                const unsigned int missing = __ballot_sync(EVERYONE, flag < AGGREGATE);
+                if (!(missing & (known - 1) & ~known)) break;  // none is nearer than all states known
+            }
             // After the barrier of the warp what one lane has acquired is seen by all.
             __syncwarp();
             if (known) return nearest - (__ffs(known) - 1);

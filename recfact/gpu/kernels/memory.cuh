@@ -1,7 +1,7 @@
 // Every access to memory outside registers: global, shared, and the copies between them.
 //
 // On a GPU these are plain accesses and a few lines of PTX. With RECFACT_EMULATOR a header of the tests supplies the
-// same names and counts what hardware would do, so nothing in a kernel may touch memory in another way.
+// same names for the CPU and sees that accesses are aligned, so nothing in a kernel may touch memory in another way.
 //
 //   load(p), store(p, value)            global memory, one access of sizeof(T) bytes: T is a scalar or a Packet
 //   load_shared(p), store_shared(p, v)  shared memory, likewise
@@ -9,6 +9,7 @@
 //   commit_async(), wait_async<N>()     close a group of such copies; wait until at most N groups are under way
 //   load_acquire(p), store_release(p, v)  flags between thread blocks: what was stored before the release is seen
 //                                       after the acquire (the whole warp's with a __syncwarp on both sides)
+//   wait_briefly()                      let others go on, before a flag is looked at again
 //   block_barrier()                     all warps of a thread block, wherever in the code each is: PTX has barriers so,
 //                                       and CUDA promises it of __syncthreads at one place only
 #pragma once
@@ -101,6 +102,10 @@ __device__ __forceinline__ void wait_async() {}
 
 __device__ __forceinline__ void block_barrier() {
     asm volatile("barrier.sync.aligned 0;" ::: "memory");
+}
+
+__device__ __forceinline__ void wait_briefly() {
+    __nanosleep(32);
 }
 
 __device__ __forceinline__ unsigned int load_acquire(const unsigned int* flag) {

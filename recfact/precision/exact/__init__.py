@@ -1,11 +1,12 @@
 """Exact states, and errors measured against them with proof."""
 
+from recfact.precision.exact.balls import Balls
 from recfact.precision.exact.dyadic import Dyadic
-from recfact.precision.exact.enclosures import Enclosures, enclose
+from recfact.precision.exact.enclosures import enclose
 from recfact.precision.exact.measured import Measured, UndecidedError, measure, truncation_error
 from recfact.precision.exact.solving import solve
 
-__all__ = ["Dyadic", "Enclosures", "Measured", "UndecidedError", "enclose", "measure", "solve", "truncation_error"]
+__all__ = ["Balls", "Dyadic", "Measured", "UndecidedError", "enclose", "measure", "solve", "truncation_error"]
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""Dyadic rationals m 2^e: what every float is, and what sums and products of floats stay, without a gcd."""
+"""Dyadic rationals m 2^e: every float is one, and so are sums and products of floats. They need no gcd."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_SHIFT = 1 << 27
 
 
 def shift_left(m: int, shift: int) -> int:
-    """Return m 2^shift, if that fits into memory.
+    """Return m 2^shift if that fits into memory.
 
     Raises
     ------
@@ -42,8 +42,8 @@ MAX_SHOWN = 512
 class Dyadic:
     """The number ``significand * 2**exponent``, exactly.
 
-    Sums, differences and products with dyadics, integers and finite floats are exact, all of them being dyadic; with a
-    Fraction the result is a Fraction. Equal numbers of these types compare equal and have one hash.
+    Sums, differences and products with dyadics, integers and finite floats are exact and dyadic. With a Fraction the
+    result is a Fraction. Equal numbers of these types compare equal and have the same hash.
 
     Parameters
     ----------
@@ -68,14 +68,14 @@ class Dyadic:
 
     @staticmethod
     def of(value: Any) -> Dyadic:
-        """Return an integer, a finite float of any kind, an mpf or a Fraction over a power of two as a dyadic.
+        """Return a number as a dyadic: an integer, any finite float, an mpf, or a Fraction over a power of two.
 
         Raises
         ------
         OptionError
             If it is NaN or infinite.
         DTypeError
-            If it is another kind of number, or a fraction over something else.
+            If it is another kind of number, or a fraction whose denominator isn't a power of two.
         """
         if isinstance(value, Dyadic):
             return value
@@ -116,7 +116,7 @@ class Dyadic:
         return Fraction(cast(Rational, self))
 
     def at(self, exponent: int) -> int:
-        """Return the significand that goes with another exponent, not larger than the number's own."""
+        """Return the significand for another exponent, which is at most the number's own."""
         return shift_left(self.significand, self.exponent - exponent)
 
     def __repr__(self) -> str:
@@ -128,14 +128,14 @@ class Dyadic:
         return f"<Dyadic of {m.bit_length()} bits, {'-' * (m < 0)}{scientific(math.log10(abs(m)) + e * math.log10(2))}>"
 
     def __float__(self) -> float:
-        """Return the nearest float64, ties to even; infinite beyond its range."""
+        """Return the nearest float64, with ties to even. It is infinite beyond the range."""
         m, e = self.significand, self.exponent
         top = m.bit_length() + e  # |self| < 2^top
         if top > 1024:
             return math.inf if m > 0 else -math.inf
         if top < -1074:
             return 0.0 if m >= 0 else -0.0
-        # Keep the bits down to the last of float64's and two more, the second of them sticky.
+        # Keep the bits of float64 and two more. The second of these is sticky.
         drop = max(0, max(top - 53, -1074) - 2 - e)
         kept = (m >> drop) | (m & ((1 << drop) - 1) != 0)
         try:
@@ -220,4 +220,4 @@ class Dyadic:
         return hash(self.as_fraction())
 
 
-Rational.register(Dyadic)  # so that Fraction(x) and Fraction's own operations take it
+Rational.register(Dyadic)  # with it, Fraction(x) and Fraction's own operations take dyadics

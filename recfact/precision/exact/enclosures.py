@@ -1,20 +1,139 @@
 """Rigorous enclosures of the exact states of a long recurrence, in fixed-point integers of bounded size.
 
-A float is an integer times a power of two, and so is everything here: a state is held as an integer center and an
-integer radius in units of 2^-scale. A product is shifted back to the scale; what the shift drops is added to the
-radius, and only then. So a radius of 0 says that the center is the state itself.
+A float is an integer times a power of two, and so is every number here. A state is an integer center and an integer
+radius, in units of 2^-scale. A product is shifted back to the scale. Only bits that the shift drops are added to the
+radius. So if the radius is 0, the center is the state itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import chain, islice, tee
 from typing import Any
 
+import numpy as np
+
+from recfact.arrays import Array, as_numpy
 from recfact.checks import positive_integer
-from recfact.precision.exact.dyadic_sequence import PIECE, Coefficient, Sequence
+from recfact.containers import without_labels
+from recfact.errors import OptionError, ShapeError
+from recfact.precision.exact.balls import Balls
+from recfact.precision.exact.dyadic import MAX_SHIFT, Dyadic, shift_left
+from recfact.precision.sequences import check_sequence
 from recfact.windows import Full, Jagged, Uniform, Window, WindowLike, check_window
+
+PIECE = 1024
+"""Steps that are converted at a time."""
+
+Coefficient = tuple[int, int, int]
+"""A center, a radius and the number of bits behind the point."""
+
+
+class Sequence:
+    """Coefficients and inputs as integers, piece by piece.
+
+    Parameters
+    ----------
+    a, u : ndarray, shape (n,)
+        Coefficients and inputs.
+    first : Dyadic
+        The first input, with the initial state.
+    """
+
+    def __init__(self, a: Array, u: Array, first: Dyadic) -> None:
+        self.a, self.u, self.first = a, u, first
+        start = first.exponent
+        # Every input is a multiple of 2^lowest and below 2^highest in magnitude.
+        self.lowest, self.highest = exponent_range(u[1:]) or (start, start)
+        if first:
+            self.lowest = min(self.lowest, start)
+            self.highest = max(self.highest, start + first.significand.bit_length())
+        if self.highest - self.lowest > MAX_SHIFT:
+            raise OptionError(
+                f"the inputs' exponents span {self.highest - self.lowest} bits, more than the {MAX_SHIFT} that are "
+                "held at a time; scale the inputs, or leave out what is negligible"
+            )
+
+    @staticmethod
+    def of(a: Any, u: Any, x0: Any = None) -> Sequence:
+        """Check the arguments of a caller."""
+        a, u, _, _ = without_labels(a, u)
+        coefficients, inputs = as_numpy(a, "a"), as_numpy(u, "u")
+        check_sequence(coefficients, "a")
+        check_sequence(inputs, "u")
+        if len(coefficients) != len(inputs):
+            raise ShapeError(
+                f"a and u must be sequences of one length, got {len(coefficients)} and {len(inputs)} steps; give each "
+                "step its coefficient"
+            )
+        if len(inputs) == 0:
+            return Sequence(coefficients, inputs, Dyadic(0))
+        first = Dyadic.of(inputs[0])
+        if x0 is not None:
+            first = Dyadic.of(coefficients[0]) * Dyadic.of(x0) + first
+        return Sequence(coefficients, inputs, Dyadic(*_odd(first)))
+
+    def __len__(self) -> int:
+        return len(self.u)
+
+    def coefficients(self, start: int = 0, stop: int | None = None) -> Iterator[Coefficient]:
+        """Yield center, radius 0 and bits behind the point of each coefficient. The first one is 0."""
+        for i in range(start, len(self) if stop is None else stop, PIECE):
+            if i == 0:
+                yield 0, 0, 0
+            end = min(i + PIECE, len(self) if stop is None else stop)
+            for m, e in zip(*integers(self.a[max(i, 1) : end]), strict=True):
+                yield (m, 0, -e) if e <= 0 else (shift_left(m, e), 0, 0)
+
+    def inputs(self, scale: int, start: int = 0, stop: int | None = None) -> Iterator[int]:
+        """Yield the inputs in units of 2^-scale, rounded down if they are finer."""
+        for i in range(start, len(self) if stop is None else stop, PIECE):
+            if i == 0:
+                yield shifted(self.first.significand, self.first.exponent + scale)
+            end = min(i + PIECE, len(self) if stop is None else stop)
+            for m, e in zip(*integers(self.u[max(i, 1) : end]), strict=True):
+                e += scale
+                yield m << e if e >= 0 else m >> -e
+
+
+def shifted(m: int, shift: int) -> int:
+    """Return m 2^shift, rounded down."""
+    return m << shift if shift >= 0 else m >> -shift
+
+
+def integers(values: Array) -> tuple[list[int], list[int]]:
+    """Return odd integers m (or 0) and exponents e with values = m 2^e."""
+    if values.dtype.kind in "fV" and values.dtype.itemsize <= 8:  # V: the formats of ml_dtypes
+        floats = values.astype(np.float64)
+        if not np.all(np.isfinite(floats)):
+            raise OptionError("exact arithmetic needs finite numbers, got NaN or infinity; replace them first")
+        fractions, exponents = np.frexp(floats)
+        m = np.ldexp(fractions, 53).astype(np.int64)
+        lowest = m & -m
+        zeros = np.where(m == 0, 53, np.frexp(lowest.astype(np.float64))[1] - 1)
+        return (m >> zeros).tolist(), np.where(m == 0, 0, exponents - 53 + zeros).tolist()
+    scalars = values.tolist() if values.dtype.kind in "iu" else values
+    odd = [_odd(Dyadic.of(value)) for value in scalars]
+    return [m for m, _ in odd], [e for _, e in odd]
+
+
+def _odd(number: Dyadic) -> tuple[int, int]:
+    """Return the odd significand (or 0) of a number and its exponent."""
+    m = number.significand
+    zeros = (m & -m).bit_length() - 1
+    return (m >> zeros, number.exponent + zeros) if m else (0, 0)
+
+
+def exponent_range(values: Array) -> tuple[int, int] | None:
+    """Return low and high: all values are multiples of 2^low and below 2^high in magnitude. None if all are 0."""
+    lows, highs = [], []
+    for start in range(0, len(values), PIECE):
+        pairs = [(e, e + m.bit_length()) for m, e in zip(*integers(values[start : start + PIECE]), strict=True) if m]
+        if pairs:
+            lows.append(min(low for low, _ in pairs))
+            highs.append(max(high for _, high in pairs))
+    return (min(lows), max(highs)) if lows else None
+
 
 BITS = 128
 """Bits kept below the last bit of the finest input."""
@@ -23,73 +142,43 @@ Ball = tuple[int, int]
 """A center and a radius."""
 
 
-@dataclass(frozen=True, slots=True)
-class Enclosures:
-    """Enclosures of consecutive exact states: ``|x[start + i] * 2**scale - centers[i]| <= radii[i]``.
-
-    Parameters
-    ----------
-    start : int
-        Index of the first state.
-    scale : int
-        Number of bits behind the point.
-    centers, radii : list of int
-        In units of 2^-scale.
-
-    Notes
-    -----
-    Derived on the page on truncation bounds ("Exact states, and errors measured against them").
-    """
-
-    start: int
-    scale: int
-    centers: list[int]
-    radii: list[int]
-
-    def __len__(self) -> int:
-        return len(self.centers)
-
-
-def enclose(
-    a: Any, u: Any, window: WindowLike = Full(), x0: Any = None, *, bits: int = BITS, finest: int = 0
-) -> Iterator[Enclosures]:
+def enclose(a: Any, u: Any, window: WindowLike = Full(), x0: Any = None, *, bits: int = BITS) -> Iterator[Balls]:
     """Yield enclosures of the exact, or exactly truncated, states of one sequence, piece by piece.
 
     Parameters
     ----------
     a, u : array_like, shape (n,)
-        Coefficients and inputs: floats of any format, integers, or an object array of whatever is dyadic.
-        ``a[0]`` is not read without `x0`.
+        Coefficients and inputs: floats of any format, integers, or an object array of dyadic numbers. ``a[0]`` is not
+        read without `x0`.
     window : Full, Uniform, Jagged or str
         What is kept.
     x0 : scalar, optional
-        State before the first step, part of the first input as in `recfact.solve`.
+        State before the first step. It is part of the first input, as in `recfact.solve`.
     bits : int, default 128
-        Bits to keep below the last bit of the finest input.
-    finest : int, default 0
-        Least number of bits behind the point, whatever the inputs are.
+        Number of bits to keep below the last bit of the finest input.
 
     Yields
     ------
-    Enclosures
-        About a thousand steps each. What is held at a time is one piece, and the inputs' integers over one window.
+    Balls
+        Enclosures of about a thousand steps each. The memory holds one piece at a time, and the integers of the inputs
+        in one window.
 
     Raises
     ------
     ShapeError
         If `a` and `u` aren't sequences of one length.
     OptionError
-        If a number isn't finite, or their exponents are too far apart for memory.
+        If a number isn't finite, or if the exponents are too far apart for the memory.
     DTypeError
-        If they aren't dyadic numbers.
+        If the numbers aren't dyadic.
 
     Notes
     -----
-    A step of the full recurrence takes one product of integers, a step of a jagged window two, a step of a uniform
-    window six, whatever the window's size: with K lags, step k of a block of K steps is w + g S, its solution from zero
-    plus the product of its coefficients times the sum of what reaches it from the block before (the sliding-window
-    trick of van Herk, 1992, and Gil and Werman, 1993, for affine maps). A step multiplies a radius by the coefficient
-    and adds 2 units.
+    A step takes one product of integers for the full recurrence, two for a jagged window and six for a uniform window,
+    for any size of window. With K lags, step k of a block of K steps is w + g S. Here w is its solution from zero, g
+    the product of its coefficients, and S the sum of what reaches it from the block before (the sliding-window trick of
+    van Herk, 1992, and Gil and Werman, 1993, for affine maps). A step multiplies a radius by the coefficient and adds 2
+    units.
 
     Examples
     --------
@@ -98,13 +187,13 @@ def enclose(
     (4, [16, 24, 28], [0, 0, 0])
     """
     positive_integer(bits, "bits")
-    yield from enclosed(Sequence.of(a, u, x0), check_window(window), bits, finest)
+    yield from enclosed(Sequence.of(a, u, x0), check_window(window), bits)
 
 
-def enclosed(sequence: Sequence, window: Window, bits: int, finest: int = 0) -> Iterator[Enclosures]:
-    """Yield what `enclose` does, for arguments that have been checked."""
+def enclosed(sequence: Sequence, window: Window, bits: int, finest: int = 0) -> Iterator[Balls]:
+    """Yield the balls of `enclose`, with at least `finest` bits behind the point, for checked arguments."""
     scale = max(finest, bits - sequence.lowest)
-    # Weights, and coefficients of whole blocks, have as many bits behind the point as the inputs have in all.
+    # Weights and coefficients of whole blocks have as many bits behind the point as the inputs have in all.
     weight_scale = max(scale + sequence.highest, bits) + 64
     n = len(sequence)
     match window:
@@ -117,17 +206,17 @@ def enclosed(sequence: Sequence, window: Window, bits: int, finest: int = 0) -> 
             yield from full(sequence, scale, 4 * bits + 4096)
 
 
-def pieces(steps: Iterator[Ball], scale: int) -> Iterator[Enclosures]:
+def pieces(steps: Iterator[Ball], scale: int) -> Iterator[Balls]:
     """Yield single steps in pieces."""
     start = 0
     while batch := list(islice(steps, PIECE)):
         centers, radii = zip(*batch, strict=True)
-        yield Enclosures(start, scale, list(centers), list(radii))
+        yield Balls(list(centers), list(radii), scale, start)
         start += len(batch)
 
 
 def advance(coefficients: Iterable[Coefficient], inputs: Iterable[int], state: Ball, extra: int = 0) -> list[Ball]:
-    """Run the recurrence from a state, with exact coefficients and inputs that are right up to `extra`."""
+    """Run the recurrence from a state, with exact coefficients and with inputs known up to `extra`."""
     x, r = state
     states = []
     for (m, _, shift), v in zip(coefficients, inputs, strict=True):
@@ -143,12 +232,12 @@ def advance(coefficients: Iterable[Coefficient], inputs: Iterable[int], state: B
     return states
 
 
-def full(sequence: Sequence, finest: int, largest: int) -> Iterator[Enclosures]:
-    """Enclose the states of the full recurrence; drop bits from states that have grown beyond `largest` bits.
+def full(sequence: Sequence, finest: int, largest: int) -> Iterator[Balls]:
+    """Enclose the states of the full recurrence. States that have grown beyond `largest` bits lose their last bits.
 
-    Where bits were dropped, states lie from r - 1 units below the center to r above: shifts round down, and radii grow
-    by 3 units a step, of which 2 are for the shifts of product and input and 1 for that of the radius itself. So the
-    difference to a number that is shifted down as well is within r units.
+    If bits were dropped, states lie from r - 1 units below the center to r units above it. The reason is that shifts
+    round down, and that radii grow by 3 units a step: 2 for the shifts of product and input, and 1 for that of the
+    radius itself. So the difference to a number that is also shifted down is within r units.
     """
     x, r, scale = 0, 0, finest
     for start in range(0, len(sequence), PIECE):
@@ -163,7 +252,7 @@ def full(sequence: Sequence, finest: int, largest: int) -> Iterator[Enclosures]:
             sequence.coefficients(start, stop), sequence.inputs(scale, start, stop), (x, r), int(scale < finest)
         )
         centers, radii = map(list, zip(*states, strict=True))
-        yield Enclosures(start, scale, centers, radii)
+        yield Balls(centers, radii, scale, start)
         x, r = states[-1]
 
 
@@ -182,7 +271,7 @@ def times(coefficient: Coefficient, x: int, dx: int) -> Ball:
 def sliding(
     coefficients: Iterator[Coefficient], inputs: Iterator[Ball], lags: int, weight_scale: int
 ) -> Iterator[Ball]:
-    """Enclose the states that a uniform window keeps, in blocks of as many steps as it has lags."""
+    """Enclose the states of a uniform window, in blocks of as many steps as it has lags."""
     one = (1 << weight_scale, 0)
     suffixes: list[Ball] = []
     while block := list(islice(zip(coefficients, inputs, strict=True), lags)):
@@ -209,7 +298,7 @@ def sliding(
 
 
 def jagged(sequence: Sequence, scale: int, weight_scale: int, block: int, terms: int) -> Iterator[Ball]:
-    """Enclose the states that a jagged window keeps: each block from the carrier that reaches it."""
+    """Enclose the states of a jagged window. Each block starts from the carrier that reaches it."""
 
     def blocks() -> Iterator[tuple[list[Coefficient], list[int]]]:
         coefficients, inputs = sequence.coefficients(), sequence.inputs(scale)

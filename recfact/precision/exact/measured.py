@@ -1,4 +1,4 @@
-"""Errors of computed and of truncated states, enclosed by floats with proof."""
+"""Errors of computed and of truncated states, with proved enclosures in floats."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import numpy as np
 from recfact.arrays import Array, as_numpy
 from recfact.containers import without_labels
 from recfact.errors import RecfactError, ShapeError
-from recfact.precision.exact.dyadic_sequence import Sequence, exponent_range, integers, shifted
-from recfact.precision.exact.enclosures import BITS, Enclosures, enclosed
-from recfact.precision.exact.outward import outward
-from recfact.precision.time_axis import check_sequence
+from recfact.precision.exact.balls import Balls
+from recfact.precision.exact.enclosures import BITS, Sequence, enclosed, exponent_range, integers, shifted
+from recfact.precision.sequences import check_sequence
 from recfact.recurrence import first_kept_rows
 from recfact.windows import Full, Window, WindowLike, check_window
 from recfact.written_numbers import at_most
@@ -26,19 +25,19 @@ ACCURACY = 2.0**-50
 
 
 class UndecidedError(RecfactError, ArithmeticError):
-    """A comparison that no affordable precision decides."""
+    """No affordable precision decides the comparison."""
 
 
 class Measured:
-    """Magnitudes of errors, each between two floats.
+    """Magnitudes of errors, each enclosed between two floats.
 
     Parameters
     ----------
     lower, upper : ndarray of float64, shape (n,)
-        ``lower[i] <= |error[i]| <= upper[i]``, proved, with a relative width of 2^-50 at most, except where the error
-        is below the smallest float64. Infinite where the error is, NaN where there is none.
+        Proved bounds: ``lower[i] <= |error[i]| <= upper[i]``. Their relative width is at most 2^-50, except for errors
+        below the smallest float64. They are infinite where the error is, and NaN where there is none.
     enclosures : callable
-        Takes a number of bits and yields enclosures of the errors, `Enclosures`.
+        Takes a number of bits and yields enclosures of the errors, `Balls`.
 
     Notes
     -----
@@ -51,7 +50,7 @@ class Measured:
     ([0.0, 8.326672684688674e-17], array([ True,  True]))
     """
 
-    def __init__(self, lower: Array, upper: Array, enclosures: Callable[[int], Iterator[Enclosures]]) -> None:
+    def __init__(self, lower: Array, upper: Array, enclosures: Callable[[int], Iterator[Balls]]) -> None:
         self.lower, self.upper, self._enclosures = lower, upper, enclosures
 
     def __repr__(self) -> str:
@@ -72,7 +71,7 @@ class Measured:
         Raises
         ------
         UndecidedError
-            If some error equals its bound to so many bits that 2^17 of them don't tell which is larger.
+            If an error and its bound are so close that 2^17 bits don't tell which is larger.
         """
         limit = np.broadcast_to(np.asarray(bound, dtype=np.float64), self.upper.shape)
         inside = self.upper <= limit
@@ -83,7 +82,7 @@ class Measured:
             for piece, rows in _rows(self._enclosures(bits), open_):
                 for row in rows:
                     center, radius = abs(piece.centers[row - piece.start]), piece.radii[row - piece.start]
-                    # |error| <= limit if center + radius is; limit is a float, so its integer ratio is exact.
+                    # |error| <= limit if center + radius <= limit. The limit is a float, so its integer ratio is exact.
                     numerator, denominator = float(limit[row]).as_integer_ratio()
                     target, unit = numerator << max(0, piece.scale), denominator << max(0, -piece.scale)
                     inside[row] = (center + radius) * unit <= target
@@ -104,18 +103,18 @@ def measure(
     a, u : array_like, shape (n,)
         Coefficients and inputs, dyadic numbers.
     computed : array_like, shape (n,)
-        States as an algorithm in some format returns them.
+        States that an algorithm has computed in some format.
     window : Full, Uniform, Jagged or str
-        The states to compare with: those of the window, which leaves the errors of rounding, or the exact ones.
+        The states to compare with. With the window of the algorithm, the errors are those of rounding alone.
     x0 : scalar, optional
         State before the first step.
     progress : callable, optional
-        Is called with the number of steps that were measured, after each thousand of them.
+        Is called after each thousand steps, with the number of steps that were measured.
 
     Returns
     -------
     Measured
-        Infinite where `computed` is, NaN where it is NaN.
+        The errors. They are infinite where `computed` is, and NaN where it is NaN.
 
     Raises
     ------
@@ -149,12 +148,12 @@ def measure(
         given = np.where(open_, given, 0)
     finest = -(exponent_range(given) or (0, 0))[0]
 
-    def errors(bits: int) -> Iterator[Enclosures]:
+    def errors(bits: int) -> Iterator[Balls]:
         for x in enclosed(sequence, window, bits, finest):
             significands, exponents = integers(given[x.start : x.start + len(x)])
             centers = [shifted(m, e + x.scale) - c for m, e, c in zip(significands, exponents, x.centers, strict=True)]
-            # Computed states lose less than a unit by the shift, downwards, where x has dropped bits: see `full`.
-            yield Enclosures(x.start, x.scale, centers, x.radii)
+            # If x has dropped bits, the shift takes less than a unit from computed states, downwards: see `full`.
+            yield Balls(centers, x.radii, x.scale, x.start)
             if progress is not None:
                 progress(len(x))
 
@@ -162,7 +161,7 @@ def measure(
 
 
 def truncation_error(a: Any, u: Any, window: WindowLike, x0: Any = None, progress: Progress | None = None) -> Measured:
-    """Measure what a window leaves out, ``|x - x~|``, for given inputs.
+    """Measure the truncation error of a window, ``|x - x~|``, for given inputs.
 
     Parameters
     ----------
@@ -172,7 +171,7 @@ def truncation_error(a: Any, u: Any, window: WindowLike, x0: Any = None, progres
     Returns
     -------
     Measured
-        What the states of the window lack of the exact ones: 0 where it reaches all that matters.
+        The errors. They are 0 where the window reaches every input that matters.
 
     Raises
     ------
@@ -194,13 +193,13 @@ def truncation_error(a: Any, u: Any, window: WindowLike, x0: Any = None, progres
     window = check_window(window)
     sequence = Sequence.of(a, u, x0)
 
-    def errors(bits: int) -> Iterator[Enclosures]:
+    def errors(bits: int) -> Iterator[Balls]:
         for x, kept in zip(enclosed(sequence, Full(), bits), enclosed(sequence, window, bits), strict=True):
-            drop = kept.scale - x.scale  # full states that have grown are held to fewer bits
+            drop = kept.scale - x.scale  # full states that have grown keep fewer bits
             centers = [c - (d >> drop) for c, d in zip(x.centers, kept.centers, strict=True)]
-            # A radius that is shifted rounds up; what the center loses by its shift is as in `measure`.
+            # A shifted radius rounds up. The center loses by its shift the same as in `measure`.
             radii = [r - (-s >> drop) for r, s in zip(x.radii, kept.radii, strict=True)]
-            yield Enclosures(x.start, x.scale, centers, radii)
+            yield Balls(centers, radii, x.scale, x.start)
             if progress is not None:
                 progress(len(x))
 
@@ -209,13 +208,13 @@ def truncation_error(a: Any, u: Any, window: WindowLike, x0: Any = None, progres
 
 
 def losing(a: Array, u: Array, window: Window, x0: Any = None) -> Array:
-    """Return where truncated states lose something: a state that may differ from 0, by coefficients that do.
+    """Return where truncated states lose something: a state that may differ from 0, times nonzero coefficients.
 
     Returns
     -------
     ndarray of bool, shape (n,)
-        False where the window reaches the first input, or across a coefficient 0, or where all inputs before it since
-        the last coefficient 0 are 0.
+        False if the window reaches the first input, or across a coefficient 0, or if all inputs before it since the
+        last coefficient 0 are 0.
     """
     n = len(u)
     rows = np.arange(n)
@@ -230,17 +229,14 @@ def losing(a: Array, u: Array, window: Window, x0: Any = None) -> Array:
     return np.asarray((first > 0) & (last_reset < first) & (last_fed[lost] >= last_reset[lost]))
 
 
-def _settled(lower: Array, upper: Array, open_: Array, errors: Callable[[int], Iterator[Enclosures]]) -> Measured:
-    """Fill in the bounds of the rows that are open, with as many bits as their accuracy takes."""
+def _settled(lower: Array, upper: Array, open_: Array, errors: Callable[[int], Iterator[Balls]]) -> Measured:
+    """Fill in the bounds of the open rows, with as many bits as their accuracy needs."""
     open_, bits = open_.copy(), 0
     while open_.any():
         bits = _more(bits, open_)
         for piece, rows in _rows(errors(bits), open_):
-            centers = [abs(piece.centers[row - piece.start]) for row in rows]
-            radii = [piece.radii[row - piece.start] for row in rows]
-            lower[rows] = low = outward([max(c - r, 0) for c, r in zip(centers, radii, strict=True)], piece.scale, -1)
-            upper[rows] = high = outward([c + r for c, r in zip(centers, radii, strict=True)], piece.scale, 1)
-            exact = np.array([r == 0 for r in radii])
+            low, high = lower[rows], upper[rows] = piece.magnitudes(rows)
+            exact = np.array([piece.radii[row - piece.start] == 0 for row in rows])
             with np.errstate(all="ignore"):
                 narrow = (high - low <= ACCURACY * high) | (high <= 5e-324) | (low == np.finfo(float).max)
             open_[rows] = ~(exact | narrow)
@@ -251,13 +247,13 @@ def _more(bits: int, open_: Array) -> int:
     """Return the number of bits to try next."""
     if bits >= MAX_BITS:
         raise UndecidedError(
-            f"{np.count_nonzero(open_)} errors, the first at step {np.flatnonzero(open_)[0]}, aren't told from 0 or "
-            f"from their bound by {MAX_BITS} bits; solve a shorter sequence exactly with exact.solve"
+            f"{MAX_BITS} bits don't tell {np.count_nonzero(open_)} errors, the first at step {np.flatnonzero(open_)[0]}"
+            ", from 0 or from their bound; solve a shorter sequence exactly with exact.solve"
         )
     return max(BITS, 4 * bits)
 
 
-def _rows(pieces: Iterator[Enclosures], open_: Array) -> Iterator[tuple[Enclosures, Array]]:
+def _rows(pieces: Iterator[Balls], open_: Array) -> Iterator[tuple[Balls, Array]]:
     """Yield the pieces that hold open rows, with those rows."""
     last = int(np.flatnonzero(open_)[-1])
     for piece in pieces:

@@ -1,11 +1,11 @@
-"""Rounding outward: floats on the far side of exact numbers, and arithmetic that only ever rounds up."""
+"""Rounding outward: floats on the far side of exact numbers, and arithmetic that always rounds up."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from math import inf, isqrt
+from math import inf, isfinite, isqrt
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ def outward(numbers: list[int], scale: int, direction: int) -> Array:
     Beyond the range of float64 they become its largest number or infinity.
     """
     drops = [max(number.bit_length() - 53, 0) for number in numbers]
-    # 53 bits are a float exactly; what the shift drops is rounded away by hand.
+    # A float holds 53 bits exactly. The bits that the shift drops are rounded here.
     kept = [n >> drop if direction < 0 else -(-n >> drop) for n, drop in zip(numbers, drops, strict=True)]
     exponents = np.array([max(min(drop - scale, 5000), -5000) for drop in drops], dtype=np.int64)
     values = np.array(kept, dtype=np.float64)
@@ -51,10 +51,10 @@ def round_up(value: Any) -> float:
 
 
 class Upward:
-    """A non-negative number that each operation rounds up to 128 bits: sums and products of bounds stay bounds.
+    """A non-negative number of 128 bits. Each operation rounds up, so sums and products of bounds stay bounds.
 
-    Object arrays of them run the algebra of `recfact.factorizations`, whose norms then are upper bounds, sharp to about
-    2^-127 times the number of operations in a row.
+    Object arrays of these numbers run the algebra of `recfact.factorizations`. Its norms are then upper bounds, sharp
+    to about 2^-127 times the number of operations in a row.
 
     Parameters
     ----------
@@ -91,10 +91,11 @@ class Upward:
             return value
         if isinstance(value, int):
             return Upward(abs(value))
-        number = as_rational(value)
-        if isinstance(number, float):
+        number = value if isinstance(value, float) and isfinite(value) else as_rational(value)
+        if isinstance(number, float) and not isfinite(number):
             raise OptionError(f"a bound needs finite numbers, got {shown(value)}; replace it first")
-        return Upward._quotient(abs(number.numerator), number.denominator, 0)
+        numerator, denominator = number.as_integer_ratio()
+        return Upward._quotient(abs(numerator), denominator, 0)
 
     @staticmethod
     def _quotient(numerator: int, denominator: int, exponent: int) -> Upward:
@@ -104,7 +105,7 @@ class Upward:
         return Upward(-(-(numerator << shift) // denominator), exponent - shift)
 
     def __float__(self) -> float:
-        return float(outward([self.significand], -self.exponent, 1)[0])
+        return float(floats_up([self])[0])
 
     def __repr__(self) -> str:
         return f"Upward({float(self)!r})"
@@ -116,7 +117,7 @@ class Upward:
         if big.exponent < small.exponent:
             big, small = small, big
         shift = big.exponent - small.exponent
-        if shift > 2 * BITS:  # what is out of reach counts as one unit of the last place in reach
+        if shift > 2 * BITS:  # bits out of reach count as one unit of the last place in reach
             return Upward((big.significand << BITS) + 1, big.exponent - BITS)
         return Upward((big.significand << shift) + small.significand, small.exponent)
 
@@ -143,11 +144,11 @@ class Upward:
         return Upward(root + (root * root != square), (self.exponent - shift) >> 1)
 
     def reciprocal(self) -> Upward:
-        """Return 1 / self, for a number that isn't 0."""
+        """Return 1 / self for a number that isn't 0."""
         return Upward._quotient(1, self.significand, -self.exponent)
 
     def over_complement(self, other: Upward) -> Upward | None:
-        """Return self / (1 - other); None unless other < 1."""
+        """Return self / (1 - other), or None unless other < 1."""
         if other.exponent >= 0:
             return self if not other.significand else None
         unit = 1 << -other.exponent
@@ -184,8 +185,17 @@ class Upward:
         return hash(Fraction(self.significand) * Fraction(2) ** self.exponent)
 
 
+def floats_up(numbers: Sequence[Upward]) -> Array:
+    """Return bounds as float64, rounded up. Many at once are much faster than one by one."""
+    # A float holds 53 bits exactly. The bits that the shift drops are rounded up here.
+    drops = [max(number.significand.bit_length() - 53, 0) for number in numbers]
+    kept = [-(-number.significand >> drop) for number, drop in zip(numbers, drops, strict=True)]
+    exponents = [max(min(number.exponent + drop, 5000), -5000) for number, drop in zip(numbers, drops, strict=True)]
+    return ldexp_up(np.array(kept, dtype=np.float64), np.array(exponents, dtype=np.int64))
+
+
 def enclose_value(evaluate: Callable[..., Any], *reals: Fraction | int) -> tuple[float, float]:
-    """Return floats below and above a non-negative real number, two neighbours where it is no float.
+    """Return floats below and above a non-negative real number. They are neighbours if the number isn't a float.
 
     Parameters
     ----------
@@ -197,12 +207,12 @@ def enclose_value(evaluate: Callable[..., Any], *reals: Fraction | int) -> tuple
     from mpmath.ctx_iv import MPIntervalContext
     from mpmath.libmp import ComplexResult
 
-    context = MPIntervalContext()  # of our own, so that no caller's precision changes
+    context = MPIntervalContext()  # a context of our own, so that no caller's precision changes
     context.prec = 2 * BITS
     while True:
         try:
             value = evaluate(context, *(context.mpf(real.numerator) / real.denominator for real in reals))
-        except ComplexResult:  # the root of an interval that holds 0
+        except ComplexResult:  # the root of an interval that holds 0 was taken
             if context.prec >= 2**13:
                 return 0.0, inf
             context.prec *= 2
@@ -211,7 +221,7 @@ def enclose_value(evaluate: Callable[..., Any], *reals: Fraction | int) -> tuple
         if f and not n:  # an endpoint beyond all numbers
             return 0.0, inf
         low, high = Dyadic(0 if sign else int(m), int(e)), Dyadic(int(n), int(f))
-        # Numbers that differ in magnitude aren't subtracted: their exponents may be any distance apart.
+        # Numbers that differ in magnitude aren't subtracted, because their exponents may be any distance apart.
         alike = low.significand.bit_length() + low.exponent >= high.significand.bit_length() + high.exponent - 1
         if (alike and (high - low) * Dyadic(1, 80) <= high) or context.prec >= 2**16:
             return float(outward([low.significand], -low.exponent, -1)[0]), float(

@@ -1,8 +1,8 @@
 """Exact states, and errors measured against them with proof.
 
-Floats are dyadic rationals, so the recurrence and its truncations are exact in integers: `solve` returns those numbers,
-and its states grow by as many bits a step as a coefficient has. For long sequences, `enclose` yields enclosures of them
-in integers of bounded size, and `measure` and `truncation_error` read errors off those.
+Floats are dyadic rationals, so the recurrence and its truncations can be computed exactly in integers. `solve` returns
+these exact numbers. At every step its states grow by as many bits as a coefficient has. For long sequences, `enclose`
+yields enclosures of the states in integers of bounded size. `measure` and `truncation_error` get errors from these.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from recfact.arrays import Array, as_numpy, broadcast_state
 from recfact.containers import without_labels
 from recfact.errors import DTypeError
 from recfact.precision.exact.dyadic import Dyadic, shift_left
-from recfact.precision.exact.dyadic_sequence import integers
-from recfact.precision.time_axis import time_first
+from recfact.precision.exact.enclosures import integers
+from recfact.precision.sequences import time_first
 from recfact.recurrence import first_kept, windowed
 from recfact.windows import Full, Window, WindowLike, check_window
 
@@ -27,38 +27,39 @@ def solve(a: Any, u: Any, window: WindowLike = Full(), x0: Any = None, *, axis: 
     Parameters
     ----------
     a, u : array_like
-        Coefficients and inputs, which broadcast. Floats of any format and integers become
-        dyadic rationals, and so do the numbers of an object array, if all are dyadic (an mpf is). If any other scalar
-        is among them (Fractions, mpmath intervals, symbols), the literal definition runs in the scalars' arithmetic.
+        Coefficients and inputs. They broadcast. Floats of any format and integers become dyadic rationals. So do the
+        numbers of an object array, if all are dyadic (an mpf is). If there is any other scalar among them (Fractions,
+        mpmath intervals, symbols), the literal definition runs in the arithmetic of the scalars.
     window : Full, Uniform, Jagged or str
         What is kept.
     x0 : scalar or array_like, optional
-        State before the first step, which broadcasts against the result without `axis`; part of the first input.
+        State before the first step. It broadcasts against the result without `axis`, and is part of the first input.
     axis : int, default -1
         The axis of the result along which the recurrence runs.
 
     Returns
     -------
     ndarray of object
-        `Dyadic` states, or the scalars' own kind. A full state i has about i times the bits of a coefficient: for long
-        sequences take `enclose` or `measure`.
+        The states, as `Dyadic` numbers or as scalars of the given kind. Without a window, state i has about i times as
+        many bits as a coefficient. For long sequences use `enclose` or `measure`.
 
     Raises
     ------
     OptionError
         If a number is NaN or infinite.
     DTypeError
-        If it is complex or no number at all.
+        If a number is complex, or if something isn't a number.
     ShapeError
         If the shapes don't fit together.
 
     Notes
     -----
-    The definition's loops: O(n) products for Full, O(n w) for windows of w rows (a jagged window's rows share a loop).
+    The loops of the definition run. They take O(n) products for Full and O(n w) for windows of w rows (rows of a jagged
+    window share a loop).
 
-    There are no digits to choose, since nothing is rounded. Coefficients that come from logarithms or roots are rounded
-    by whoever computes them: an mpf of mpmath, of as many digits as its context has, is dyadic and taken as it is, and
-    an interval of ``mpmath.iv`` gives states that enclose those of the coefficient itself.
+    Nothing is rounded, so no precision has to be chosen. Coefficients from logarithms or roots are rounded when they
+    are computed. An mpf of mpmath has as many digits as its context. It is dyadic and taken exactly. An interval of
+    ``mpmath.iv`` gives states that enclose those of the coefficient itself.
 
     Derived on the page on truncation bounds ("Exact states, and errors measured against them").
 

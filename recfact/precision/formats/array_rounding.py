@@ -1,8 +1,8 @@
 """Rounding of float64 arrays to a format: once, correctly, in any mode.
 
-The distance between neighbouring numbers of a format around x is a power of two, which the exponent of x gives. x is
-divided by it, rounded to an integer, and multiplied by it again. Both products are exact, so the only rounding is the
-one to the integer. The work goes on in pieces that stay in the cache.
+The distance between neighbouring numbers of a format around x is a power of two. The exponent of x gives it. x is
+divided by this distance, rounded to an integer, and multiplied by it again. Division and product are exact, so the only
+rounding is the one to the integer. The work is done in pieces that stay in the cache.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _EXPONENT = 0x7FF << _FIELD
 
 @dataclass(frozen=True)
 class _Plan:
-    """What rounding needs to know of a format, in float64."""
+    """The properties of a format that rounding needs, in float64."""
 
     fmt: FormatLimits
     lowest: int  # exponent below which the spacing stays the same
@@ -137,14 +137,14 @@ def _round_by_frexp(plan: _Plan, x: Array, out: Array, rounding: str, underflow:
 
 
 def _ties_down(plan: _Plan, scaled: Array, leading: Array) -> Array:
-    """Return where powers of two take a tie down: without fraction bits the last bit of a code is the exponent's."""
+    """Return where a tie goes down to a power of two: without fraction bits, the last bit is one of the exponent."""
     ties: Array = np.abs(scaled) == 1.5
     ties &= (leading - plan.fmt.emin + plan.fmt.zero) & 1 == 0
     return ties
 
 
 def _is_coarse(plan: _Plan, underflow: str) -> bool:
-    """Return whether the format has nothing between zero and its smallest normal number, and that shall show."""
+    """Return whether the format has nothing between zero and its smallest normal number, and rounding must show it."""
     return underflow in ("gradual", "flush-result") and plan.fmt.zero and not plan.fmt.subnormals
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from recfact.checks import boolean, integer
+from recfact.checks import boolean, did_you_mean, integer
 from recfact.errors import DTypeError, OptionError, shown
 from recfact.number_types import REALS
 from recfact.precision.formats.float_format import FloatFormat, check_widths
@@ -21,15 +20,15 @@ _ieee = FloatFormat.from_bits
 def p3109(bits: int, precision: int, *, signed: bool = True, extended: bool = True) -> FloatFormat:
     """Return a format of IEEE P3109 (the draft of 2025): ``k8p3`` and its kin.
 
-    They have one zero and one NaN, and as bias half of the exponent range.
+    They have one zero and one NaN. Their bias is half of the exponent range.
 
     Parameters
     ----------
     bits : int
         Width, at least 3.
     precision : int
-        Bits of the significand with the leading one, the explicit fraction bits and one more: from 1 to `bits`,
-        or to `bits` - 1 in a signed format.
+        Number of bits of the significand with the leading one. It is one more than the explicit fraction bits, and goes
+        from 1 to `bits`, or to `bits` - 1 in a signed format.
     signed : bool, default True
         Whether there are negative numbers ("s" at the end of the name, or "u").
     extended : bool, default True
@@ -142,14 +141,14 @@ _P3109 = re.compile(r"(?:p3109)?k(\d{1,2})p(\d{1,2})([su]?)([ef]?)|binary(\d{1,2
 
 
 def format(name: Any) -> FloatFormat:
-    """Return the format that has this name, or is that of a NumPy dtype.
+    """Return the format with a name, or of a NumPy dtype.
 
     Parameters
     ----------
     name : str, dtype, or FloatFormat
-        A name of `FORMATS` or another usual one ("fp16", "half", "bf16", "fp8 e5m2"), a format of IEEE P3109 ("k8p3",
-        "k6p2uf"), whatever NumPy takes for a floating-point dtype, also of ml_dtypes and torch, or a format itself.
-        Case, blanks, hyphens and underscores don't matter.
+        One of these: a name in `FORMATS` or another usual name ("fp16", "half", "bf16", "fp8 e5m2"); a format of IEEE
+        P3109 ("k8p3", "k6p2uf"); a floating-point dtype of NumPy, ml_dtypes or torch, or its name; a format itself.
+        Case, blanks, hyphens and underscores in names don't matter.
 
     Returns
     -------
@@ -158,7 +157,7 @@ def format(name: Any) -> FloatFormat:
     Raises
     ------
     OptionError
-        If there is no such format, or if there are several that the name could mean.
+        If there is no such format, or if the name could mean several formats.
     DTypeError
         If the dtype isn't a binary floating-point format.
 
@@ -192,8 +191,9 @@ def format(name: Any) -> FloatFormat:
     try:
         return _of_dtype(np.dtype(name) if name.lstrip("<>=|")[:1] in "defg" else name)
     except (TypeError, ValueError, SyntaxError, DTypeError):
-        close = dict.fromkeys(_NAMES[alias] for alias in get_close_matches(plain, _NAMES))
-        hint = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(FORMATS)}"
+        hint = did_you_mean(plain, _NAMES) or f"there are {', '.join(FORMATS)}"
+        if plain.startswith(("mxfp", "nvfp")):
+            hint = "those of blocks that share a scale come from recfact.precision.block_format, or go to Arithmetic"
         raise OptionError("must be the name of a floating-point format", "format", given=name, advice=hint) from None
 
 

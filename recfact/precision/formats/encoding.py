@@ -1,4 +1,4 @@
-"""Numbers of a format as codes: sign, exponent field and fraction, one after the other in an integer."""
+"""Codes of the numbers of a format: integers made of sign, exponent field and fraction, one after the other."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Floating-point formats as data.
 
-A format is a set of numbers: zero, the subnormals f * 2^(emin - p) with 0 < f < 2^p, and the normals
-(2^p + f) * 2^(e - p) with 0 <= f < 2^p and emin <= e <= emax, of either sign; p is the number of explicit fraction bits
-and emin = 1 - bias. The magnitudes are numbered by their codes, in order: as many of the highest codes as the format
-says are NaN, the one below them is infinity if there is one, and the next is the largest number.
+A format is a set of numbers of either sign: zero, the subnormals f * 2^(emin - p) with 0 < f < 2^p, and the normals
+(2^p + f) * 2^(e - p) with 0 <= f < 2^p and emin <= e <= emax. Here p is the number of explicit fraction bits, and
+emin = 1 - bias. Codes number the magnitudes in ascending order. The highest codes are NaN, as many as the format says.
+The code below them is infinity, if there is one. The next code below is the largest number.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from recfact.checks import boolean, choice, integer, positive_integer
 from recfact.errors import OptionError, OptionTypeError, shown
 from recfact.precision.formats.encoding import decode, encode, finite_values
 from recfact.precision.formats.limits import FormatLimits
-from recfact.precision.formats.rounding import round_values
+from recfact.precision.formats.rounding import round_rational, round_values
 from recfact.precision.reals import in_decimal
 
 MOST_EXPONENT_BITS = 19  # those of binary256: its largest number is an integer of 2^18 bits
@@ -35,13 +35,14 @@ class FloatFormat(FormatLimits):
     Parameters
     ----------
     name : str
-        What the format is called.
+        Name of the format.
     exponent_bits, fraction_bits : int
         Widths of the fields. `fraction_bits` counts the explicit bits, the paper's p.
     bias : int
         A normal number with the exponent field E is (1 + f / 2^p) * 2^(E - bias).
     nan_codes : int
-        How many of the highest codes of each sign are NaN: 2^p - 1 as in IEEE 754, 1 as in ``float8_e4m3fn``, or 0.
+        Number of NaN codes of each sign, which are the highest ones: 2^p - 1 as in IEEE 754, 1 as in ``float8_e4m3fn``,
+        or 0.
     signed, infinities : bool, default True
         Whether there are negative numbers, and infinities.
     subnormals : bool, default True
@@ -53,8 +54,8 @@ class FloatFormat(FormatLimits):
 
     See Also
     --------
-    from_bits : The same with defaults for what is usual.
-    recfact.precision.format : The format of a name or of a NumPy dtype.
+    from_bits : Make a format from field widths, with the usual defaults.
+    recfact.precision.format : The format with a name, or of a NumPy dtype.
 
     Examples
     --------
@@ -113,26 +114,26 @@ class FloatFormat(FormatLimits):
         zero: bool = True,
         name: str | None = None,
     ) -> FloatFormat:
-        """Return a format made from its field widths; what isn't given is as in IEEE 754.
+        """Return a format made from its field widths. Options that aren't given are as in IEEE 754.
 
         Parameters
         ----------
         exponent, fraction : int
             Numbers of exponent bits (at least 1) and of explicit fraction bits (at least 0).
         bias : int, optional
-            Exponent bias; 2^(exponent - 1) - 1 if not given.
+            Exponent bias, by default 2^(exponent - 1) - 1.
         signed : bool, default True
             Whether there is a sign bit.
         infinities : bool, optional
-            Whether there are infinities; if not given, there are with ``nan="ieee"`` only.
+            Whether there are infinities. By default there are only with ``nan="ieee"``.
         nan : {"ieee", "top", "negative-zero", "none"}, optional
-            Which codes are NaN: all with the highest exponent field but that of infinity, the highest of each sign, the
-            one of -0 (there is no negative zero then), or none. If not given: "top" with ``infinities=False`` or
-            without fraction bits, else "ieee".
+            Which codes are NaN. "ieee": all with the highest exponent field except that of infinity. "top": the highest
+            of each sign. "negative-zero": the code of -0, so there is no negative zero. "none": no code. The default is
+            "top" with ``infinities=False`` or without fraction bits, and otherwise "ieee".
         subnormals, zero : bool, default True
-            Whether there are subnormals and a zero.
+            Whether there are subnormals, and whether there is a zero.
         name : str, optional
-            Its name; made from the widths if not given.
+            Its name. By default it is made from the widths.
 
         Returns
         -------
@@ -187,42 +188,44 @@ class FloatFormat(FormatLimits):
         overflow: str | None = None,
         seed: Any = None,
     ) -> Any:
-        """Return `values` rounded to this format, each once and correctly.
+        """Return `values` rounded to this format. Each is rounded once and correctly.
 
         Parameters
         ----------
         values : array_like of any shape, or a scalar
             Floats of any width, integers, or exact scalars (Fraction, int, Decimal, mpf), also in object arrays.
         rounding : str, default "nearest-even"
-            "nearest-even" and "nearest-away" (how ties go), "toward-zero", "up", "down", or "stochastic": up or down at
-            random, with the probabilities that make the mean exact.
+            "nearest-even" and "nearest-away", which differ for ties, "toward-zero", "up", "down", or "stochastic".
+            "stochastic" rounds up or down at random, with probabilities that make the mean exact.
         underflow : str, default "gradual"
-            "gradual", or a flush of what is below the smallest normal number to zero: "flush-before" where the exact
-            value is (as ARM does), "flush-after" where it still is when rounded with an unbounded exponent (as x86
-            does), "flush-result" where the rounded result is subnormal (as simulators do that round first).
+            "gradual" keeps subnormal numbers. The others flush numbers below the smallest normal number to zero.
+            "flush-before" does so if the exact value is below it (as ARM does). "flush-after" does so if the value
+            rounded with an unbounded exponent is below it (as x86 does). "flush-result" does so if the rounded result
+            is subnormal (as simulators do that round first).
         overflow : {"infinity", "nan", "saturate"}, optional
-            What becomes of numbers that round to beyond ``max``, and of infinities that the format lacks. If not given,
-            infinity, in a format without it NaN, and without that the largest number. A finite number that a directed
-            rounding takes toward zero never overflows.
+            The result for numbers that round to beyond ``max``, and for infinities that the format lacks. By default it
+            is infinity; in a format without infinity it is NaN, and in a format without NaN the largest number. A
+            finite number that a directed rounding takes toward zero never overflows.
         seed : int or numpy.random.Generator, optional
             Seed of "stochastic".
 
         Returns
         -------
         ndarray of float64, or a scalar for a scalar
-            For exact scalars Fractions instead, and floats where the result is infinite or NaN.
+            The rounded numbers. For exact scalars they are Fractions, or floats if infinite or NaN.
 
         Raises
         ------
         OptionError
-            If an option isn't one of those above, or asks for what the format doesn't have.
+            If an option isn't one of those above, or if it needs something that the format doesn't have.
         DTypeError
             If `values` aren't real numbers.
 
         Notes
         -----
-        NaN stays NaN, also in a format that has none. A format without a zero takes smaller numbers to its smallest,
-        and zero for out of range, as an unsigned format does negative numbers: NaN, or the lowest number if saturating.
+        NaN stays NaN, even in a format without NaN. A format without a zero rounds smaller numbers to its smallest
+        number. Zero is out of its range, as negative numbers are for an unsigned format. Their result is NaN, or the
+        lowest number if saturating.
 
         Examples
         --------
@@ -240,12 +243,12 @@ class FloatFormat(FormatLimits):
         Parameters
         ----------
         values : array_like, or a scalar
-            Numbers of the format, infinities and NaN if it has them. Other numbers must be rounded first.
+            Numbers of the format, including infinities and NaN if it has them. Other numbers must be rounded first.
 
         Returns
         -------
         ndarray of uint8, uint16, uint32 or uint64, whichever is wide enough, or an int for a scalar
-            Beyond 64 bits an object array of int. NaN gets one code, whatever its sign and payload.
+            The codes. Beyond 64 bits they are an object array of int. NaN has a single code, for any sign and payload.
 
         Raises
         ------
@@ -271,7 +274,7 @@ class FloatFormat(FormatLimits):
         Returns
         -------
         ndarray of float64, or a float for an int
-            Fractions instead if the format has numbers that float64 doesn't hold.
+            The numbers. They are Fractions if the format has numbers that float64 doesn't hold.
 
         Raises
         ------
@@ -292,7 +295,7 @@ class FloatFormat(FormatLimits):
         Parameters
         ----------
         other : FloatFormat
-            The format whose numbers are looked for.
+            The other format.
 
         Returns
         -------
@@ -322,11 +325,14 @@ class FloatFormat(FormatLimits):
         return (
             (self.zero or not other.zero)
             and (self.signed or not other.signed)
-            and all(self.round(Fraction(number)) == number for number in map(other.magnitude, codes))
+            and all(
+                round_rational(self, Fraction(number), "nearest-even", "gradual", self.overflow) == number
+                for number in map(other.magnitude, codes)
+            )
         )
 
     def values(self) -> Array:
-        """Return every finite number of the format, ascending, zero once; for formats of up to 16 bits.
+        """Return every finite number of the format in ascending order, with zero once. It may have up to 16 bits.
 
         Returns
         -------
@@ -361,7 +367,7 @@ class FloatFormat(FormatLimits):
 
 
 def check_widths(exponent: int, fraction: int) -> None:
-    """Raise OptionError if fields are wider than those of any format that computes here."""
+    """Raise OptionError if fields are wider than the largest that are computed with here."""
     if exponent > MOST_EXPONENT_BITS or fraction > MOST_FRACTION_BITS:
         raise OptionError(
             f"formats have at most {MOST_EXPONENT_BITS} exponent bits and {MOST_FRACTION_BITS} fraction bits, got "

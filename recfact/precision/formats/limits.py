@@ -1,4 +1,4 @@
-"""What the fields of a format imply: widths, codes, and the limits that numpy.finfo knows and a few more."""
+"""Properties that follow from the fields of a format: widths, codes, the limits of numpy.finfo, and a few more."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from recfact.precision.reals import Number, dyadic
 
 
 class FormatLimits:
-    """The derived properties of a ``FloatFormat``, each exact: a float where float64 holds it, else a Fraction."""
+    """The derived properties of a ``FloatFormat``. Each is exact: a float if float64 holds it, otherwise a Fraction."""
 
     name: str
     exponent_bits: int
@@ -30,7 +30,7 @@ class FormatLimits:
 
     @cached_property
     def max_code(self) -> int:
-        """The code of the largest number; the code above it is infinity or the first NaN."""
+        """The code of the largest number. The code above it is infinity or the first NaN."""
         return (1 << (self.exponent_bits + self.fraction_bits)) - 1 - self.nan_codes - self.infinities
 
     @cached_property
@@ -40,7 +40,7 @@ class FormatLimits:
 
     @cached_property
     def overflow(self) -> str:
-        """What becomes of too large numbers if nothing else is asked for: "infinity", else "nan", else "saturate"."""
+        """The default result for too large numbers: "infinity", or else "nan", or else "saturate"."""
         return "infinity" if self.infinities else "nan" if self.has_nan else "saturate"
 
     def magnitude(self, code: int) -> Number:
@@ -56,21 +56,6 @@ class FormatLimits:
         """Whether float64 holds every number of the format."""
         return self.fraction_bits <= 52 and self.emin - self.fraction_bits >= -1074 and self.emax <= 1023
 
-    @property
-    def nmant(self) -> int:
-        """Number of explicit fraction bits."""
-        return self.fraction_bits
-
-    @property
-    def nexp(self) -> int:
-        """Number of exponent bits."""
-        return self.exponent_bits
-
-    @property
-    def iexp(self) -> int:
-        """Another name of the number of exponent bits."""
-        return self.exponent_bits
-
     @cached_property
     def emin(self) -> int:
         """Exponent of the smallest normal number."""
@@ -81,16 +66,6 @@ class FormatLimits:
         """Exponent of the largest number, the floor of log2(max)."""
         numerator, denominator = Fraction(self.max).as_integer_ratio()
         return numerator.bit_length() - denominator.bit_length()  # exact: the denominator is a power of two
-
-    @property
-    def minexp(self) -> int:
-        """Another name of `emin`."""
-        return self.emin
-
-    @property
-    def maxexp(self) -> int:
-        """The least exponent above that of the largest number, emax + 1."""
-        return self.emax + 1
 
     @cached_property
     def max(self) -> Number:
@@ -109,35 +84,20 @@ class FormatLimits:
         """The smallest positive normal number, 2^emin."""
         return dyadic(1, self.emin)
 
-    @property
-    def tiny(self) -> Number:
-        """Another name of the smallest normal number."""
-        return self.smallest_normal
-
     @cached_property
     def smallest_subnormal(self) -> Number:
-        """The smallest positive number: subnormal, or normal in a format without subnormals."""
+        """The smallest positive number. In a format without subnormals it is normal."""
         return dyadic(1, self.emin - self.fraction_bits) if self.subnormals else self.smallest_normal
-
-    @property
-    def machep(self) -> int:
-        """Exponent of eps."""
-        return max(0, self.emin) - self.fraction_bits
 
     @cached_property
     def eps(self) -> Number:
-        """Distance from 1 to the next larger number, 2^-p (2^(emin - p) where 1 is subnormal)."""
-        return dyadic(1, self.machep)
-
-    @property
-    def negep(self) -> int:
-        """Exponent of epsneg."""
-        return max(-1, self.emin) - self.fraction_bits
+        """Distance from 1 to the next larger number: 2^-p, or 2^(emin - p) if 1 is subnormal."""
+        return dyadic(1, max(0, self.emin) - self.fraction_bits)
 
     @cached_property
     def epsneg(self) -> Number:
         """Distance from 1 to the next smaller number."""
-        return dyadic(1, self.negep)
+        return dyadic(1, max(-1, self.emin) - self.fraction_bits)
 
     @cached_property
     def unit_roundoff(self) -> Number:
@@ -146,7 +106,7 @@ class FormatLimits:
 
     @cached_property
     def largest_below_one(self) -> Number:
-        """The largest number below 1: 1 - 2^-(p+1), or less where 1/2 is subnormal."""
+        """The largest number below 1: 1 - 2^-(p+1), or less if 1/2 is subnormal."""
         if not self.subnormals and self.emin >= 0:
             return 0.0
         below = min(max(1 - Fraction(self.epsneg), Fraction(0)), Fraction(self.max))

@@ -10,13 +10,13 @@ from typing import Any
 
 from recfact.checks import choice
 from recfact.errors import OptionError
+from recfact.plain_records import Record
 from recfact.precision.formats.catalogue import FORMATS
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.formats.float_format import FloatFormat
 from recfact.precision.formats.rounding import REPEATABLE, UNDERFLOWS
-from recfact.precision.horizons.doubled_product import doubled_product
 from recfact.precision.horizons.horizon import exact_magnitude
-from recfact.precision.horizons.iterated_product import iterated_product
+from recfact.precision.horizons.rounded_powers import doubled_product, iterated_product
 from recfact.precision.reals import Number, in_decimal
 from recfact.written_numbers import as_text, short
 
@@ -24,8 +24,8 @@ ALGORITHMS = ("sequential", "kogge-stone", "fp32-accumulate")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ActualHorizon:
-    """How far back an input matters when the product of a constant coefficient is rounded as an algorithm does it.
+class ActualHorizon(Record):
+    """How far back an input matters if an algorithm rounds the powers of a constant coefficient.
 
     Parameters
     ----------
@@ -38,15 +38,16 @@ class ActualHorizon:
     rounding, underflow, algorithm : str
         How products are rounded, and in which order they are taken.
     last_nonzero : int or ``math.inf``
-        The last lag at which an input's weight isn't zero; infinite if there is none.
+        The last lag at which the weight of an input isn't zero. Infinite if the weight never becomes zero.
     last_normal : int or ``math.inf``
-        The last lag at which it is at least the smallest normal number of the arithmetic; infinite if it is forever.
+        The last lag at which the weight is at least the smallest normal number of the arithmetic. Infinite if it always
+        is.
     stagnates_from : int or None
-        The lag from which on the weight is `stagnates_at`; None if it ends in zero, or grows.
+        The first lag from which on the weight stays at `stagnates_at`. None if the weight becomes zero, or grows.
     stagnates_at : float, Fraction or None
-        The weight that stays, other than zero; None without one.
+        The weight other than zero that stays. None if there is none.
     zero_factor : int or None
-        With "kogge-stone" the distance 2^t whose factor is the first to be zero; None if none is.
+        For "kogge-stone", the distance 2^t of the first factor that is zero. None if no factor is.
 
     Notes
     -----
@@ -73,7 +74,7 @@ class ActualHorizon:
 
     @property
     def end(self) -> str:
-        """What becomes of the weight, in words."""
+        """Where the weight ends, in words."""
         if self.stagnates_at is not None:
             first = _lag(self.stagnates_from)
             if self.algorithm == "kogge-stone":
@@ -93,22 +94,22 @@ def actual_horizon(
     algorithm: str = "sequential",
     underflow: str = "gradual",
 ) -> ActualHorizon:
-    """Return how far back an input matters in a format's own arithmetic.
+    """Return how far back an input matters if every product is rounded to a format.
 
     Parameters
     ----------
     format : name, FloatFormat or dtype
         Format of the coefficient.
     rho : number or str, optional
-        The coefficient, at least 0, rounded to nearest in the format, as a stored one is. If not given, the largest
-        number below 1.
+        The coefficient, at least 0. It is rounded to the nearest number of the format, as a stored coefficient is. If
+        not given, it is the largest number of the format below 1.
     rounding : {"nearest-even", "nearest-away", "toward-zero", "up", "down"}
         How each product is rounded.
     algorithm : {"sequential", "kogge-stone", "fp32-accumulate"}
-        The order and the format of the products: x <- rho x, the squares f <- f^2 of Kogge-Stone, or x <- rho x in
-        binary32, as kernels do with narrow coefficients.
+        The order and the format of the products. "sequential": x <- rho x. "kogge-stone": the squares f <- f^2.
+        "fp32-accumulate": x <- rho x in binary32, as kernels do with narrow coefficients.
     underflow : {"gradual", "flush-before", "flush-after", "flush-result"}
-        What becomes of products below the smallest normal number, as in ``FloatFormat.round``.
+        What happens to products below the smallest normal number, as in ``FloatFormat.round``.
 
     Returns
     -------
@@ -118,10 +119,11 @@ def actual_horizon(
     Raises
     ------
     OptionError
-        If an option isn't one of those above or doesn't go with the format, if `rho` is negative or NaN, if 1 is no
-        number of the format, if squares are asked for in a format of more than 2048 fraction bits, or if the powers of
-        `rho` are too long to follow: those of numbers near 1 are short, because long runs of steps take away the same,
-        and so are those of numbers far from 1; in between a format with many fraction bits takes more than can be done.
+        If an option isn't one of those above or doesn't go with the format. If `rho` is negative or NaN. If 1 isn't a
+        number of the format. If squares are asked for in a format of more than 2048 fraction bits. If following the
+        powers of `rho` would take too long. That only happens in formats with many fraction bits, for a `rho` between
+        two easy cases: numbers far from 1, whose powers end soon, and numbers near 1, which lose the same amount in
+        many steps that are followed as one.
 
     See Also
     --------
@@ -129,10 +131,12 @@ def actual_horizon(
 
     Notes
     -----
-    For rho = 1 - 2^-(p+1), each step takes away one unit of the last place, so that 2^p steps halve the product: it
-    falls faster than the exact powers do. Rounding to nearest even stops at 2^emin, after 2^p (-emin) steps, where half
-    a unit is a tie that goes back up; truncation goes on to zero after 2^p (1 - emin) steps; and with subnormals
-    flushed 2^p (-emin) is the last step.
+    Take rho = 1 - 2^-(p+1). Each step takes away one unit in the last place, so 2^p steps halve the product. It falls
+    faster than the exact powers. Where it ends depends on the rounding:
+
+    * Nearest even: it stays at 2^emin after 2^p (-emin) steps, because half a unit is there a tie that goes back up.
+    * Truncation: it reaches zero after 2^p (1 - emin) steps.
+    * Flushed subnormals: step 2^p (-emin) is the last with a product other than zero.
 
     Derived on the page on computational horizons ("What really happens"), proofs included.
 
@@ -168,7 +172,7 @@ def actual_horizon(
 
 
 def stored_coefficient(fmt: FloatFormat, rho: Any) -> Number:
-    """Return a number, as `horizon` takes it, as the format stores it.
+    """Return a number rounded to the format, as the format stores it; `horizon` says which numbers it may be.
 
     Raises
     ------

@@ -1,41 +1,55 @@
-"""How far back given coefficients look: the last input of every state whose weight still counts."""
+"""How far back given coefficients look: for every state the oldest input whose weight still counts.
+
+A coefficient of 0 separates sequences that lie one behind the other. So a batch is one long sequence in which the first
+coefficient of each part is 0.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from fractions import Fraction
-from numbers import Real
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
-from recfact.arrays import Array, as_numpy
-from recfact.errors import DTypeError, OptionError, shown
+from recfact.arrays import Array, as_numpy, check_axis
+from recfact.checks import integer
+from recfact.containers import without_labels
+from recfact.errors import DTypeError, OptionError, ShapeError, shown
 from recfact.number_types import BFLOAT16
-from recfact.precision.exact.moduli import scaled_moduli
+from recfact.precision.exact import scaled
+from recfact.precision.exact.scaled import Scaled, scaled_moduli
 from recfact.precision.horizons.horizon import threshold
 from recfact.precision.reals import Number, as_rational
-from recfact.precision.time_axis import check_sequence
+from recfact.precision.sequence_spread import Spread, quantiles, spread_of
+from recfact.precision.sequences import segments_of
+from recfact.printed_table import Column, PrintedTable, Row, Tabular
 from recfact.written_numbers import as_text, given
 
 BAR = 40
 """Characters of the longest bar of a printed histogram."""
 
-# A magnitude as frexp gives it: fractions in [1/2, 1), or 0, and binary exponents, which have no range to leave.
-Scaled = tuple[Array, Array]
+GROUP = 2**18
+"""Positions searched at a time, in whole sequences: enough for NumPy, and few enough to stay in a cache."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class EffectiveHorizon:
-    """How far back every position of a sequence looks; prints its distribution.
+class EffectiveHorizon(Tabular):
+    """How far back every position of one sequence or many looks. It is a `Tabular`, which prints the distribution.
 
     Parameters
     ----------
-    lags : ndarray of int64, shape (n,)
-        For each position the smallest k >= 0 so that every input more than k steps back has a weight below `eps`.
+    lags : ndarray of int64
+        For each position, the smallest k >= 0 such that every input more than k steps back has a weight below `eps`.
     eps : float or Fraction
         The smallest weight that counts.
+    axis : int, default 0
+        The axis of `lags` along which time runs, counted from 0. The other axes number the sequences.
+    starts : ndarray of int64, optional
+        The steps where segments start. By default one sequence starts at 0.
 
     Notes
     -----
@@ -44,84 +58,141 @@ class EffectiveHorizon:
 
     lags: Array
     eps: Number
+    axis: int = 0
+    starts: Array = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
 
     def __len__(self) -> int:
-        return len(self.lags)
+        return self.lags.size
 
     @property
     def largest(self) -> int:
-        """The horizon of the position that looks back furthest; 0 without any."""
+        """The largest horizon of all positions; 0 if there are no positions."""
         return int(self.lags.max(initial=0))
 
     @property
+    def by_sequence(self) -> Array:
+        """The largest horizon of each sequence, in the shape of `lags` without the axis of time."""
+        return np.asarray(np.max(self.lags, axis=self.axis, initial=0))
+
+    @property
+    def worst(self) -> tuple[int, ...]:
+        """The index in `lags` of a position with the largest horizon: the first one in the first such sequence.
+
+        Raises
+        ------
+        OptionError
+            If there are no positions.
+        """
+        return self.spread.worst
+
+    @property
+    def spread(self) -> Spread:
+        """The largest horizon of each sequence, its place, and how these horizons are spread."""
+        return spread_of(self.lags, self.axis)
+
+    @property
     def unbounded(self) -> int:
-        """How many positions, but the first, look back to the start: their horizon may only end with the sequence."""
-        return int(np.count_nonzero(self.lags[1:] == np.arange(1, len(self.lags))))
+        """How many positions after the first look back to the start of the sequence.
+
+        Their horizon may be cut off only because the sequence starts there.
+        """
+        lags = np.moveaxis(self.lags, self.axis, -1)
+        since = since_start(self.starts, lags.shape[-1])
+        return int(np.count_nonzero((lags == since) & (since > 0)))
+
+    def needing_more(self, lags: int) -> int:
+        """Return how many sequences contain a position that looks back more than `lags` steps.
+
+        Examples
+        --------
+        >>> effective_horizon([[0.0, 0.5, 0.5], [0.0, 0.1, 0.1]], 0.25).needing_more(1)
+        1
+        """
+        return self.spread.above(integer(lags, "lags"))
 
     def quantile(self, *shares: float) -> list[int]:
-        """Return the horizons that these shares of the positions, between 0 and 1, don't exceed.
+        """Return quantiles of the horizons: a share q of all positions, between 0 and 1, looks back no further.
 
         Raises
         ------
         OptionError
             If a share is outside [0, 1], or there are no positions.
         """
-        if not all(isinstance(share, Real) and 0 <= share <= 1 for share in shares):
-            raise OptionError(f"shares must be numbers from 0 to 1, got {shown(shares)}; divide percentages by 100")
-        if len(self.lags) == 0:
-            raise OptionError("a sequence without positions has no quantiles; pass one of at least one step")
-        return [int(lag) for lag in np.quantile(self.lags, shares, method="inverted_cdf")]
+        return quantiles(self.lags, *shares)
 
     def histogram(self) -> list[tuple[int, int, int]]:
-        """Return how many positions have which horizons: (first, last, count) for 0, 1, 2 to 3, 4 to 7, and so on."""
-        octaves = np.frexp(self.lags.astype(np.float64))[1]
+        """Return (first, last, count): how many positions have horizons of 0, of 1, of 2 to 3, of 4 to 7, and so on."""
+        octaves = np.frexp(self.lags.ravel().astype(np.float64))[1]
         counts = np.bincount(octaves).tolist() if len(octaves) else []
         return [((1 << k) >> 1, (1 << k) - 1 if k else 0, count) for k, count in enumerate(counts)]
 
-    def __str__(self) -> str:
-        n = len(self)
-        head = f"effective horizon of {n} positions, eps = {as_text(given(self.eps))}"
-        if n == 0:
-            return head
-        low, first, median, third, high = self.quantile(0, 0.25, 0.5, 0.75, 1)
-        lines = [head, f"smallest {low}, quartiles {first}, {median}, {third}, largest {high}"]
-        rows = self.histogram()
-        most = max(count for *_, count in rows)
-        labels = [str(a) if a == b else f"{a} - {b}" for a, b, _ in rows]
-        width, digits = max(map(len, labels)), len(str(most))
-        for label, (*_, count) in zip(labels, rows, strict=True):
-            bar = "#" * math.ceil(BAR * count / most)
-            lines.append(f"{label.rjust(width)}  {count:{digits}d}  {bar}".rstrip())
-        if self.unbounded:
-            lines.append(f"{self.unbounded} positions look back to the start of the sequence")
-        return "\n".join(lines)
+    def table(self) -> PrintedTable:
+        """Return the table that is printed: the distribution of the horizons."""
+        sequences = self.by_sequence
+        many = f" in {sequences.size} sequences" if self.lags.ndim > 1 else ""
+        title = [f"effective horizon of {len(self)} positions{many}, eps = {as_text(given(self.eps))}"]
+        rows = tuple(dict(zip(_NAMES, row, strict=True)) for row in self.histogram())
+        if not rows:
+            return PrintedTable(rows, (), _NAMES, title[0])
+        title.append(f"smallest {self.lags.min()}, {_spread(self.lags)}")
+        if many:
+            title.append(f"the largest of each sequence: {_spread(sequences)}, of {self.spread.place}")
+        most = max(row["positions"] for row in rows)
+        columns = (
+            Column("steps back", "steps back", _steps),
+            Column("positions", "positions", itemgetter("positions")),
+            Column("", "", lambda row: "#" * math.ceil(BAR * row["positions"] / most), words=True),
+        )
+        notes = (f"{self.unbounded} positions look back to the start of the sequence",) if self.unbounded else ()
+        return PrintedTable(rows, columns, _NAMES, "\n".join(title), notes)
 
-    __repr__ = __str__
+    def _record(self) -> dict[str, Any]:
+        about = {"eps": self.eps, "positions": len(self), "largest": self.largest, "unbounded": self.unbounded}
+        return {**about, "rows": self.to_rows()}
 
 
-def effective_horizon(a: Any, eps: Any) -> EffectiveHorizon:
+_NAMES = ("first", "last", "positions")
+
+
+def _steps(row: Row) -> str:
+    first, last = row["first"], row["last"]
+    return str(first) if first == last else f"{first} - {last}"
+
+
+def _spread(lags: Array) -> str:
+    first, median, third, high = quantiles(lags, 0.25, 0.5, 0.75, 1)
+    return f"quartiles {first}, {median}, {third}, largest {high}"
+
+
+def effective_horizon(a: Any, eps: Any, *, axis: int = -1, offsets: Any = None) -> EffectiveHorizon:
     """Return how far back each position of the recurrence with given coefficients looks.
 
     Parameters
     ----------
-    a : array_like, shape (n,)
-        Coefficients, real or complex. ``a[0]`` is not read: no input comes before the first.
+    a : array_like
+        Real or complex coefficients of one sequence or many. The first coefficient of a sequence is not read, because
+        no input comes before it.
     eps : number, str, FloatFormat or dtype
-        The smallest weight that counts, or a format, for its smallest normal number, as in `horizon`.
+        The smallest weight that counts. A format stands for its smallest normal number, as in `horizon`.
+    axis : int, default -1
+        The axis of `a` along which time runs.
+    offsets : array_like of int, shape (N + 1,), optional
+        Where segments start, and where the last one ends, as for `recfact.solve`. No segment sees another.
 
     Returns
     -------
     EffectiveHorizon
-        Its `lags` are, for each row i of the transfer operator L, the largest d with ``|L[i, i - d]| >= eps``, or 0.
+        The horizons are its `lags`, in the shape of `a`. For row i of the transfer operator L of a sequence, the
+        horizon is the largest d with ``|L[i, i - d]| >= eps``, or 0.
 
     Raises
     ------
     ShapeError
-        If `a` isn't one sequence.
+        If `a` has no such axis.
     DTypeError
-        If its numbers aren't floats, complex or integers.
+        If the coefficients aren't floats, complex numbers or integers.
     OptionError
-        If a coefficient that is read isn't finite, or eps is negative or NaN.
+        If a coefficient that is read isn't finite, or if `eps` is negative or NaN.
 
     See Also
     --------
@@ -130,15 +201,18 @@ def effective_horizon(a: Any, eps: Any) -> EffectiveHorizon:
 
     Notes
     -----
-    A later weight can be above eps again where coefficients are above 1, and then counts. The products are those of the
-    Kogge-Stone factors, squared until none matters, and each row takes the longest steps that stay above: O(n log d)
-    work for a longest horizon of d, no division and no logarithm, so zeros are exact. Products have 53 bits and
-    exponents of any size: nothing underflows, and a weight of d factors is decided rightly unless it is within d 2^-53
-    of eps, relatively. That is 4 d 2^-53 if the magnitudes themselves are rounded: those of complex coefficients, and
-    what float64 doesn't hold.
+    If coefficients are above 1, the weight of an older input can be above eps again. It then counts.
 
-    The pointwise horizon of the sliding window recurrences paper, for the products at hand; the steps are those of
-    Kogge and Stone (1973).
+    The products of 1, 2, 4, ... neighbouring coefficients are those of the factors of Kogge and Stone (1973). They are
+    formed until none of them is large enough to count. Each row then takes the longest steps back whose weight stays
+    at eps or above. If the longest horizon is d, this takes O(n log d) work. There is no division and no logarithm, so
+    zeros are exact.
+
+    Products have 53 bits and exponents of any size, so nothing underflows. A weight of d factors is compared correctly
+    with eps unless their relative distance is below d 2^-53. This becomes 4 d 2^-53 if the magnitudes are rounded
+    before: those of complex coefficients, and those of numbers that float64 doesn't hold.
+
+    This is the pointwise horizon of the sliding window recurrences paper, for given coefficients.
 
     Examples
     --------
@@ -147,22 +221,60 @@ def effective_horizon(a: Any, eps: Any) -> EffectiveHorizon:
     >>> print(effective_horizon(np.linspace(0.5, 0.99, 1000), "float16"))
     effective horizon of 1000 positions, eps = 2^-14
     smallest 0, quartiles ...
+
+    For many sequences, it tells which is the worst, and how many need more than a window keeps:
+
+    >>> gates = np.full((8, 100, 16), 0.5)
+    >>> gates[3, :, 7] = 0.99
+    >>> found = effective_horizon(gates, 2**-8, axis=1)
+    >>> found.largest, found.worst, found.needing_more(64), found.by_sequence.shape
+    (99, (3, 99, 7), 1, (8, 16))
     """
+    a, _, _, axis = without_labels(a, None, None, axis)
     coefficients = as_numpy(a, "a")
-    check_sequence(coefficients, "a")
+    if coefficients.ndim == 0:
+        raise ShapeError(f"a must be sequences, got the number {shown(a)}; `horizon` takes a bound of all coefficients")
+    time = check_axis(axis, coefficients.ndim)
     level = threshold(eps, "normal")
-    n = len(coefficients)
+    rows = np.moveaxis(coefficients, time, -1)
+    n = rows.shape[-1]
+    starts = np.array([segment.start for segment in segments_of(offsets, n) if segment.start < segment.stop], dtype=int)
+    lags = np.zeros(rows.shape, dtype=np.int64)
     if level == 0:
-        return EffectiveHorizon(np.arange(n), level)
-    if n == 0 or level == math.inf:
-        return EffectiveHorizon(np.zeros(n, dtype=np.int64), level)
-    return EffectiveHorizon(_search(_magnitudes(coefficients), *_rounded_up(Fraction(level))), level)
+        lags[...] = since_start(starts, n)
+    elif level != math.inf and lags.size:
+        smallest = _rounded_up(Fraction(level))
+        sequences, found = rows.reshape(-1, n), lags.reshape(-1, n)
+        step = max(1, GROUP // n)
+        for first in range(0, len(sequences), step):
+            group = np.s_[first : first + step]
+
+            def place(position: int, before: int = first * n) -> str:
+                *channel, step = (int(at) for at in np.unravel_index(before + position, rows.shape))
+                return str((*channel[:time], step, *channel[time:]) if channel else step)
+
+            found[group] = _search(_magnitudes(sequences[group], starts, place), *smallest).reshape(-1, n)
+    return EffectiveHorizon(np.moveaxis(lags, -1, time), level, time, starts)
+
+
+def since_start(starts: Array, steps: int) -> Array:
+    """Return for each step its distance from the start of its segment.
+
+    Examples
+    --------
+    >>> since_start(np.array([0, 2]), 5).tolist()
+    [0, 1, 0, 1, 2]
+    """
+    rows = np.arange(steps)
+    firsts = np.zeros(steps, dtype=np.int64)
+    firsts[starts[:steps]] = starts[:steps]
+    return rows - np.maximum.accumulate(firsts)
 
 
 def row_growth(a: Array) -> Array:
-    """Return the largest entry of each row of the transfer operator in magnitude, max_j |L[i, j]|.
+    """Return the largest magnitude of the entries in each row of the transfer operator, max_j |L[i, j]|.
 
-    It obeys a recurrence of its own, b_i = max(1, |a_i| b_{i-1}), and is 1 throughout where no |a_i| passes 1.
+    It obeys a recurrence of its own, b_i = max(1, |a_i| b_{i-1}). If no |a_i| exceeds 1, it is 1 everywhere.
 
     Parameters
     ----------
@@ -180,45 +292,51 @@ def row_growth(a: Array) -> Array:
     [1.0, 2.0, 4.0, 1.0]
     """
     with np.errstate(over="ignore"):
-        return np.ldexp(*_growth(_magnitudes(a)))
+        return np.ldexp(*_growth(_magnitudes(a[None], np.zeros(1, dtype=int))))
 
 
-def _magnitudes(a: Array) -> Scaled:
-    """Return |a|, with 0 for the first coefficient: nothing reaches past the first row."""
+def _magnitudes(sequences: Array, starts: Array, place: Callable[[int], str] = str) -> Scaled:
+    """Return |a| of sequences one behind the other, with 0 where segments start, so that no segment sees another.
+
+    `place` names a position among them.
+    """
+    a = sequences.ravel()
+    first = np.zeros(sequences.shape, dtype=bool)
+    first[:, starts[: a.size]] = True
+    starts = first.ravel()
     if a.dtype == object:
-        return _exact_magnitudes(a)
-    if a.dtype.kind not in "biufcV" or (a.dtype.kind == "V" and a.dtype != BFLOAT16):
+        fractions, exponents = _exact_magnitudes(a, starts)
+    elif a.dtype.kind in "biufc" or a.dtype == BFLOAT16:
+        wide = a.dtype.kind == "c" or a.dtype == np.longdouble
+        fractions, exponents = scaled_moduli(a if wide else a.astype(np.float64))
+    else:
         raise DTypeError(f"a must be real or complex numbers, got an array of {a.dtype}; pass floats")
-    fractions, exponents = scaled_moduli(a if a.dtype.kind == "c" or a.dtype == np.longdouble else a.astype(np.float64))
-    fractions[:1] = exponents[:1] = 0
-    if not np.isfinite(fractions).all():
-        place = int(np.argmin(np.isfinite(fractions)))
-        raise _not_finite(a[place], place)
+    fractions[starts] = exponents[starts] = 0
+    finite = np.isfinite(fractions)
+    if not finite.all():
+        at = int(np.argmin(finite))
+        raise OptionError(f"coefficients must be finite, got {shown(a[at])} at position {place(at)}; replace it first")
     return fractions, exponents
 
 
-def _exact_magnitudes(a: Array) -> Scaled:
-    """Return the magnitudes of exact scalars of any size, rounded to 53 bits."""
+def _exact_magnitudes(a: Array, starts: Array) -> Scaled:
+    """Return the magnitudes of exact scalars of any size, rounded to 53 bits; those at `starts` aren't read."""
     fractions, exponents = np.zeros(len(a)), np.zeros(len(a), dtype=np.int64)
-    for place, value in enumerate(a[1:], 1):
-        number = as_rational(value)
+    for place in np.flatnonzero(~starts):
+        number = as_rational(a[place])
         if isinstance(number, float):
-            raise _not_finite(value, place)
-        if number:
+            fractions[place] = number
+        elif number:
             power = number.numerator.bit_length() - number.denominator.bit_length()
             fractions[place], shift = math.frexp(float(abs(number) / Fraction(2) ** power))
             exponents[place] = power + shift
     return fractions, exponents
 
 
-def _not_finite(value: Any, place: int) -> OptionError:
-    return OptionError(f"coefficients must be finite, got {shown(value)} at position {place}; replace it first")
-
-
 def _growth(magnitudes: Scaled) -> Scaled:
     fractions, exponents = magnitudes
     growth, scales = np.full(len(fractions), 0.5), np.ones(len(fractions), dtype=np.int64)
-    if not np.any(exponents > 0):  # none above 1
+    if not np.any((exponents > 1) | ((exponents == 1) & (fractions > 0.5))):  # none above 1
         return growth, scales
     b, k = 0.5, 1
     for i, (m, e) in enumerate(zip(fractions.tolist(), exponents.tolist(), strict=True)):
@@ -238,15 +356,6 @@ def _rounded_up(level: Fraction) -> tuple[float, int]:
     return fraction, exponent + carry
 
 
-def _times(x: Scaled, y: Scaled) -> Scaled:
-    fractions, shifts = np.frexp(x[0] * y[0])
-    return fractions, x[1] + y[1] + shifts
-
-
-def _at(x: Scaled, rows: Array) -> Scaled:
-    return x[0][rows], x[1][rows]
-
-
 def _search(magnitudes: Scaled, fraction: float, exponent: int) -> Array:
     """Return for each row the largest lag whose weight is at least fraction * 2^exponent."""
     growth = _growth(magnitudes)
@@ -263,16 +372,16 @@ def _search(magnitudes: Scaled, fraction: float, exponent: int) -> Array:
     steps = [magnitudes]
     while True:
         before = np.maximum(rows - (1 << (len(steps) - 1)), 0)
-        if not np.any(counts(_times(steps[-1], _at(growth, before)))):
+        if not np.any(counts(scaled.times(steps[-1], scaled.at(growth, before)))):
             break
-        steps.append(_times(steps[-1], _at(steps[-1], before)))
+        steps.append(scaled.times(steps[-1], scaled.at(steps[-1], before)))
 
     lags = np.zeros(n, dtype=np.int64)
     product: Scaled = (np.full(n, 0.5), np.ones(n, dtype=np.int64))
     for k in reversed(range(len(steps))):
         at = rows - lags
-        longer = _times(product, _at(steps[k], at))
-        further = counts(_times(longer, _at(growth, np.maximum(at - (1 << k), 0))))
+        longer = scaled.times(product, scaled.at(steps[k], at))
+        further = counts(scaled.times(longer, scaled.at(growth, np.maximum(at - (1 << k), 0))))
         lags[further] += 1 << k
         product = np.where(further, longer[0], product[0]), np.where(further, longer[1], product[1])
     return lags

@@ -1,13 +1,13 @@
 """How far back an input matters when every coefficient is at most rho: the computational horizon.
 
-After k steps an input's weight is at most rho^k. The pointwise horizon is the last k at which that is still at least
-eps, and the tail horizon the first k from which on all later weights together stay below eps:
+After k steps the weight of an input is at most rho^k. The pointwise horizon is the last k at which rho^k is still at
+least eps. The tail horizon is the first k after which all later weights together are below eps:
 
     pointwise   min {k >= 0 : rho^j < eps for all j > k}
     tail        min {k >= 0 : rho^(k+1) / (1 - rho) < eps}
 
-Both are a floor of a quotient of logarithms, log t / log rho with t = eps or eps (1 - rho), and that floor is decided
-here by enclosures, and by an exact comparison where the quotient is an integer.
+Both are the floor of a quotient of logarithms, log t / log rho, with t = eps or t = eps (1 - rho). Enclosures of the
+logarithms decide the floor. If the quotient is an integer, an exact comparison decides.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from recfact.checks import choice
 from recfact.errors import DTypeError, OptionError, shown
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.formats.float_format import FloatFormat
-from recfact.precision.reals import as_rational, read_number
+from recfact.precision.reals import as_rational, one_bound, read_number
 from recfact.written_numbers import short
 
 if TYPE_CHECKING:
@@ -41,25 +41,25 @@ def horizon(rho: Any, format_or_eps: Any, kind: str = "pointwise", underflow: st
     rho : float, int, Fraction, Decimal, mpf or str
         Bound on the magnitude of the coefficients, taken exactly: 0.99 is the float64, ``"0.99"`` is 99/100.
     format_or_eps : str, FloatFormat, dtype, or a number as `rho`
-        What counts as nothing: a number, or what is below the smallest number of a format.
+        The smallest weight eps that counts. A format stands for its smallest number.
     kind : {"pointwise", "tail"}
-        Whether each weight is compared with eps, or the sum of all weights further back.
+        What is compared with eps: each single weight, or the sum of all weights further back.
     underflow : {"normal", "subnormal"}
-        Which smallest number of the format: 2^emin, or 2^(emin - p).
+        Which smallest number of the format is meant: 2^emin ("normal") or 2^(emin - p) ("subnormal").
 
     Returns
     -------
     int, or ``math.inf``
-        The smallest k >= 0 with rho^j < eps for all j > k ("pointwise"), or with rho^(k+1) + rho^(k+2) + ... < eps
-        ("tail"). Infinite if there is none.
+        "pointwise": the smallest k >= 0 with rho^j < eps for all j > k. "tail": the smallest k >= 0 with
+        rho^(k+1) + rho^(k+2) + ... < eps. Infinite if there is no such k.
 
     Raises
     ------
     OptionError
-        If `rho` or eps is negative or NaN, an option isn't one of those above, the format has no subnormals, or the
-        logarithms would take more than 16,384 bits, as those of ``1 - Fraction(1, 2**200000)`` do.
+        If `rho` or eps is negative or NaN, if an option isn't one of those above, if the format has no subnormals, or
+        if the logarithms would need more than 16,384 bits, as those of ``1 - Fraction(1, 2**200000)`` do.
     DTypeError
-        If they aren't real numbers.
+        If `rho` or eps isn't a real number.
 
     See Also
     --------
@@ -70,9 +70,9 @@ def horizon(rho: Any, format_or_eps: Any, kind: str = "pointwise", underflow: st
     Notes
     -----
     The definitions are those of the sliding window recurrences paper (its section on the computational horizon). Its
-    formula for the first, ceil(log eps / log rho), is one too large except where the quotient is an integer, and its
-    formula for the second, ceil(log(eps (1 - rho)) / log rho) - 1, is one too small exactly there. The integers of its
-    table are right.
+    formula for the pointwise horizon, ceil(log eps / log rho), is one too large unless the quotient is an integer. Its
+    formula for the tail horizon, ceil(log(eps (1 - rho)) / log rho) - 1, is one too small if the quotient is an
+    integer. The integers in its table are right.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def horizon(rho: Any, format_or_eps: Any, kind: str = "pointwise", underflow: st
     """
     choice(kind, "kind", KINDS)
     choice(underflow, "underflow", UNDERFLOWS)
-    rate = exact_magnitude(rho, "rho")
+    rate = exact_magnitude(one_bound(rho, "effective_horizon"), "rho")
     eps = threshold(format_or_eps, underflow)
     if eps == 0:
         return math.inf
@@ -128,13 +128,13 @@ def last_power(rho: Fraction, level: Fraction) -> int:
         context.prec *= 2
         if context.prec > MOST_BITS:
             raise OptionError(
-                f"a horizon takes logarithms of up to {MOST_BITS} bits, which don't decide that of rho = {short(rho)} "
-                f"and {short(level)}; pass a rho further from 1, or a rounder one"
+                f"logarithms of {MOST_BITS} bits don't decide the horizon of rho = {short(rho)} down to {short(level)}"
+                "; pass a rho further from 1, or one of fewer digits"
             )
 
 
 def _is_power(rho: Fraction, k: int, level: Fraction) -> bool:
-    """Return whether rho^k = level; both being in lowest terms, numerators and denominators must agree."""
+    """Return whether rho^k = level. Both are in lowest terms, so numerators and denominators must agree."""
     return _is_integer_power(rho.numerator, k, level.numerator) and _is_integer_power(
         rho.denominator, k, level.denominator
     )
@@ -176,8 +176,8 @@ def threshold(format_or_eps: Any, underflow: str) -> Number:
     Raises
     ------
     OptionError
-        If it is negative or NaN, or neither a number nor the name of a format, or if subnormals are asked of what has
-        none.
+        If it is negative or NaN, if it is neither a number nor the name of a format, or if it is a format without
+        subnormals and these are asked for.
     """
     if isinstance(format_or_eps, str):
         try:

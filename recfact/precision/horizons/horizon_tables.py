@@ -1,7 +1,8 @@
-"""The horizons of number formats side by side: the paper's table, with the formats it leaves out."""
+"""The horizons of number formats side by side: the paper's table, and more formats."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -12,7 +13,7 @@ from recfact.precision.formats.float_format import FloatFormat
 from recfact.precision.horizons.actual_horizons import actual_horizon, stored_coefficient
 from recfact.precision.horizons.horizon import KINDS, UNDERFLOWS, exact_magnitude, horizon
 from recfact.printed_table import Column, PrintedTable, Row
-from recfact.written_numbers import Power, given, short
+from recfact.written_numbers import Power, given, scientific, short
 
 PAPER_FORMATS = ("binary32", "binary16", "bfloat16", "float8_e5m2", "float8_e4m3fn")
 """The formats of the paper's table, in its order."""
@@ -26,16 +27,16 @@ def horizon_table(formats: Any = None, rho: Any = None) -> PrintedTable:
     formats : name, FloatFormat, dtype, or an iterable of them, optional
         All of `recfact.precision.FORMATS` if not given, those of the paper's table first.
     rho : number or str, or a list or tuple of them, optional
-        Bounds on the coefficients, taken exactly, as `horizon` takes them. If not given, each format's largest number
-        below 1, which no coefficient below 1 exceeds.
+        Bounds on the coefficients. They are taken exactly, as `horizon` does. If not given, the bound is the largest
+        number below 1 of each format, because no stored coefficient below 1 exceeds it.
 
     Returns
     -------
     PrintedTable
-        It prints itself; ``table.rows`` holds one dict for each format and rho, of the names ``format``,
-        ``fraction_bits``, ``exponent_bits``, ``bias``, ``rho``, ``emin`` (the smallest normal number is 2^emin),
-        ``normal``, ``subnormal``, ``tail_normal`` and ``tail_subnormal``, the horizons, which are None where a format
-        has no subnormals.
+        It prints itself. ``table.rows`` holds one dict for each format and rho. Its names are ``format``,
+        ``fraction_bits``, ``exponent_bits``, ``bias``, ``rho`` and ``emin`` (the smallest normal number is 2^emin), and
+        for the horizons ``normal``, ``subnormal``, ``tail_normal`` and ``tail_subnormal``. Horizons that need
+        subnormals are None for a format without them.
 
     Raises
     ------
@@ -44,8 +45,7 @@ def horizon_table(formats: Any = None, rho: Any = None) -> PrintedTable:
 
     Notes
     -----
-    The columns are those of the table in the sliding window recurrences paper, and two for the sum of the weights
-    further back.
+    The columns are those of the table in the sliding window recurrences paper, and two more for the tail horizons.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def horizon_table(formats: Any = None, rho: Any = None) -> PrintedTable:
 
 
 def several_formats(formats: Any) -> list[FloatFormat]:
-    """Return the formats that an argument names: one, several, or if None all of the catalogue."""
+    """Return the formats that an argument names: one or several. None means all of the catalogue."""
     if formats is None:
         return [FORMATS[name] for name in dict.fromkeys((*PAPER_FORMATS, *FORMATS))]
     single = isinstance(formats, str | FloatFormat | type) or getattr(formats, "shape", None) == ()
@@ -96,26 +96,32 @@ def _smallest(row: Row) -> Power | None:
 
 
 def actual_horizon_table(formats: Any = None, rho: Any = None) -> PrintedTable:
-    """Return how far back an input matters in formats' own arithmetic, beside the horizons of exact products.
+    """Return how far back an input matters if products are rounded, beside the horizons of exact products.
 
     Parameters
     ----------
     formats : name, FloatFormat, dtype, or an iterable of them, optional
         All of `recfact.precision.FORMATS` if not given, those of the paper's table first.
     rho : number or str, or a list or tuple of them, optional
-        Coefficients, each rounded to the format. If not given, each format's largest number below 1.
+        Coefficients, each rounded to the format. If not given, the largest number below 1 of each format.
 
     Returns
     -------
     PrintedTable
-        Where a weight stagnates it prints at what and from which lag on. Its rows have the names ``format``, ``rho``,
-        ``normal`` and ``subnormal`` (the pointwise horizons of exact products), and the last lag with a weight other
-        than zero by products in order, rounded to nearest even (``nearest``), truncated (``toward_zero``), and to
-        nearest with subnormals flushed (``flushed``); by those of Kogge-Stone (``kogge_stone``), and by products in
-        order in binary32 (``fp32``). A weight that stagnates has an infinite horizon, and
-        ``..._stays_at`` and ``..._stays_from`` say at what and from where (None if it ends). ``fp32_normal`` is the
-        last lag with a normal weight in binary32. None also stands for what a format cannot do (without a zero, or
-        not in binary32), and for powers that are too long to follow.
+        It prints itself. If a weight stagnates, it prints at which value and from which lag on. Its rows have the names
+        ``format`` and ``rho``, and these:
+
+        * ``normal`` and ``subnormal``: the pointwise horizons of exact products.
+        * ``nearest``, ``toward_zero`` and ``flushed``: the last lag with a weight other than zero, for products in
+          order. They are rounded to nearest even, truncated, or rounded to nearest with subnormals flushed.
+        * ``kogge_stone``: the same lag for the products of Kogge-Stone.
+        * ``fp32``: the same lag for products in order in binary32. ``fp32_normal`` is the last lag with a normal
+          weight there.
+        * ``..._stays_at`` and ``..._stays_from``: where a weight stagnates. Its horizon is infinite. None if the weight
+          becomes zero.
+
+        None also stands for what a format can't do (it has no zero, or binary32 doesn't hold it), and for powers that
+        would take too long to follow.
 
     Raises
     ------
@@ -167,6 +173,20 @@ def _actual_row(fmt: FloatFormat, rate: Any) -> Row:
     return row
 
 
+DIGITS = 10
+"""Digits of the longest lag that is printed in full; the rows hold all of them exactly."""
+
+
+def _lag(name: str) -> Callable[[Row], Any]:
+    """Return the cell for a lag; a long one is written in decimal with an exponent."""
+
+    def cell(row: Row) -> Any:
+        lag = row[name]
+        return scientific(math.log10(lag)) if isinstance(lag, int) and lag >= 10**DIGITS else lag
+
+    return cell
+
+
 _COLUMNS = (
     Column("format", "Format", lambda row: row["format"], words=True),
     Column("p", "$p$", lambda row: row["fraction_bits"]),
@@ -175,10 +195,10 @@ _COLUMNS = (
     Column("rho", r"$\rho$", lambda row: given(row["rho"])),
     Column("eps", r"$\epsilon$", lambda row: Power(row["emin"])),
     Column("eps 2^-p", r"$\epsilon \cdot 2^{-p}$", _smallest),
-    Column("k for eps", "$k$ (normal)", lambda row: row["normal"]),
-    Column("k for eps 2^-p", "$k$ (with subnormals)", lambda row: row["subnormal"]),
-    Column("tail for eps", "tail $k$ (normal)", lambda row: row["tail_normal"]),
-    Column("tail for eps 2^-p", "tail $k$ (with subnormals)", lambda row: row["tail_subnormal"]),
+    Column("k for eps", "$k$ (normal)", _lag("normal")),
+    Column("k for eps 2^-p", "$k$ (with subnormals)", _lag("subnormal")),
+    Column("tail for eps", "tail $k$ (normal)", _lag("tail_normal")),
+    Column("tail for eps 2^-p", "tail $k$ (with subnormals)", _lag("tail_subnormal")),
 )
 _NAMES = (
     "format", "fraction_bits", "exponent_bits", "bias", "rho", "emin",
@@ -187,7 +207,7 @@ _NAMES = (
 
 
 def _last(name: str) -> Callable[[Row], Any]:
-    """Return the cell that says the last lag, and at what and from where a weight stays."""
+    """Return the cell for the last lag, or for the value at which a weight stays and the lag from which it does."""
 
     def cell(row: Row) -> Any:
         if row[f"{name}_stays_at"] is None:
@@ -200,8 +220,8 @@ def _last(name: str) -> Callable[[Row], Any]:
 _ACTUAL_COLUMNS = (
     Column("format", "Format", lambda row: row["format"], words=True),
     Column("rho", r"$\rho$", lambda row: given(row["rho"])),
-    Column("exact normal", "exact (normal)", lambda row: row["normal"]),
-    Column("exact subnormal", "exact (with subnormals)", lambda row: row["subnormal"]),
+    Column("exact normal", "exact (normal)", _lag("normal")),
+    Column("exact subnormal", "exact (with subnormals)", _lag("subnormal")),
     Column("nearest", "nearest", _last("nearest")),
     Column("toward zero", "toward zero", _last("toward_zero")),
     Column("flushed", "flushed", _last("flushed")),

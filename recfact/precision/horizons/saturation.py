@@ -1,4 +1,4 @@
-"""Where a logistic function, rounded to a format, is exactly 1: coefficients that forget nothing."""
+"""Where a logistic function rounds to exactly 1: coefficients that forget nothing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def saturation_threshold(format: Any, rounding: str = "nearest-even") -> float:
     Returns
     -------
     float
-        Infinite where no x does that, as with truncation.
+        Infinite if there is no such x, as with truncation.
 
     Raises
     ------
@@ -38,10 +38,13 @@ def saturation_threshold(format: Any, rounding: str = "nearest-even") -> float:
 
     Notes
     -----
-    To nearest, a coefficient is 1 from half-way between 1 and the largest number below: with p fraction bits from
-    1 - 2^-(p+2) on, where x = ln(2^(p+2) - 1). A contraction with coefficients below 1, which a logistic function
-    promises, has none there, and its horizon is infinite. This is the exact function rounded once; computed as
-    1 / (1 + exp(-x)) with each operation rounded, 1 + exp(-x) is 1 from about ln(2^(p+1)) on already.
+    A coefficient rounds to 1 if it lies above the middle between 1 and the largest number below 1. With p fraction bits
+    and rounding to nearest, this middle is 1 - 2^-(p+2), which the logistic function reaches at x = ln(2^(p+2) - 1). A
+    logistic function seems to promise coefficients below 1. From there on it doesn't keep the promise, and the horizon
+    is infinite.
+
+    The threshold is that of the exact function, rounded once. If each operation of 1 / (1 + exp(-x)) is rounded, the
+    sum 1 + exp(-x) is 1 from about x = ln(2^(p+1)) on.
 
     Derived on the page on computational horizons ("Coefficients that never forget").
 
@@ -75,13 +78,14 @@ def saturated(x: Any, format: Any, rounding: str = "nearest-even") -> Array:
     Parameters
     ----------
     x : array_like of any shape
-        Real inputs of the function, of at most 64 bits. NaN gives no 1.
+        Real inputs of the function, of at most 64 bits. The result for NaN is False.
     format, rounding
         As in `saturation_threshold`.
 
     Returns
     -------
     ndarray of bool, shape of `x`
+        True where the rounded function is 1.
 
     Raises
     ------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,19 +12,56 @@ from recfact.arrays import Array, as_numpy, check_axis
 from recfact.checks import LONGEST, choice, positive_integer, several
 from recfact.containers import without_labels
 from recfact.errors import ShapeError
-from recfact.precision.formats.catalogue import format as format_of
-from recfact.precision.materialization.coefficient_families import COEFFICIENT_FAMILIES
+from recfact.precision.arithmetic import Arithmetic
 from recfact.precision.materialization.construction_errors import MaterializationErrors, materialization_errors
 from recfact.precision.materialization.construction_table import ConstructionRow, MaterializationTable
 from recfact.precision.materialization.constructions import METHODS
+
+Family = Callable[[np.random.Generator, tuple[int, ...]], Array]
+
+
+def _gates(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Return the logistic function of normal variates, as in an untrained gate."""
+    return 1 / (1 + np.exp(-rng.standard_normal(shape)))
+
+
+def _with_resets(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    return np.where(rng.random(shape) < 0.1, 0.0, _gates(rng, shape))
+
+
+def _first_zero(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Return gates with a zero at the start of each block, which isn't part of L."""
+    gates = _gates(rng, shape)
+    gates[..., 0] = 0
+    return gates
+
+
+COEFFICIENT_FAMILIES: dict[str, Family] = {
+    "sigmoid(N)": _gates,
+    "U(0, 1)": lambda rng, shape: rng.uniform(0, 1, shape),
+    "U(0.9, 1)": lambda rng, shape: rng.uniform(0.9, 1, shape),
+    "1 - U(0, 1/32)": lambda rng, shape: 1 - rng.uniform(0, 1 / 32, shape),
+    "U(1, 1.05)": lambda rng, shape: rng.uniform(1, 1.05, shape),
+    "U(-1, 1)": lambda rng, shape: rng.uniform(-1, 1, shape),
+    "10% zeros": _with_resets,
+    "first one zero": _first_zero,
+}
+"""Draws of coefficients, of a generator and a shape (blocks, block): logistic gates, uniform ones, slow decay, slow
+growth, both signs, gates with resets, and gates whose block begins with a reset."""
+
+
+ARITHMETICS = tuple(
+    dict.fromkeys(
+        Arithmetic(name, accumulate) for name in ("float16", "bfloat16", "float32") for accumulate in (None, "float32")
+    )
+)
 
 
 def materialization_table(
     coefficients: Sequence[str] | Mapping[str, Any] | None = None,
     *,
     block: int | Sequence[int] = 16,
-    format: Any = ("float16", "bfloat16", "float32"),
-    accumulate: Any = (None, "float32"),
+    format: Any = ARITHMETICS,
     method: str | Sequence[str] = METHODS,
     blocks: int = 200,
     seed: int = 0,
@@ -35,19 +72,19 @@ def materialization_table(
     Parameters
     ----------
     coefficients : sequence of str, or mapping of str to array_like, optional
-        Names of `COEFFICIENT_FAMILIES` to draw from, all of them by default; or your own coefficients by name,
-        cut into consecutive blocks along `axis`. Steps that don't fill a block are left out.
+        Names of `COEFFICIENT_FAMILIES` to draw from, by default all of them. Or your own coefficients by name: they are
+        cut into consecutive blocks along `axis`, and steps that don't fill a block are left out.
     block : int or sequence of int, default 16
         Block lengths.
-    format, accumulate : str, dtype, FloatFormat, or sequence of these
-        Formats of coefficients and result, and formats of the operations; None stands for that of the coefficients.
-        Every pair is a case, but none appears twice.
+    format : str, dtype, FloatFormat, Arithmetic, or sequence of these
+        Formats of coefficients and result, or arithmetics that accumulate in another format. None may appear twice. By
+        default these are float16, bfloat16 and float32, each alone and with accumulation in float32.
     method : str or sequence of str
         The constructions to compare.
     blocks : int, default 200
         Number of blocks to draw.
     seed : int, default 0
-        Seed of the draws. A family is drawn once for a block length and rounded to each format.
+        Seed of the draws. A family is drawn once for each block length, and then rounded to each format.
     axis : int, default -1
         The axis of your own coefficients along which the recurrence runs.
 
@@ -58,22 +95,20 @@ def materialization_table(
     Raises
     ------
     OptionError
-        If there is no such family, method or format, float64 doesn't hold a format, or a coefficient isn't finite in
-        one.
+        If there is no such family, method or format, if float64 doesn't hold a format, or if a coefficient isn't finite
+        in one.
     ShapeError
         If coefficients are shorter than a block, or have no such axis.
 
     Notes
     -----
-    The constructions' sources stand with `recfact.materialize`; how they are measured is said on the page on blocks as
-    dense matrices.
+    `recfact.materialize` names the sources of the constructions. How they are measured is explained on the page on
+    blocks as dense matrices.
 
     Examples
     --------
     >>> families = ["10% zeros", "1 - U(0, 1/32)"]
-    >>> print(
-    ...     materialization_table(families, format="bfloat16", accumulate=None, method=("cumprod", "segsum", "ratio"))
-    ... )
+    >>> print(materialization_table(families, format="bfloat16", method=("cumprod", "segsum", "ratio")))
     relative error in %, median / largest, and failures in % of the entries
     coefficients    block  format    cumprod     segsum        ratio              use
     10% zeros       16     bfloat16  0.15 / 1.7  0.44 / 12     0.2 / 1.4, nan 39  cumprod
@@ -90,19 +125,13 @@ def materialization_table(
     blocks, seed = positive_integer(blocks, "blocks", most=LONGEST), positive_integer(seed, "seed", least=0)
     lengths = [positive_integer(length, "block", most=LONGEST) for length in several(block, "block")]
     methods = [choice(each, "method", METHODS) for each in several(method, "method")]
-    cases = dict.fromkeys(
-        (storage, storage if inside is None else format_of(inside))
-        for storage in map(format_of, several(format, "format"))
-        for inside in several(accumulate, "accumulate")
-    )
+    cases = dict.fromkeys(map(Arithmetic.of, several(format, "format")))
     rows = []
     for name, source in named.items():
         for length in lengths:
             a = _draw(source, name, (blocks, length), seed, axis)
-            for storage, wide in cases:
-                rows += [
-                    _row(name, materialization_errors(a, each, format=storage, accumulate=wide)) for each in methods
-                ]
+            for how in cases:
+                rows += [_row(name, materialization_errors(a, each, format=how)) for each in methods]
     return MaterializationTable(tuple(rows))
 
 

@@ -1,4 +1,4 @@
-"""How far a construction of the blocks of L in a number format is from the exact blocks, and where it fails."""
+"""The errors and failures of a construction of the blocks of L in a number format, against the exact blocks."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ import numpy as np
 
 from recfact.arrays import Array
 from recfact.checks import choice
+from recfact.plain_records import Record
 from recfact.precision.formats.float_format import FloatFormat
-from recfact.precision.materialization.constructions import METHODS, coefficients_of, construct, measured_formats
+from recfact.precision.materialization.constructions import METHODS, coefficients_of, construct, measured_arithmetic
 from recfact.precision.materialization.exact_blocks import exact_blocks
 from recfact.precision.materialization.laws import error_bound
+from recfact.precision.sequence_spread import Spread, spread_of
 from recfact.written_numbers import at_most
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class MaterializationErrors:
-    """How far a construction in a number format is from the exact blocks; prints itself.
+class MaterializationErrors(Record):
+    """The errors of a construction in a number format against the exact blocks. It prints itself.
 
-    The strictly lower entries are counted by what they should be: zero (a coefficient in between is), below the
-    smallest normal number ("underflow"), beyond the largest ("overflow"), or in between ("normal"). Relative errors are
-    those of the normal entries that came out finite, entries that came out as zero included, with an error of 1.
+    The strictly lower entries are counted by their true value. It can be zero (because a coefficient is zero), below
+    the smallest normal number ("underflow"), beyond the largest number ("overflow"), or in between ("normal"). Relative
+    errors are those of the normal entries whose result is finite. A result of zero has an error of 1.
 
     Parameters
     ----------
@@ -33,23 +35,23 @@ class MaterializationErrors:
     blocks, block : int
         Number and length of the blocks.
     entries, zero, underflow, overflow, normal : int
-        All strictly lower entries, and how many of them should be what the names say.
+        Number of all strictly lower entries, and of those with each kind of true value.
     nan, inf, lost, invented, diagonal : int
-        Failures: strictly lower entries that are NaN; infinite though the true value isn't beyond the largest number;
-        zero though the true value is a normal number; not zero though the true value is. And diagonal entries that
-        aren't 1.
+        Numbers of failures. nan: the entry is NaN. inf: it is infinite, but the true value isn't beyond the largest
+        number. lost: it is zero, but the true value is a normal number. invented: it isn't zero, but the true value is.
+        diagonal: a diagonal entry isn't 1.
     ratio : float
-        The largest error in terms of its bound (`materialization_bound`) over the entries that have one, those that
-        under- or overflow included. Never above 1, if the theory is right.
+        The largest quotient of an error and its bound (`materialization_bound`), over all entries that have a bound,
+        including those that underflow or overflow. It is at most 1 if the theory is right.
     bounded : int
-        Strictly lower entries that have a bound.
+        Number of strictly lower entries that have a bound.
     computed, relative : ndarray, shape (..., l, l)
-        The computed blocks, and their relative errors: NaN where none is measured.
+        The computed blocks, and their relative errors. These are NaN where none is measured.
 
     Notes
     -----
-    The constructions' sources stand with `recfact.materialize`; how they are measured is said on the page on blocks as
-    dense matrices.
+    `recfact.materialize` names the sources of the constructions. How they are measured is explained on the page on
+    blocks as dense matrices.
     """
 
     method: str
@@ -74,8 +76,14 @@ class MaterializationErrors:
 
     @property
     def failures(self) -> int:
-        """The number of strictly lower entries that are not a number, infinite, lost or invented."""
+        """The number of strictly lower entries that failed: NaN, infinite, lost or invented."""
         return self.nan + self.inf + self.lost + self.invented
+
+    @property
+    def spread(self) -> Spread:
+        """The largest relative error of each block, and its row. It is 0 if none is measured."""
+        by_row = np.nan_to_num(self.relative, nan=0.0).max(axis=-1, initial=0.0)
+        return spread_of(by_row, by_row.ndim - 1)
 
     @property
     def measured(self) -> Array:
@@ -83,12 +91,12 @@ class MaterializationErrors:
         return np.sort(self.relative[~np.isnan(self.relative)])
 
     def quantile(self, *shares: float) -> Array:
-        """Return the relative errors that these shares of the measured entries don't pass; NaN without any."""
+        """Return quantiles of the measured relative errors. They are NaN if none is measured."""
         measured = self.measured
         return np.quantile(measured, shares) if measured.size else np.full(len(shares), np.nan)
 
     def by_lag(self, share: float = 1.0) -> Array:
-        """Return for the lags 1 .. l-1 the relative error that a share of the entries doesn't pass; NaN without any."""
+        """Return a quantile of the relative errors for each lag 1 .. l-1. It is NaN if none is measured."""
         rows = self.relative.reshape(self.blocks, self.block, self.block)
         result = np.full(max(self.block - 1, 0), np.nan)
         for lag in range(1, self.block):
@@ -113,17 +121,15 @@ class MaterializationErrors:
         return "\n".join(lines)
 
 
-def materialization_errors(
-    a: Any, method: str = "cumprod", *, format: Any, accumulate: Any = None, axis: int = -1
-) -> MaterializationErrors:
+def materialization_errors(a: Any, method: str = "cumprod", *, format: Any, axis: int = -1) -> MaterializationErrors:
     """Measure a construction of the blocks of L in a number format against the exact blocks.
 
-    The exact entries are products of the coefficients as the format holds them, with 93 bits and without under- or
-    overflow.
+    The exact entries are products of the coefficients after rounding to the format. They have 93 bits, and they don't
+    underflow or overflow.
 
     Parameters
     ----------
-    a, method, format, accumulate, axis
+    a, method, format, axis
         As for `rounded_materialize`.
 
     Returns
@@ -133,15 +139,15 @@ def materialization_errors(
     Raises
     ------
     OptionError
-        If there is no such method or format, float64 doesn't hold a format, the format lacks zero or negative numbers,
-        or a coefficient isn't finite in it.
+        If there is no such method or format, if float64 doesn't hold a format, if the format lacks zero or negative
+        numbers, or if a coefficient isn't finite in it.
     ShapeError
         If `a` is a scalar, or has no such axis.
 
     Notes
     -----
-    The constructions' sources stand with `recfact.materialize`; how they are measured is said on the page on blocks as
-    dense matrices.
+    `recfact.materialize` names the sources of the constructions. How they are measured is explained on the page on
+    blocks as dense matrices.
 
     Examples
     --------
@@ -153,10 +159,11 @@ def materialization_errors(
     error / bound    at most 0.422 (over 120 entries)
     """
     choice(method, "method", METHODS)
-    storage, wide = measured_formats(format, accumulate)
-    coefficients = coefficients_of(a, storage, axis)
+    how = measured_arithmetic(format)
+    storage, wide = how.format, how.accumulate
+    coefficients = coefficients_of(a, how, axis)
     steps = coefficients.shape[-1]
-    computed = construct(coefficients, method, storage, wide)
+    computed = construct(coefficients, method, how)
     exact = exact_blocks(coefficients)
     absolute, relative = exact.compare(computed)
     bound = error_bound(coefficients, method, storage, wide)

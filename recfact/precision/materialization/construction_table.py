@@ -1,4 +1,4 @@
-"""A table of the constructions of the blocks of L, case by case, and which one to use in each."""
+"""A table of the constructions of the blocks of L, case by case, and the construction to use in each case."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class ConstructionRow:
     zero, underflow, overflow : float
         True zeros, and true values out of the range of normal numbers, as shares of the strictly lower entries.
     mean, p5, p25, median, p75, p95, largest : float
-        Mean and quantiles of the relative errors; NaN without any. Times 100 they are the percentage errors.
+        Mean and quantiles of the relative errors, as fractions and not in percent. They are NaN if none is measured.
     ratio : float
-        Largest error in terms of its proved bound.
+        Largest quotient of an error and its proved bound.
     """
 
     coefficients: str
@@ -83,7 +83,7 @@ class Recommendation:
     method : str
         The construction.
     reason : str
-        What the numbers say.
+        The numbers that decide, in words.
     """
 
     coefficients: str
@@ -96,17 +96,17 @@ class Recommendation:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MaterializationTable(Tabular):
-    """Errors of the constructions case by case; prints itself with one case a line, iterates over its rows.
+    """Errors of the constructions, case by case. It prints itself with one case per line. Iteration gives its rows.
 
     Parameters
     ----------
     rows : tuple of ConstructionRow
-        One for each construction in each case, the constructions of a case together.
+        One row for each construction in each case. The constructions of a case follow each other.
 
     Notes
     -----
-    The constructions' sources stand with `recfact.materialize`; how they are measured is said on the page on blocks as
-    dense matrices.
+    `recfact.materialize` names the sources of the constructions. How they are measured is explained on the page on
+    blocks as dense matrices.
     """
 
     rows: tuple[ConstructionRow, ...]
@@ -127,8 +127,9 @@ class MaterializationTable(Tabular):
     def recommendations(self) -> list[Recommendation]:
         """Return the construction to use in each case.
 
-        That with the fewest failures; among several, that with the smallest mean error, but "cumprod", which needs
-        neither logarithm nor division, unless another's mean error is at most 0.9 times its own.
+        It is the one with the fewest failures. Among several of these it is "cumprod", which needs neither logarithm
+        nor division, unless the mean error of another is at most 0.9 times as large. Otherwise it is the one with the
+        smallest mean error.
         """
         return [_recommend(case) for case in self.cases()]
 
@@ -137,7 +138,7 @@ class MaterializationTable(Tabular):
         return [asdict(row) for row in self.rows]
 
     def table(self) -> PrintedTable:
-        """Return what is printed: one row a case, with all constructions side by side."""
+        """Return the table that is printed: one row per case, with all constructions side by side."""
         methods = list(dict.fromkeys(row.method for row in self.rows))
         names = ("coefficients", "block", "format", *methods, "use")
         columns = tuple(Column(name, name, itemgetter(name), words=True) for name in names)

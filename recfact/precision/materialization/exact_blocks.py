@@ -1,7 +1,8 @@
 """The exact transfer operators of blocks, to 93 bits, for many blocks at once.
 
 Coefficients are floats, so every entry is a significand times a power of two. The significand is kept as an unevaluated
-sum of two float64 and the power as an integer: nothing over- or underflows, and all blocks of a batch advance together.
+sum of two float64, and the exponent as an integer. So nothing overflows or underflows. All blocks of a batch advance
+together.
 """
 
 from __future__ import annotations
@@ -11,15 +12,15 @@ from typing import NamedTuple
 import numpy as np
 
 from recfact.arrays import Array
-from recfact.precision.exact.error_free import two_product
+from recfact.precision.exact.scaled import two_product
 
 
 class ExactBlocks(NamedTuple):
-    """Entries (high + low) 2^exponent of transfer operators; high is 0 or between 1/2 and 1 in magnitude.
+    """Entries (high + low) 2^exponent of transfer operators. The magnitude of high is 0 or between 1/2 and 1.
 
-    A step multiplies a row by its coefficient: the product of the high parts is exact (Dekker, 1971), three roundings
-    remain below it, and together they err by less than 2^-103 of the result. So an entry at lag d errs by less than
-    (d - 1) 2^-103, relatively, which is 2^-93 for blocks of up to 1024 steps; zeros, signs and lags 0 and 1 are exact.
+    A step multiplies a row by its coefficient. The product of the high parts is exact (Dekker, 1971). Three roundings
+    remain below it, with a total error of less than 2^-103 of the result. So the relative error of an entry at lag d is
+    less than (d - 1) 2^-103. This is 2^-93 for blocks of up to 1024 steps. Zeros, signs and lags 0 and 1 are exact.
     """
 
     high: Array
@@ -42,7 +43,7 @@ class ExactBlocks(NamedTuple):
         Returns
         -------
         absolute, relative : ndarray of float64, shape (..., l, l)
-            Magnitudes, each to 2^-50 of itself and 2^-92 of the entry.
+            Magnitudes of the errors. Each is accurate to 2^-50 of itself and 2^-92 of the entry.
         """
         significand, exponent = np.frexp(values)
         shift = np.where(values == 0, 0, exponent - self.exponent)

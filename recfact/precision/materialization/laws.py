@@ -1,13 +1,13 @@
 """Proved bounds for the entries of L, by construction, with every operation rounded to nearest even.
 
-Each bound is a recurrence, the one that the construction itself runs. A number known to be z up to an error e is, once
-rounded to a format with unit roundoff u, known up to
+Each bound is a recurrence, the same that the construction itself runs. Let a number be z up to an error e. After it is
+rounded to a format with unit roundoff u, its error is at most
 
-    e + u (|z| + e),   and half the smallest number more where it may lie below the smallest normal one;
+    e + u (|z| + e),   plus half the smallest number if it may lie below the smallest normal number.
 
-where it may lie beyond the largest number there is no bound. A product with the 1 of the diagonal and a sum with its 0
-are exact, and so is a sum that is small, if there are subnormals. Without under- and overflow an entry at lag d errs,
-relatively, by
+If it may lie beyond the largest number, there is no bound. A product with the 1 of the diagonal is exact, and so is a
+sum with its 0. If there are subnormals, small sums are exact as well. Without underflow and overflow, the relative
+error of an entry at lag d is
 
     cumprod      phi_(d-1)          where phi_N = (1 + u)^N - 1 <= N u / (1 - N u)
     ratio        phi_(d+1)          g_i and g_j share the roundings of the first j steps, which cancel
@@ -15,8 +15,8 @@ relatively, by
     segsum       expm1(E) + u exp(E),   E = u (|log L| + sums from j) <= phi_d |log L| for coefficients up to 1
     log-outer    expm1(E) + u exp(E),   E = u (2 |log L| + sums from the first step)
 
-with terms in u^2 left out of E. Both sum the same logarithms up to the steps j+1, ..., i and round each sum once: what
-segsum adds up starts at j, what log-outer adds up starts at the first step of the block.
+where E is without terms in u^2. segsum and log-outer sum the same logarithms of the steps up to i, and round each sum
+once. The sums of segsum start at step j, those of log-outer at the first step of the block.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SLACK = 2.0**-32
 
 
 def error_bound(a: Array, method: str, storage: FloatFormat, wide: FloatFormat) -> Array:
-    """Return for every entry a bound of its absolute error; infinity where there is none.
+    """Return for every entry a bound of its absolute error, or infinity if there is none.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def error_bound(a: Array, method: str, storage: FloatFormat, wide: FloatFormat) 
 
 
 class Rounding:
-    """What one rounding to a format makes of the error of a number.
+    """The error of a number after one rounding to a format.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class Rounding:
         return np.where((magnitude == 0) & (error == 0), 0.0, rounded)
 
     def sum(self, magnitude: Array, error: Array) -> Array:
-        """Return the same for sums, which are exact where they are small, if there are subnormals."""
+        """Return the error after rounding sums. If there are subnormals, small sums are exact."""
         rounded = self._normal(magnitude, error)
         if self.subnormals:
             return rounded
@@ -106,7 +106,7 @@ class Rounding:
 
 
 def _visible(magnitude: Array, nonzero: Array) -> Array:
-    """Raise what float64 flushed to zero to its smallest number: an upper bound that isn't taken for a zero."""
+    """Replace zeros that float64 has flushed by its smallest number, so that they don't count as true zeros."""
     return np.where(nonzero, np.maximum(magnitude, 2.0**-1074), 0.0)
 
 
@@ -140,9 +140,9 @@ def _prefix_quotients(a: Array, magnitude: Array, rounding: Rounding) -> tuple[A
     Returns
     -------
     error : ndarray, shape (..., l, l)
-        How far g_i / g_j may be from L.
+        Bound of the distance of g_i / g_j from L.
     smallest, largest : ndarray, shape (..., l)
-        What |g_j| lies between; 0 and infinity where nothing is known.
+        Bounds of |g_j| from below and above. They are 0 and infinity where nothing is known.
     """
     factors = np.abs(a)
     prefix = _visible(factors[..., :1] * magnitude[..., :, 0], (factors[..., :1] != 0) & (magnitude[..., :, 0] != 0))
@@ -195,7 +195,7 @@ def _log_outer(a: Array, magnitude: Array, rounding: Rounding) -> Array:
 
 
 def _logarithms(a: Array, rounding: Rounding) -> tuple[Array, Array]:
-    """Return the logarithms, 0 in place of those of zero and less, and their rounding errors, infinite there."""
+    """Return the logarithms and their rounding errors. For zero and negative numbers these are 0 and infinity."""
     positive = a > 0
     logs = np.log(np.where(positive, a, 1.0))
     return logs, np.where(positive, rounding(np.abs(logs), np.zeros_like(logs)), np.inf)

@@ -1,8 +1,8 @@
 """The truncation errors of a constant coefficient, in closed form: the worst case of all coefficients up to it.
 
-A uniform window of K lags is the jagged window of K - 1 terms of blocks of one step, so one set of formulas does for
-both. With blocks of l steps and m terms, step k = 1 .. l of a block loses the state m l + k steps before it, times as
-many coefficients. Values are evaluated in intervals and rounded up.
+A uniform window of K lags is a jagged window with blocks of one step and K - 1 terms. So one set of formulas serves
+both. With blocks of l steps and m terms, step k = 1 .. l of a block loses the state that lies m l + k steps before it.
+The weight of that state is the product of m l + k coefficients. Values are evaluated in intervals and rounded up.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Cut:
     Parameters
     ----------
     block, terms : int
-        Of the jagged window that it is, or the uniform window amounts to.
+        Block length and terms of the window. A uniform window is taken as the jagged window that it equals.
     lost : int, optional
-        Number of steps that lose something; None for any number of them.
+        Number of steps that lose something. None means any number.
     """
 
     block: int
@@ -54,7 +54,7 @@ class Cut:
 
     @property
     def longest(self) -> int:
-        """Number of steps that lose the same state, at most."""
+        """Largest number of steps that lose the same state."""
         return self.block if self.lost is None else min(self.block, self.lost)
 
     @property

@@ -1,7 +1,7 @@
 """The cheapest window whose truncation error is proved to be small enough.
 
-Cost is work: the additions and multiplications a step of the algorithm that makes the window in O(n), all blocks
-independent of each other (`operations_per_step`). Among windows of equal work the one with fewer entries is cheaper.
+The cost is the number of additions and multiplications per step (`operations_per_step`). It is that of an O(n)
+algorithm whose blocks don't wait for each other. If two windows need equal work, the one with fewer entries is cheaper.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from math import inf, nextafter
 from operator import itemgetter
 from typing import Any
 
-from recfact.arrays import as_numpy
+from recfact.arrays import as_numpy, check_axis
 from recfact.checks import LONGEST, choice, positive_integer
-from recfact.errors import OptionError
+from recfact.containers import without_labels
+from recfact.errors import OptionError, RecfactError
+from recfact.gpu.plans import TILE
 from recfact.precision.exact.outward import round_up
 from recfact.precision.formats.catalogue import format as find_format
-from recfact.precision.time_axis import check_sequence
 from recfact.precision.truncation.truncation_bounds import magnitude
 from recfact.precision.truncation.window_search import BoundSearch, DataSearch
 from recfact.printed_table import Column, PrintedTable, Tabular
@@ -45,33 +46,39 @@ class Candidate:
 
     @property
     def operations(self) -> float:
-        """Additions and multiplications a step."""
+        """Additions and multiplications per step."""
         return operations_per_step(self.window)
 
     @property
     def entries(self) -> float:
-        """Entries of the truncated operator that a row keeps, on average."""
+        """Average number of entries that a row of the truncated operator keeps."""
         return entries_per_step(self.window)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class WindowChoice(Tabular):
-    """What `choose_window` found: a `Tabular`, which prints itself.
+    """The windows that `choose_window` found. It is a `Tabular`, so it prints itself.
 
     Parameters
     ----------
     candidates : tuple of Candidate
-        The cheapest window of each kind that is good enough, the cheaper kind first; empty if there is none.
+        The cheapest window of each kind that is good enough, the cheaper kind first. Empty if there is none.
     tol : float or Fraction
-        What the error may be.
+        The largest error that is allowed.
     relative_to : {"state", "input"}
         What the error is compared with.
     goal : str
         What `tol` is, in words.
     reason : str
-        Why there is no window, where there is none.
+        Why there is no window, if there is none.
     length : int, optional
-        Length of the sequence, all of which a window of that length keeps; None for a bound of all coefficients.
+        Length of the sequences. A window of that length would keep everything. None if a bound of all coefficients was
+        given.
+    worst : tuple of int, optional
+        The place in the coefficients where the cheapest window loses most. None for a bound, or if nothing is lost.
+    fastest : Candidate, optional
+        The window to run. Its blocks are whole tiles of a GPU, because a GPU takes longer for other jagged windows. A
+        CPU takes the same time for both. None if there is no such window, or if a block was given.
 
     Notes
     -----
@@ -84,6 +91,8 @@ class WindowChoice(Tabular):
     goal: str
     reason: str = ""
     length: int | None = None
+    worst: tuple[int, ...] | None = None
+    fastest: Candidate | None = None
 
     @property
     def window(self) -> Uniform | Jagged | None:
@@ -92,7 +101,7 @@ class WindowChoice(Tabular):
 
     @property
     def error(self) -> float:
-        """Proved error of the cheapest window; infinite if there is none."""
+        """Proved error of the cheapest window. Infinite if there is no window."""
         return self.candidates[0].error if self.candidates else inf
 
     def __bool__(self) -> bool:
@@ -115,11 +124,19 @@ class WindowChoice(Tabular):
             return PrintedTable(rows, _COLUMNS, _NAMES, title)
         limit = given or f"{at_most(round_up(self.tol), 6):.6g}"
         title = f"{self.window} keeps the truncation error within {limit}{goal}."
-        note = "(operations and entries a step, for long sequences)"
-        return PrintedTable(rows, _COLUMNS, _NAMES, title, (note,))
+        notes = ["(operations and entries a step, for long sequences)"]
+        if self.fastest and self.fastest.window != self.window:
+            error = f"{at_most(self.fastest.error, 6):.6g}"
+            notes.append(
+                f"(as fast on a CPU and faster on a GPU: {self.fastest.window}, with a proved error of {error})"
+            )
+        if len(self.worst or ()) > 1:
+            notes.append(f"(the most is lost at a{list(self.worst or ())})")
+        return PrintedTable(rows, _COLUMNS, _NAMES, title, tuple(notes))
 
     def _record(self) -> dict[str, Any]:
-        about = {"tol": self.tol, "relative_to": self.relative_to, "reason": self.reason}
+        about = {"tol": self.tol, "relative_to": self.relative_to, "reason": self.reason, "worst": self.worst}
+        about["fastest"] = None if self.fastest is None else str(self.fastest.window)
         return {"window": None if self.window is None else str(self.window), **about, "rows": self.to_rows()}
 
 
@@ -133,12 +150,18 @@ _COLUMNS = (
 
 
 def operations_per_step(window: Uniform | Jagged) -> float:
-    """Return how many additions and multiplications a step takes in a long sequence, no block waiting for another.
+    """Return the number of additions and multiplications per step in a long sequence, if no block waits for another.
 
-    A jagged block of l steps takes 2(l - 1) operations from zero, l - 1 for the products of its coefficients, 2l to add
-    what the carrier brings, and those of a uniform window of `terms` lags for the carrier; without terms, the first
-    part alone. A uniform window of K lags takes 2(K - 1) a step as it stands or, for K > 2, (8K - 13) / K by blocks of
-    K steps: the same three parts and the sums that reach a step from the block before.
+    A jagged block of l steps is solved in four parts:
+
+    * the solve from a state of zero: 2(l - 1) operations
+    * the products of its coefficients: l - 1 operations
+    * adding the carrier that enters it: 2l operations
+    * the carrier itself: as many as one step of a uniform window of `terms` lags
+
+    Without terms only the first part is needed. A uniform window of K lags takes 2(K - 1) operations per step by its
+    definition. For K > 2 blocks of K steps are cheaper: (8K - 13) / K operations per step. They consist of the first
+    three parts and of the sums that reach a step from the block before.
 
     Examples
     --------
@@ -155,7 +178,7 @@ def operations_per_step(window: Uniform | Jagged) -> float:
 
 
 def entries_per_step(window: Uniform | Jagged) -> float:
-    """Return how many entries a row of the truncated operator keeps on average, far from the first row.
+    """Return the average number of entries that a row of the truncated operator keeps, far from the first row.
 
     Examples
     --------
@@ -179,58 +202,67 @@ def choose_window(
     relative_to: str = "state",
     format: Any = None,
     block: int | None = None,
+    axis: int = -1,
 ) -> WindowChoice:
     """Return the cheapest window whose truncation error is proved to be at most `tol`.
 
     Parameters
     ----------
-    a : array_like, shape (n,), or real number
-        Coefficients, real; or a bound of all coefficients' magnitudes for sequences of any length.
+    a : array_like or real number
+        Real coefficients of one sequence or many: the window is good for all of them. Or a single number: then the
+        window is good for all coefficients up to it in magnitude, in sequences of any length.
     tol : float, optional
-        Largest error, as a part of the largest exact state or of the largest input.
+        The largest error that is allowed, as a fraction of the largest exact state or of the largest input.
     relative_to : {"state", "input"}, default "state"
-        Whether ``max|x - x~| <= tol * max|x|`` or ``max|x - x~| <= tol * max|u|`` is wanted, for all inputs.
+        What the error is compared with, for all inputs. "state": ``max|x - x~| <= tol * max|x|``. "input":
+        ``max|x - x~| <= tol * max|u|``.
     format : str, FloatFormat or dtype, optional
-        A number format whose unit roundoff is wanted as `tol`.
+        A number format. Its unit roundoff is then `tol`.
     block : int, optional
-        A block length that is given, by a kernel for instance. The number of terms is chosen then. Otherwise all blocks
-        with one term or none compete, but those without that are longer than twice the shortest uniform window and end
-        fewer times in the sequence than its length has digits: of these some fit by accident, where a coefficient
-        happens to be small.
+        A block length to use, because a kernel needs it for instance. Only the number of terms is then chosen. Without
+        it, windows with one term and windows without terms compete. Windows without terms only fit if a small
+        coefficient lies at the start of every block. If there are only a few blocks, that may be an accident. So long
+        blocks without terms are left out. These are blocks longer than twice the shortest uniform window, if fewer of
+        them start inside the sequence than its length has digits.
+    axis : int, default -1
+        The axis of `a` along which time runs.
 
     Returns
     -------
     WindowChoice
-        Its `window` is None if only windows as long as the sequence are good enough, or none for a bound of 1 or more.
+        The windows that are good enough. Its `window` is None if there is none shorter than the sequence. For a bound
+        of 1 or more there is none at all.
 
     Raises
     ------
     ShapeError
-        If the coefficients aren't one sequence.
+        If `a` has no such axis.
     OptionError
-        If neither or both of `tol` and `format` are given, `tol` is negative or between 0 and 2^-1074, or a number is
-        infinite or NaN.
+        If neither or both of `tol` and `format` are given, if `tol` is negative or between 0 and 2^-1074, or if a
+        number is infinite or NaN.
 
     Notes
     -----
-    Logarithms of the products of coefficients find the windows, and products that are rounded up or `truncation_bound`
-    prove what they found: seconds for 10^6 steps. The window is the cheapest of its kind if no coefficient is above 1
-    in magnitude; else a cheaper one may exist, because a longer window may then lose more.
+    The search takes seconds for 10^6 steps. Logarithms of the products of coefficients find the windows. Products that
+    are rounded up prove their errors, or `truncation_bound` does for a single number. If no coefficient is above 1 in
+    magnitude, the window is the cheapest of its kind. If some are above 1, a longer window may lose more, and a cheaper
+    window may exist.
 
-    Operations aren't time: the CPU engine is fastest for blocks that are powers of two from 8 to 64 (32 in float64).
-    The next of them, passed as `block`, is often both more exact and several times faster than the cheapest block.
+    Fewer operations don't always mean less time. A CPU takes the same time for jagged windows of any short block. A GPU
+    is faster if the block is a multiple of 16, as that of `fastest` is.
 
     Derived on the page on truncation bounds ("Which window?").
 
     Examples
     --------
     >>> choose_window(0.9, format="bfloat16")
-    Jagged(block=52, terms=1) keeps the truncation error within 0.00390625 (the unit roundoff of bfloat16) times the
+    Jagged(52) keeps the truncation error within 0.00390625 (the unit roundoff of bfloat16) times the
     largest exact state.
-    window                     proved error  operations  entries
-    Jagged(block=52, terms=1)    0.00375711        4.94     78.5
-    Uniform(lags=53)             0.00375711        7.75       53
+    window       proved error  operations  entries
+    Jagged(52)     0.00375711        4.94     78.5
+    Uniform(53)    0.00375711        7.75       53
     (operations and entries a step, for long sequences)
+    (as fast on a CPU and faster on a GPU: Jagged(64), with a proved error of 0.00106112)
     >>> choose_window(1.0, 0.01)
     No window is proved to keep the truncation error within 0.01 times the largest exact state: coefficients of
     magnitude 1 let no input fade
@@ -239,29 +271,54 @@ def choose_window(
     limit, goal = _limit(tol, format)
     if block is not None:
         block = positive_integer(block, "block")
+    a, _, _, axis = without_labels(a, None, None, axis)
     given = as_numpy(a, "a")
+    search: BoundSearch | DataSearch
     if given.ndim:
-        check_sequence(given, "a")
-    length = len(given) if given.ndim else None
-    search = (BoundSearch if length is None else DataSearch)(a, limit, relative_to)
+        search = DataSearch(given, limit, relative_to, check_axis(axis, given.ndim))
+    else:
+        search = BoundSearch(a, limit, relative_to)
     uniform = search.uniform()
     if uniform is None:  # without growth no jagged window does then: its last step loses as much
-        return WindowChoice((), limit, relative_to, goal, search.reason(), length)
+        return WindowChoice((), limit, relative_to, goal, search.reason(), search.length)
     candidates = [Candidate(*uniform)]
+    fastest = None
     if jagged := search.jagged(block, uniform[0]):
         candidates.append(Candidate(*jagged))
+        fastest = in_whole_tiles(search, jagged[0]) if block is None else None
     candidates.sort(key=lambda candidate: (candidate.operations, candidate.entries))
-    return WindowChoice(tuple(candidates), limit, relative_to, goal, length=length)
+    worst = search.worst(candidates[0].window)
+    return WindowChoice(tuple(candidates), limit, relative_to, goal, length=search.length, worst=worst, fastest=fastest)
+
+
+def in_whole_tiles(search: BoundSearch | DataSearch, window: Jagged) -> Candidate | None:
+    """Return the window with its block extended to whole tiles of a GPU; None if that is too long or not proved."""
+    block = -(-window.block // TILE) * TILE
+    if search.length is not None and block >= search.length:
+        return None
+    found = search.prove(Jagged(block, window.terms))
+    return None if found is None else Candidate(*found)
+
+
+def _names_format(tol: Any) -> bool:
+    """Return whether the limit is a format in the wrong place."""
+    try:
+        find_format(tol)
+    except RecfactError:
+        return False
+    return True
 
 
 def _limit(tol: Any, format: Any) -> tuple[Fraction, str]:
     """Return what the error may be, and what that is in words."""
     if tol is None and format is None:
         raise OptionError(
-            "choose_window needs tol, the largest error, or format, whose unit roundoff it is then; pass one of them"
+            "choose_window needs tol, the largest error, or format, whose unit roundoff is then tol; pass one of them"
         )
     if tol is not None and format is not None:
         raise OptionError("choose_window takes tol or format, got both; leave one out")
+    if _names_format(tol):
+        raise OptionError("must be a number", "tol", given=tol, instead={"format": tol})
     if format is None:
         limit, name, goal = magnitude(tol, "tol"), "tol", ""
     else:

@@ -1,4 +1,4 @@
-"""What a window can leave out for given coefficients: proved norms of the error, and the inputs that reach them."""
+"""The truncation error for given coefficients: proved bounds of its norm, and the inputs that reach them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from recfact.arrays import Array, as_numpy
+from recfact.arrays import Array, as_numpy, check_axis
 from recfact.checks import choice
+from recfact.containers import without_labels
 from recfact.errors import OptionError
 from recfact.factorizations.norms import check_order
 from recfact.factorizations.scalars import as_coefficients
@@ -16,45 +17,54 @@ from recfact.factorizations.transfer import truncate
 from recfact.factorizations.truncated import TruncatedOperator
 from recfact.factorizations.truncation_error import RelativeErrorOperator
 from recfact.precision.exact.outward import Upward
-from recfact.precision.time_axis import check_sequence
+from recfact.precision.sequences import segments_of
 from recfact.recurrence import forward
 from recfact.windows import Window, WindowLike, check_window
 
 as_upward = np.frompyfunc(Upward.of, 1, 1)
 
 
-def truncation_norm(a: Any, window: WindowLike, ord: Any = np.inf, *, relative_to: str = "input") -> float:
-    """Return the largest truncation error that any inputs bring, for given coefficients, rounded up.
+def truncation_norm(
+    a: Any, window: WindowLike, ord: Any = np.inf, *, relative_to: str = "input", axis: int = -1, offsets: Any = None
+) -> Any:
+    """Return the largest truncation error that any inputs cause, for given coefficients, rounded up.
 
     Parameters
     ----------
-    a : array_like, shape (n,)
-        Coefficients: real numbers of any kind; floats count as what they are exactly.
+    a : array_like
+        Coefficients of one sequence or many: real numbers of any kind. A float counts as exactly the number it holds.
     window : Uniform, Jagged or Full
-        What is kept.
+        The window, which says what is kept.
     ord : {1, 2, numpy.inf, "fro"}, default numpy.inf
         The norm.
     relative_to : {"input", "state"}, default "input"
-        Whether the error is compared with the inputs, ``norm(x - x~) <= bound * norm(u)``, or with the exact states,
-        ``norm(x - x~) <= bound * norm(x)``.
+        What the error is compared with. "input": ``norm(x - x~) <= bound * norm(u)``. "state":
+        ``norm(x - x~) <= bound * norm(x)``, where x are the exact states.
+    axis : int, default -1
+        The axis of `a` along which time runs.
+    offsets : array_like of int, shape (N + 1,), optional
+        Where segments start, and where the last one ends, as for `recfact.solve`. The norm is that of all segments
+        together.
 
     Returns
     -------
-    float
-        At least the norm of E = L - L~, or of the N in L~ = (I - N) L, and larger by some units of rounding at most.
-        The same norms without proof, and faster, are `error_norm` and `relative_error_norm` of ``L.truncate(window)``.
+    float or ndarray of float64
+        An upper bound of the norm of E = L - L~ for "input", or of N in L~ = (I - N) L for "state". It exceeds the
+        norm by some units of rounding at most. There is one for each sequence, in the shape of `a` without `axis`, and
+        a float for one sequence. The methods `error_norm` and `relative_error_norm` of ``L.truncate(window)`` compute
+        the same norms faster, but without proof.
 
     Raises
     ------
     ShapeError
-        If the coefficients aren't one sequence.
+        If `a` has no such axis.
     OptionError
         If a coefficient is infinite or NaN, or an option isn't one of its values.
 
     Notes
     -----
-    The norms' own algebra runs in numbers of 128 bits that are rounded up. For the 2-norm it proves a guess: every
-    sigma with positive pivots in `recfact.factorizations.carrier_norm` is an upper bound.
+    The norms are computed in numbers of 128 bits that are rounded up. The 2-norm is first guessed and then proved:
+    every sigma for which all pivots in `recfact.factorizations.carrier_norm` are positive is an upper bound.
 
     Derived on the page on windows ("The error as an operator").
 
@@ -66,7 +76,28 @@ def truncation_norm(a: Any, window: WindowLike, ord: Any = np.inf, *, relative_t
     """
     order = check_order(ord)
     choice(relative_to, "relative_to", ("input", "state"))
-    operator = upward_operator(sequence_of(a), window)
+    window = check_window(window)
+    a, _, _, axis = without_labels(a, None, None, axis)
+    coefficients = as_numpy(a, "a")
+    sequences = np.moveaxis(coefficients, check_axis(axis, coefficients.ndim), -1)
+    segments = segments_of(offsets, sequences.shape[-1])
+    norms = np.empty(sequences.shape[:-1])
+    for place in np.ndindex(norms.shape):
+        parts = [norm_of_one(sequences[(*place, segment)], window, order, relative_to) for segment in segments]
+        norms[place] = norm_of_blocks(parts, order)
+    return norms if norms.ndim else float(norms)
+
+
+def norm_of_blocks(norms: list[float], order: Any) -> float:
+    """Return the norm of a block diagonal matrix from those of its blocks, rounded up."""
+    if order != "fro" or len(norms) == 1 or max(norms) == inf:
+        return max(norms)
+    return float(sum((Upward.of(norm) ** 2 for norm in norms), Upward(0)) ** 0.5)
+
+
+def norm_of_one(a: Array, window: Window, order: Any, relative_to: str) -> float:
+    """Return the norm for one sequence."""
+    operator = upward_operator(as_coefficients(a), window)
     if operator is None:
         return 0.0
     if relative_to == "state":
@@ -74,12 +105,6 @@ def truncation_norm(a: Any, window: WindowLike, ord: Any = np.inf, *, relative_t
     if order == 2:
         return float(spectral_norm(operator, a))
     return float(operator.error_norm(order))
-
-
-def sequence_of(a: Any) -> Array:
-    """Return the coefficients of one sequence."""
-    check_sequence(as_numpy(a, "a"), "a")
-    return as_coefficients(a)
 
 
 def upward_operator(a: Any, window: WindowLike) -> TruncatedOperator | None:
@@ -135,30 +160,40 @@ def is_above(sigma: Upward, outputs: Array, factors: Array, squares: Array) -> b
     return True
 
 
-def truncation_witness(a: Any, window: WindowLike, ord: Any = np.inf, *, relative_to: str = "state") -> Array:
+def truncation_witness(
+    a: Any, window: WindowLike, ord: Any = np.inf, *, relative_to: str = "state", axis: int = -1, offsets: Any = None
+) -> Array:
     """Return inputs for which the truncation error is as large as it can be for given coefficients.
 
     Parameters
     ----------
-    a : array_like, shape (n,)
-        Coefficients, real.
+    a : array_like
+        Real coefficients of one sequence or many.
     window, relative_to : Window, str
         As for `truncation_norm`.
     ord : {1, 2, numpy.inf}, default numpy.inf
         The norm in which the error is the largest one.
+    axis : int, default -1
+        The axis of `a` along which time runs.
+    offsets : array_like of int, shape (N + 1,), optional
+        Where segments start, and where the last one ends, as for `recfact.solve`. Each is a sequence of its own.
 
     Returns
     -------
-    ndarray, shape (n,)
-        Relative to the state: u = e_j - a[j+1] e_(j+1), whose only state is x[j] = 1, the one that is lost with the
-        largest weight. Relative to the input: a 1 in one place for the order 1; 1 and -1 with the signs of a row of E
-        for numpy.inf; the first right singular vector, in floats, for 2. The others are exact in the coefficients' own
-        arithmetic. Zeros if nothing is ever lost.
+    ndarray
+        The inputs, in the shape of `a`. Every sequence has its own worst case. All are zero if nothing is ever lost.
+
+        Relative to the state: u = e_j - a[j+1] e_(j+1). Its only state other than zero is x[j] = 1, and j is the state
+        that is lost with the largest weight.
+
+        Relative to the input: for the order 1, a single 1. For numpy.inf, entries 1 and -1 with the signs of a row of
+        E. For 2, the first right singular vector of E in floats. All but this last one are exact in the arithmetic of
+        the coefficients.
 
     Raises
     ------
     ShapeError
-        If the coefficients aren't one sequence.
+        If `a` has no such axis.
     OptionError
         If `ord` is none of these.
 
@@ -177,7 +212,22 @@ def truncation_witness(a: Any, window: WindowLike, ord: Any = np.inf, *, relativ
     if order == "fro":
         raise OptionError("the Frobenius norm isn't reached by single inputs; ask for the order 1, 2 or numpy.inf")
     choice(relative_to, "relative_to", ("input", "state"))
-    coefficients = sequence_of(a)
+    a, _, _, axis = without_labels(a, None, None, axis)
+    coefficients = as_numpy(a, "a")
+    time = check_axis(axis, coefficients.ndim)
+    sequences = np.moveaxis(coefficients, time, -1)
+    segments = segments_of(offsets, sequences.shape[-1])
+    found = [
+        witness_of_one(as_coefficients(sequences[(*place, segment)]), window, order, relative_to)
+        for place in np.ndindex(sequences.shape[:-1])
+        for segment in segments
+    ]
+    witnesses = np.concatenate(found).reshape(sequences.shape) if found else sequences.copy()
+    return np.moveaxis(witnesses, -1, time)
+
+
+def witness_of_one(coefficients: Array, window: Window, order: Any, relative_to: str) -> Array:
+    """Return the inputs for one sequence."""
     inputs = np.zeros(len(coefficients), dtype=int).astype(coefficients.dtype)
     magnitudes = _magnitudes(coefficients, window)
     if magnitudes is None or not np.any(magnitudes.relative_error_operator().weights != 0):
@@ -202,7 +252,7 @@ def truncation_witness(a: Any, window: WindowLike, ord: Any = np.inf, *, relativ
 
 
 def _magnitudes(coefficients: Array, window: Window) -> TruncatedOperator | None:
-    """Return the operator of the magnitudes: in floats, if all that is lost is in their range, or else rounded up."""
+    """Return the operator of the magnitudes: in floats if all that is lost is in their range, otherwise rounded up."""
     upward = upward_operator(coefficients, window)  # refuses what isn't real and finite
     if upward is None or coefficients.dtype == object:
         return upward
@@ -246,8 +296,8 @@ def _singular_vector(coefficients: Array, window: Window) -> Array:
             except ArpackError:
                 pass
     raise OptionError(
-        "the witness of the 2-norm is computed in float64, whose range products of these coefficients leave; ask for "
-        "the order 1 or numpy.inf"
+        "the witness of the 2-norm needs products of coefficients in the range of float64, got some beyond it; ask "
+        "for the order 1 or numpy.inf"
     )
 
 

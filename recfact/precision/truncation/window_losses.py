@@ -1,25 +1,22 @@
-"""What windows lose at most, proved in float64 arrays that only ever round up: what long sequences take.
+"""Proved bounds of the truncation error for long sequences, in float64 arrays that always round up.
 
-The proof of `truncation_norm` in the maximum norm, with 53 bits in place of 128 and arrays in place of scalars. A row
-loses what its window sees last of all, a product of consecutive coefficients, so there are no sums but those of the
-states that are lost. Significands and exponents are kept apart: no product leaves their range.
+This is the proof of `truncation_norm` in the maximum norm. It has 53 bits instead of 128, and arrays instead of
+scalars. What a row loses is one earlier state times a product of consecutive coefficients. So the only sums are those
+in the lost states. Significands and exponents are kept apart, so no product leaves their range.
 """
 
 from __future__ import annotations
 
 from functools import cached_property
-from math import inf, nextafter
-from typing import Any
+from math import inf
 
 import numpy as np
 
 from recfact.arrays import Array
-from recfact.precision.exact.error_free import two_product
+from recfact.factorizations.norms import row_sums
 from recfact.precision.exact.outward import Upward, ldexp_up
+from recfact.precision.exact.scaled import Scaled, at, times_up
 from recfact.windows import Jagged, Uniform
-
-# Significands in [1/2, 1), or 0, and binary exponents.
-Scaled = tuple[Array, Array]
 
 
 class WindowLosses:
@@ -27,8 +24,8 @@ class WindowLosses:
 
     Parameters
     ----------
-    a : ndarray, shape (n,)
-        Coefficients, real and finite, in the range of float64.
+    a : ndarray, shape (..., n)
+        Coefficients, real and finite, in the range of float64; time is the last axis.
     relative_to : {"state", "input"}
         What the error is compared with.
 
@@ -41,57 +38,76 @@ class WindowLosses:
 
     def __init__(self, a: Array, relative_to: str) -> None:
         exact = a.dtype != object and np.can_cast(a.dtype, np.float64)
-        self.moduli = np.abs(a.astype(np.float64)) if exact else np.array([float(Upward.of(each)) for each in a])
+        self.moduli = np.abs(a.astype(np.float64)) if exact else _round_up(a)
         self.relative_to = relative_to
-        self.grows = bool(np.any(self.moduli[1:] > 1))
+        self.grows = bool(np.any(self.moduli[..., 1:] > 1))
 
     def bound(self, window: Uniform | Jagged) -> float:
-        """Return what the window loses at most, above the truth by 2^-52 for each factor at most.
+        """Return an upper bound of what the window loses.
 
-        Infinite where a state leaves the range of float64.
+        It exceeds the loss by 2^-52 for each factor and state at most, relatively. It is infinite where a state leaves
+        the range of float64.
         """
-        n = len(self.moduli)
-        if not np.isfinite(self._states).all():
-            return inf
+        return float(np.max(self.bounds(window), initial=0.0))
+
+    def bounds(self, window: Uniform | Jagged) -> Array:
+        """Return an upper bound of what the window loses in each sequence, shape (...)."""
+        n = self.moduli.shape[-1]
         if isinstance(window, Uniform):
             lags = window.lags
-            return _largest(self._products(lags), self._states[: n - lags]) if lags < n else 0.0
+            return self._largest(self._products(lags), self._states[..., : n - lags]) if lags < n else self._none
         block, terms = window.block, window.terms
         if (terms + 1) * block >= n:
-            return 0.0
+            return self._none
         # The state before the first block that is kept, in the first row of each block that loses one.
-        lost = slice(block - 1, None, block)
-        first = _at(self._products(terms * block + 1), lost)
-        states = self._states[lost][: len(first[0])]
+        lost = np.s_[..., block - 1 :: block]
+        first = at(self._products(terms * block + 1), lost)
+        states = self._states[lost][..., : first[0].shape[-1]]
         # Without growth the first step of a block loses most.
-        return _largest(_times(first, self._growth(block, terms + 1)) if self.grows else first, states)
+        return self._largest(times_up(first, self._growth(block, terms + 1)) if self.grows else first, states)
+
+    @property
+    def _none(self) -> Array:
+        return np.zeros(self.moduli.shape[:-1])
+
+    def _largest(self, products: Scaled, states: Array) -> Array:
+        """Return the largest product with a state of each sequence, rounded up to a float."""
+        known = np.asarray(np.isfinite(self._states).all(axis=-1))
+        states = np.where(known[..., None], states, 1.0)
+        return np.where(known, ldexp_up(*times_up(products, np.frexp(states))).max(axis=-1), inf)
 
     def _products(self, lag: int) -> Scaled:
         """Return the products of `lag` consecutive coefficients for the rows from `lag` on, as `lag_products` does."""
         if lag == 1:
-            return _at(self._coefficients, np.s_[1:])
+            return at(self._coefficients, np.s_[..., 1:])
         half = lag // 2
         products = self._products(half)
-        squared = _times(_at(products, np.s_[half:]), _at(products, np.s_[:-half]))
-        return squared if lag % 2 == 0 else _times(_at(self._coefficients, np.s_[lag:]), _at(squared, np.s_[:-1]))
+        squared = times_up(at(products, np.s_[..., half:]), at(products, np.s_[..., :-half]))
+        if lag % 2 == 0:
+            return squared
+        return times_up(at(self._coefficients, np.s_[..., lag:]), at(squared, np.s_[..., :-1]))
 
     def _growth(self, block: int, before: int) -> Scaled:
-        """Return the largest product that rows of each block, but the first `before`, have beyond that of its first."""
-        blocks = -(-len(self.moduli) // block)
-        values = np.zeros(blocks * block)
-        values[: len(self.moduli)] = self.moduli
-        rows = values.reshape(blocks, block)[before:]
-        rows[:, 0] = 1
+        """Return for each block after the first `before` the largest product of coefficients from its second row on.
+
+        Such a product ends at any row of the block; that of its first row is 1.
+        """
+        *sequences, n = self.moduli.shape
+        blocks = -(-n // block)
+        values = np.zeros((*sequences, blocks * block))
+        values[..., :n] = self.moduli
+        rows = values.reshape(*sequences, blocks, block)[..., before:, :]
+        rows[..., 0] = 1
         products = np.frexp(rows)
         shift = 1
         while shift < block:
-            longer = _times(_at(products, np.s_[:, shift:]), _at(products, np.s_[:, :-shift]))
+            longer = times_up(at(products, np.s_[..., shift:]), at(products, np.s_[..., :-shift]))
             for part, new in zip(products, longer, strict=True):
-                part[:, shift:] = new
+                part[..., shift:] = new
             shift *= 2
         exponents = np.where(products[0] > 0, products[1], np.iinfo(np.int32).min)
-        top = exponents.max(axis=1, keepdims=True)
-        return np.where(exponents == top, products[0], 0).max(axis=1), top[:, 0]
+        top = exponents.max(axis=-1, keepdims=True)
+        return np.where(exponents == top, products[0], 0).max(axis=-1), top[..., 0]
 
     @cached_property
     def _coefficients(self) -> Scaled:
@@ -99,28 +115,15 @@ class WindowLosses:
 
     @cached_property
     def _states(self) -> Array:
-        """Return the largest states that inputs up to 1 reach, or 1 where states are what errors are compared with."""
+        """Return the largest states that inputs up to 1 reach, or 1 if errors are compared with the states."""
         if self.relative_to == "state":
-            return np.ones(len(self.moduli))
-        states, state = [], 0.0
-        for factor in self.moduli.tolist():
-            state = nextafter(1 + nextafter(factor * state, inf), inf) if factor and state else 1.0
-            states.append(state)
-        return np.array(states)
+            return np.ones_like(self.moduli)
+        # Where all terms are positive the engine errs by gamma_(n+5), and underflow adds nothing that counts beside 1.
+        slack = 1 + (self.moduli.shape[-1] + 8) * 2.0**-53 * (1 + 2.0**-20)
+        with np.errstate(over="ignore"):
+            return np.asarray(np.nextafter(row_sums(self.moduli) * slack, inf))
 
 
-def _at(numbers: Scaled, index: Any) -> Scaled:
-    return numbers[0][index], numbers[1][index]
-
-
-def _times(x: Scaled, y: Scaled) -> Scaled:
-    """Return products, rounded up."""
-    product, rest = two_product(x[0], y[0])
-    significand, shift = np.frexp(np.where(rest > 0, np.nextafter(product, inf), product))
-    return significand, x[1] + y[1] + shift
-
-
-def _largest(products: Scaled, states: Array) -> float:
-    """Return the largest product with a state, rounded up to a float."""
-    significand, shift = np.frexp(states)
-    return float(np.max(ldexp_up(*_times(products, (significand, shift)))))
+def _round_up(a: Array) -> Array:
+    """Return the magnitudes of exact scalars as floats."""
+    return np.array([float(Upward.of(each)) for each in a.ravel()]).reshape(a.shape)

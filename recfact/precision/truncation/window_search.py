@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from math import inf, log
+from math import inf, log, prod
 from typing import Any, TypeVar
 
 import numpy as np
@@ -27,6 +27,8 @@ NEAREST = Fraction(1, 2**256)
 _GROWTH = "coefficients above 1 in magnitude make lost states larger"
 
 W = TypeVar("W", Uniform, Jagged)
+Steps = slice | Array
+"""Steps of a sequence, as an index."""
 
 
 class BoundSearch:
@@ -41,6 +43,8 @@ class BoundSearch:
     relative_to : {"state", "input"}
         What it is compared with.
     """
+
+    length = None
 
     def __init__(self, rho: Any, limit: Fraction, relative_to: str) -> None:
         self.rho, self.limit, self.relative_to = magnitude(rho, "a"), limit, relative_to
@@ -73,6 +77,9 @@ class BoundSearch:
             return self.prove(Jagged(max(1, uniform.lags - 1)))
         return self.prove(Jagged(block, -(-(uniform.lags - 1) // block)))
 
+    def worst(self, window: Uniform | Jagged) -> None:
+        """Return None: a bound is no place."""
+
     def reason(self) -> str:
         """Return why there is none."""
         if self.rho > 1:
@@ -83,18 +90,23 @@ class BoundSearch:
 
 
 class DataSearch:
-    """Windows for given coefficients.
+    """Windows for given coefficients, good for every sequence of them.
 
     Parameters
     ----------
-    a : array_like, shape (n,)
+    a : ndarray
         Coefficients, real.
     limit, relative_to : Fraction, str
         As for `BoundSearch`.
+    axis : int
+        The axis of `a` along which time runs, from 0.
     """
 
-    def __init__(self, a: Any, limit: Fraction, relative_to: str) -> None:
-        self.a, self.limit, self.relative_to = as_coefficients(a), limit, relative_to
+    def __init__(self, a: Array, limit: Fraction, relative_to: str, axis: int) -> None:
+        last = np.moveaxis(a, axis, -1)
+        self.axis, self.sequences, self.length = axis, last.shape[:-1], last.shape[-1]
+        self.a = as_coefficients(last.ravel()).reshape(prod(self.sequences), self.length)
+        self.limit, self.relative_to = limit, relative_to
         if self.a.dtype.kind == "c":
             raise DTypeError("windows are chosen for real coefficients, got complex ones; pass their magnitudes")
         try:
@@ -109,44 +121,64 @@ class DataSearch:
         self.grows = self.proved.grows
         zero = np.asarray(self.a == 0, dtype=bool)
         logarithms = np.log(np.where(zero, 1.0, np.maximum(moduli, np.nextafter(0.0, 1.0))))
-        logarithms[:1], zero[:1] = 0.0, False  # a[0] multiplies the initial state alone
+        logarithms[..., :1], zero[..., :1] = 0.0, False  # a[0] multiplies the initial state alone
         # The product of a[i] ... a[j] has the logarithm products[i + 1] - products[j], and zeros[i + 1] - zeros[j]
-        # factors 0 besides: a sum of logarithms alone would not tell 0 from what is merely small.
-        self.products = np.concatenate([[0.0], np.cumsum(logarithms)])
-        self.zeros = np.concatenate([[0], np.cumsum(zero)])
-        self.states = np.log(row_sums(moduli)) if relative_to == "input" else np.zeros(len(moduli))
+        # factors 0 besides: a sum of logarithms alone would not tell 0 from what is merely small. states[j] is that of
+        # the largest state before j.
+        self.products = _sums(logarithms)
+        self.zeros = _sums(zero) if zero.any() else None
+        self.states = np.log(_one_later(row_sums(moduli))) if relative_to == "input" else None
         self.target = _log(limit) + MARGIN if limit else -inf
 
-    def losses(self, rows: Array, first: Array) -> float:
-        """Return the logarithm of the largest loss among rows whose windows begin at `first`, above 0."""
-        lost = self.products[rows + 1] - self.products[first] + self.states[first - 1]
-        return float(np.max(lost, initial=-inf, where=self.zeros[rows + 1] == self.zeros[first]))
+    def rows(self, window: Uniform | Jagged) -> tuple[Steps, Steps]:
+        """Return the rows that lose most, and the first step that each of them keeps."""
+        n = self.length
+        if isinstance(window, Uniform):
+            return slice(window.lags, n), slice(1, max(1, n - window.lags + 1))
+        block, lost = window.block, (window.terms + 1) * window.block
+        if self.grows:
+            rows = np.arange(min(lost, n), n)
+            return rows, (rows // block - window.terms) * block
+        # Without growth the first step of a block loses most.
+        return slice(lost, n, block), slice(block, max(block, n - window.terms * block), block)
+
+    def lost(self, rows: Steps, first: Steps) -> Array:
+        """Return the logarithms of what rows lose whose windows begin at `first` > 0; -inf where they lose nothing."""
+        lost: Array = self.products[:, 1:][:, rows] - self.products[:, first]
+        if self.states is not None:
+            lost += self.states[:, first]
+        if self.zeros is not None:
+            lost[self.zeros[:, 1:][:, rows] != self.zeros[:, first]] = -inf
+        return lost
 
     def fits(self, window: Uniform | Jagged) -> bool:
         """Return whether a window's error is small enough, as far as sums of logarithms tell."""
-        n = len(self.a)
-        if isinstance(window, Uniform):
-            rows = np.arange(window.lags, n)
-            return self.losses(rows, rows - window.lags + 1) <= self.target
-        block, terms = window.block, window.terms
-        # Without growth the first step of a block loses most.
-        if (terms + 1) * block >= n:
-            return True
-        rows = np.arange((terms + 1) * block, n, 1 if self.grows else block)
-        return self.losses(rows, (rows // block - terms) * block) <= self.target
+        return bool(np.max(self.lost(*self.rows(window)), initial=-inf) <= self.target)
+
+    def worst(self, window: Uniform | Jagged) -> tuple[int, ...] | None:
+        """Return where in the coefficients a window loses most, as far as logarithms tell."""
+        rows, first = self.rows(window)
+        lost = self.lost(rows, first)
+        if np.max(lost, initial=-inf) == -inf:
+            return None
+        sequence, row = np.unravel_index(int(np.argmax(lost)), lost.shape)
+        place = [int(at) for at in np.unravel_index(sequence, self.sequences)] if self.sequences else []
+        return (*place[: self.axis], int(np.arange(self.length)[rows][row]), *place[self.axis :])
 
     def prove(self, window: W) -> tuple[W, float] | None:
-        """Return the window with its error if that is small enough; sharper numbers decide what is close."""
+        """Return the window with its error if the error is small enough; sharper numbers decide close cases."""
         if not self.fits(window):
             return None
-        error = self.proved.bound(window)
-        if error > self.limit:
-            error = truncation_norm(self.a, window, relative_to=self.relative_to)
-        return (window, error) if error <= self.limit else None
+        errors = self.proved.bounds(window)
+        for close in np.flatnonzero(errors > self.limit):
+            errors[close] = truncation_norm(self.a[close], window, relative_to=self.relative_to)
+            if errors[close] > self.limit:
+                return None
+        return window, float(np.max(errors, initial=0.0))
 
     def uniform(self) -> tuple[Uniform, float] | None:
         """Return the shortest uniform window; one of the shorter ones if coefficients grow."""
-        most = max(1, len(self.a) - 1)
+        most = max(1, self.length - 1)
         lags = smallest(lambda lags: self.fits(Uniform(lags)), most)
         while lags is not None and lags <= most:
             if found := self.prove(Uniform(lags)):
@@ -164,10 +196,10 @@ class DataSearch:
     def _jagged_windows(self, block: int | None, lags: int) -> Iterator[Jagged]:
         """Yield the windows to try, the cheaper first.
 
-        Without growth a block of `lags` - 1 steps and one term is good enough, and more terms aren't needed: m blocks
-        in one keep all that m terms keep, and cost less.
+        If nothing grows, a block of `lags` - 1 steps with one term is good enough. More terms aren't needed: one block
+        as long as m blocks keeps all that m terms keep, and costs less.
         """
-        n = len(self.a)
+        n = self.length
         if block is not None:
             yield from (Jagged(block, terms) for terms in range(max(1, -(-n // block) - 1)))
             return
@@ -178,25 +210,25 @@ class DataSearch:
         yield from (Jagged(length, 1) for length in range(1, short // 2 + 1))
 
     def _resets(self, longest: int) -> Iterator[int]:
-        """Yield the lengths of blocks at whose first steps nothing is lost that is too much."""
-        steps = np.arange(1, len(self.a))
-        lost = self.products[steps + 1] - self.products[steps] + self.states[steps - 1]
-        kept = np.concatenate([[False], (lost > self.target) & (self.zeros[steps + 1] == self.zeros[steps])])
-        yield from (length for length in range(1, longest + 1) if not kept[length::length].any())
+        """Yield the lengths of blocks without terms whose first steps all lose little enough."""
+        steps = slice(1, self.length)
+        kept = np.concatenate([[False], (self.lost(steps, steps) > self.target).any(axis=0)])
+        ends = np.flatnonzero(~kept[: longest + 1])[1:].tolist()  # of first blocks; few, if few coefficients are small
+        yield from (length for length in ends if not kept[length::length].any())
 
     def reason(self) -> str:
         """Return why there is none."""
-        n = len(self.a)
+        n = self.length
         if self.grows:
             return _GROWTH
         error = self.proved.bound(Uniform(n - 1))
         return (
-            f"of {n} steps the last still sees the first with a weight of {error:.3g}, the product of all coefficients"
+            f"the last of {n} steps still sees the first with a weight of {error:.3g}, the product of all coefficients"
         )
 
 
 def smallest(fits: Callable[[int], bool], most: int | None = None) -> int | None:
-    """Return the smallest positive number that fits, as all numbers above it do; None if none up to `most` does."""
+    """Return the smallest positive number that fits; None if none up to `most` does. All numbers above it must fit."""
     low, high = 0, 1
     while not fits(high):
         if high == most:
@@ -206,6 +238,18 @@ def smallest(fits: Callable[[int], bool], most: int | None = None) -> int | None
         middle = (low + high) // 2
         low, high = (low, middle) if fits(middle) else (middle, high)
     return high
+
+
+def _sums(values: Array) -> Array:
+    """Return the sums of the values before each place, and of all."""
+    sums = np.zeros((*values.shape[:-1], values.shape[-1] + 1), dtype=float if values.dtype.kind == "f" else int)
+    np.cumsum(values, axis=-1, out=sums[..., 1:])
+    return sums
+
+
+def _one_later(values: Array) -> Array:
+    """Return the values one step later, and 1 first."""
+    return np.concatenate([np.ones_like(values[:, :1]), values[:, :-1]], axis=1)
 
 
 def _log(value: Fraction) -> float:

@@ -1,6 +1,6 @@
 """Coefficients and inputs to verify bounds on, random and adversarial, as numbers of a format.
 
-Each family draws real numbers; `draw` rounds them to the format, so that every case is exact in it.
+Each family draws real numbers. `draw` rounds them to the format, so every case is exact in it.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ def _uniform(rng: np.random.Generator, _fmt: FloatFormat, shape: tuple[int, int]
 
 
 def _near_one(rng: np.random.Generator, fmt: FloatFormat, shape: tuple[int, int]) -> Pair:
-    """Return the few numbers of the format around 1, which lose most in products, and inputs of one sign."""
+    """Return the few numbers of the format around 1, whose products lose most, and inputs of one sign."""
     return 1 + rng.integers(-4, 3, shape) * float(fmt.epsneg), rng.uniform(1, 2, shape)
 
 
 def _constant(rng: np.random.Generator, fmt: FloatFormat, shape: tuple[int, int]) -> Pair:
-    """Return the largest number below 1 throughout, where sequential states stagnate, with a constant input."""
+    """Return the largest number below 1 at each step, with a constant input. Sequential states then stagnate."""
     return np.full(shape, float(fmt.largest_below_one)), np.broadcast_to(rng.uniform(0.5, 1, shape[1]), shape)
 
 
@@ -63,7 +63,7 @@ def _growing(rng: np.random.Generator, _fmt: FloatFormat, shape: tuple[int, int]
 
 
 def _codes(rng: np.random.Generator, fmt: FloatFormat, shape: tuple[int, int]) -> Pair:
-    """Return any numbers of the format, all codes alike."""
+    """Return random numbers of the format. All codes are equally likely."""
 
     def numbers() -> Array:
         codes = rng.integers(0, fmt.max_code, shape, dtype=np.uint64, endpoint=True)
@@ -73,7 +73,7 @@ def _codes(rng: np.random.Generator, fmt: FloatFormat, shape: tuple[int, int]) -
 
 
 def _cancellation(rng: np.random.Generator, fmt: FloatFormat, shape: tuple[int, int]) -> Pair:
-    """Return inputs that take most of the state away at every other step."""
+    """Return inputs that cancel most of the state at every other step."""
     a, u = rng.uniform(0.5, 1.5, shape), rng.uniform(0.5, 1, shape)
     for i in range(1, shape[0], 2):
         u[i] = -fmt.round(a[i], overflow="saturate") * forward(a[:i], u[:i])[-1]
@@ -120,12 +120,13 @@ def draw(family: str, fmt: FloatFormat, n: int, channels: int, seed: int) -> Pai
     n, channels : int
         Number of steps, and of sequences.
     seed : int
-        Of the random numbers: the same arguments give the same numbers.
+        Seed of the random numbers. The same arguments give the same numbers.
 
     Returns
     -------
     a, u : ndarray of float64, shape (n, channels)
-        Finite; magnitudes, where the format has no sign, and its smallest number for zeros if it has none.
+        Finite numbers. If the format has no sign, they are magnitudes. If it has no zero, its smallest number stands
+        for zeros.
 
     Raises
     ------

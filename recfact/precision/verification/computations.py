@@ -1,161 +1,120 @@
-"""What a verification runs, and what bounds its rounding errors: algorithms, the engine, and mixed precision."""
+"""The computations of a verification and the bounds of their rounding errors: algorithms, and the engine."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from recfact.arrays import Array, as_numpy, as_operands
-from recfact.checks import boolean, choice
+from recfact.checks import choice
 from recfact.errors import DTypeError, OptionError
 from recfact.number_types import REALS, accumulator
+from recfact.precision.arithmetic import Arithmetic
+from recfact.precision.bounds import forward_bounds
+from recfact.precision.counts import engine_bounds
 from recfact.precision.formats.catalogue import FORMATS
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.formats.float_format import FloatFormat
 from recfact.precision.reals import as_reals
-from recfact.precision.rounding_errors.counted_bounds import engine_bounds
-from recfact.precision.rounding_errors.error_bounds import forward_bound
-from recfact.precision.rounding_errors.mixed_precision import (
-    mixed_precision_bound,
-    mixed_precision_overflows,
-    mixed_precision_solve,
-)
-from recfact.precision.rounding_errors.operands import ALGORITHMS
-from recfact.precision.rounding_errors.rounded_algorithms import overflows, rounded_solve
+from recfact.precision.run import ALGORITHMS, Task
+from recfact.precision.sequences import Pieces
 from recfact.solve import solve
 from recfact.windows import Window
 
-COMPUTATIONS = (*ALGORITHMS, "engine", "mixed-precision")
-"""The algorithms of `rounded_solve`; "engine", what `recfact.solve` computes; and "mixed-precision", what
-`mixed_precision_solve` does with all casts, in binary32 if no other format is named."""
+COMPUTATIONS = (*ALGORITHMS, "engine")
+"""The algorithms of `rounded_solve`; and "engine", what `recfact.solve` computes."""
 
 ENGINE = {FORMATS[name]: kind.dtype for name, kind in REALS.items()}
 """The number types of the engine by their formats."""
 
 
-def compute(
-    a: Array, u: Array, fmt: FloatFormat, algorithm: str, *, seed: Any = None, **options: Any
-) -> tuple[Array, Array]:
-    """Return computed states along axis 0, and which aren't finite or come from an overflow that doesn't show.
-
-    Infinities and NaN show by themselves. Where a format saturates, or a rounding is directed, the algorithm runs once
-    more to find out.
+@dataclass(frozen=True, slots=True)
+class EngineTask:
+    """A computation of `recfact.solve` in a format, as `Task` is one of an algorithm.
 
     Parameters
     ----------
-    a, u : ndarray, shape (n, ...)
-        Coefficients and inputs, numbers of the format.
-    fmt : FloatFormat
-        The format.
-    algorithm : str
-        One of `COMPUTATIONS`. The engine solves each sequence by itself, so that any of them can be run again alone.
-    seed, **options
-        As for `rounded_solve`.
-
-    Returns
-    -------
-    x : ndarray of float64 or object, shape (n, ...)
-    lost : ndarray of bool, shape (n, ...)
-
-    Raises
-    ------
-    OptionError
-        If there is no such algorithm, or it doesn't do what the options ask for.
+    arithmetic : Arithmetic
+        A plain arithmetic in a format of the engine. Its `fma` doesn't matter, because the engine always fuses.
+    window : Full, Uniform or Jagged
+        What is kept.
     """
-    choice(algorithm, "algorithm", COMPUTATIONS)
-    if algorithm == "engine":
-        x = np.empty(u.shape)
-        for channel in np.ndindex(u.shape[1:]):
-            at = (slice(None), *channel)
-            x[at] = engine_states(a[at], u[at], fmt, **options)
-        return x, ~np.isfinite(x)
-    solving: Callable[..., Array] = rounded_solve
-    finding: Callable[..., Array] = overflows
-    if algorithm == "mixed-precision":
-        solving, finding, options = mixed_precision_solve, mixed_precision_overflows, _in_wider(options)
-    else:
-        options["algorithm"] = algorithm
-    x = solving(a, u, fmt, axis=0, seed=seed, **options)
-    lost = ~np.isfinite(x.astype(np.float64))
-    inside = fmt if options["accumulate"] is None else format_of(options["accumulate"])
-    if "saturate" in (fmt.overflow, inside.overflow) or options["rounding"] in ("toward-zero", "up", "down"):
-        lost |= finding(a, u, fmt, seed=seed, **options)
-    return x, np.asarray(lost)
 
+    arithmetic: Arithmetic
+    window: Window
 
-def rounding_bound(a: Array, u: Array, fmt: FloatFormat, algorithm: str, **options: Any) -> Array:
-    """Return the bounds of the rounding errors of states that `compute` returns; parameters are as there."""
-    if algorithm == "engine":
-        return engine_bounds(a, u, None, fmt, options["window"], several=False)
-    if algorithm == "mixed-precision":
-        return mixed_precision_bound(a, u, fmt, axis=0, **_in_wider(options))
-    return forward_bound(a, u, fmt, algorithm, axis=0, **options)
-
-
-def _in_wider(options: dict[str, Any]) -> dict[str, Any]:
-    return {**options, "accumulate": FORMATS["binary32"]} if options["accumulate"] is None else options
-
-
-def engine_states(
-    a: Any,
-    u: Any,
-    fmt: FloatFormat,
-    *,
-    window: Window,
-    x0: Any = None,
-    axis: int = -1,
-    threads: int | None = None,
-    accumulate: Any = None,
-    fma: bool = False,
-    rounding: str = "nearest-even",
-    underflow: str = "gradual",
-) -> Array:
-    """Return what `recfact.solve` computes of a caller's arrays, as they are and along their own axis.
-
-    Parameters
-    ----------
-    a, u, x0 : array_like
-        Coefficients, inputs and initial state. Where `recfact.solve` wouldn't compute in the format, they are rounded
-        to it first, to arrays whose axes lie in memory in the same order.
-    fmt : FloatFormat
-        The format.
-    window, axis, threads
-        As for `recfact.solve`.
-    accumulate, fma, rounding, underflow
-        As for `rounded_solve`, at their defaults; but for `fma`, because the engine fuses in any case.
-
-    Returns
-    -------
-    ndarray of float64
-
-    Raises
-    ------
-    OptionError
-        If the engine doesn't compute in the format, or not with that arithmetic.
-    """
-    boolean(fma, "fma")
-    if fmt not in ENGINE:
-        required = f"must be one that the engine computes in, {', '.join(map(str, ENGINE))}"
-        raise OptionError(required, "format", given=fmt.name, advice="pass one of them, or another algorithm")
-    of_the_engine = {
-        "accumulate": (accumulate, None),
-        "rounding": (rounding, "nearest-even"),
-        "underflow": (underflow, "gradual"),
-    }
-    for name, (given, own) in of_the_engine.items():
-        if given != own:
+    def __post_init__(self) -> None:
+        fmt, options = self.arithmetic.format, self.arithmetic.options
+        if fmt not in ENGINE:
+            required = f"must be one that the engine computes in, {', '.join(map(str, ENGINE))}"
+            raise OptionError(required, "format", given=fmt.name, advice="pass one of them, or another algorithm")
+        for name in options.keys() - {"fma"}:
             raise OptionError(
                 "can't be chosen for the engine, which rounds to nearest even, with gradual underflow, and accumulates "
                 "halves in binary32",
                 name,
-                given=given,
+                given=str(options[name]),
                 advice="leave it out, or pass another algorithm",
             )
-    if not _computes_in(fmt, a, u):
-        a, u = _rounded(a, "a", fmt), _rounded(u, "u", fmt)
-    return as_numpy(solve(a, u, x0=x0, axis=axis, window=window, threads=threads), "x").astype(np.float64)
+
+    def states(self, pieces: Pieces) -> Array:
+        """Return the states along axis 0. Each sequence is solved by itself, so that it can be run again alone."""
+        found = []
+        for a, u, x0 in pieces:
+            x = np.empty(u.shape)
+            for channel in np.ndindex(u.shape[1:]):
+                at = (slice(None), *channel)
+                x[at] = self.solve(a[at], u[at], x0=None if x0 is None else x0[channel])
+            found.append(x)
+        return np.concatenate(found)
+
+    def solve(self, a: Any, u: Any, **options: Any) -> Array:
+        """Return the states that `recfact.solve` computes from a caller's arrays, as they are and along their own axis.
+
+        If it wouldn't compute in the format, the arrays are first rounded to it. The axes of the rounded arrays lie in
+        memory in the same order.
+        """
+        fmt = self.arithmetic.format
+        if not _computes_in(fmt, a, u):
+            a, u = _rounded(a, "a", fmt), _rounded(u, "u", fmt)
+        return as_numpy(solve(a, u, window=self.window, **options), "x").astype(np.float64)
+
+
+def task_of(algorithm: str, window: Window, arithmetic: Arithmetic) -> Task | EngineTask:
+    """Return the computation to run.
+
+    Raises
+    ------
+    OptionError
+        If there is no such algorithm, or it doesn't make that window or run in that arithmetic.
+    """
+    choice(algorithm, "algorithm", COMPUTATIONS)
+    return EngineTask(arithmetic, window) if algorithm == "engine" else Task.of(arithmetic, algorithm, window)
+
+
+def compute(task: Task | EngineTask, pieces: Pieces) -> tuple[Array, Array]:
+    """Return computed states along axis 0, and which of them aren't finite or come from a hidden overflow.
+
+    Infinities and NaN show by themselves. If a format saturates, or if a rounding is directed, the algorithm runs once
+    more to find overflows.
+    """
+    x = task.states(pieces)
+    lost = ~np.isfinite(x.astype(np.float64))
+    how = task.arithmetic
+    saturates = "saturate" in (how.format.overflow, how.accumulate.overflow)
+    if isinstance(task, Task) and (saturates or how.rounding in ("toward-zero", "up", "down")):
+        lost |= task.overflows(pieces)
+    return x, np.asarray(lost)
+
+
+def rounding_bound(task: Task | EngineTask, pieces: Pieces, several: bool = False) -> Array:
+    """Return the bounds of the rounding errors of states. For the engine, `several` sequences are solved together."""
+    if isinstance(task, Task):
+        return forward_bounds(task, pieces)
+    fmt = task.arithmetic.format
+    return np.concatenate([engine_bounds(*piece, fmt, task.window, several) for piece in pieces])
 
 
 def accumulator_of(fmt: FloatFormat) -> FloatFormat:
@@ -167,7 +126,7 @@ def _computes_in(fmt: FloatFormat, a: Any, u: Any) -> bool:
     """Return whether `recfact.solve` computes in a format if it is given these arrays."""
     try:
         return bool(as_operands(a, u)[2] == ENGINE[fmt])
-    except DTypeError:  # of numbers that it doesn't take, which the format may hold
+    except DTypeError:  # it doesn't take some numbers that the format may hold
         return False
 
 

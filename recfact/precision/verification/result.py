@@ -1,4 +1,4 @@
-"""What a verification found: three errors, each measured and bounded, in a form that people read."""
+"""The result of a verification: three errors, each measured and bounded, in a readable form."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from recfact.arrays import Array
+from recfact.precision.arithmetic import Arithmetic
 from recfact.precision.formats.float_format import FloatFormat
+from recfact.precision.sequence_spread import Spread, spread_of
 from recfact.printed_table import Column, PrintedTable, Tabular
 from recfact.windows import Full, Window
 from recfact.written_numbers import at_most
@@ -41,17 +43,21 @@ class CheckedError:
     Parameters
     ----------
     largest : float
-        The largest error of a state, rounded up; infinite beyond float64.
+        The largest error of a state, rounded up. It is infinite beyond float64.
     at : tuple of int, or None
-        Where it is: the state's index. None if all errors are 0; the first in time of those that float64 doesn't hold.
+        The index of that state. None if all errors are 0. If float64 doesn't hold some errors, it is the first of these
+        in time.
     bound : float
-        The largest bound of a state: what the error is proved to stay below everywhere.
+        The largest bound of a state. No error exceeds it.
     ratio : float
-        The largest quotient of an error and its own bound, rounded up; 0 where both are 0 or the bound is infinite.
+        The largest quotient of an error and its own bound, rounded up. A quotient is 0 if both are 0 or if the bound is
+        infinite.
     ratio_at : tuple of int, or None
-        Where that is.
+        The index of the state with that quotient.
     holds : bool or None
         Whether every error is within its bound, decided exactly. None if that can't be decided.
+    spread : Spread
+        The largest error of each sequence, rounded up.
     """
 
     largest: float
@@ -60,16 +66,18 @@ class CheckedError:
     ratio: float
     ratio_at: tuple[int, ...] | None
     holds: bool | None
+    spread: Spread = field(compare=False, repr=False)
 
     @staticmethod
     def of(upper: Array, bound: Array, holds: bool | None, axis: int = -1) -> CheckedError:
         """Summarize errors, rounded up, and their bounds, both of shape (n, ...), of states with time along `axis`."""
         largest, ratio = _largest(upper, axis), _largest(quotients(upper, bound), axis)
-        return CheckedError(*largest, float(np.max(bound, initial=0.0)), *ratio, holds)
+        spread = spread_of(np.moveaxis(upper, 0, axis), axis % upper.ndim)
+        return CheckedError(*largest, float(np.max(bound, initial=0.0)), *ratio, holds, spread)
 
 
 def quotients(errors: Array, bounds: Array) -> Array:
-    """Return errors over their bounds, rounded up, and 0 for no error and for an error with an infinite bound."""
+    """Return errors over their bounds, rounded up. An error of 0 gives 0, and so does an infinite bound."""
     with np.errstate(all="ignore"):
         ratio = np.nextafter(errors / bounds, np.inf)
     ratio = np.where(errors <= bounds, np.minimum(ratio, 1.0), ratio)
@@ -84,7 +92,7 @@ def _largest(values: Array, axis: int) -> tuple[float, tuple[int, ...] | None]:
 
 
 def with_time_at(place: Sequence[Any], axis: int) -> tuple[int, ...]:
-    """Return an index whose first entry is the step as one of an array that has time along `axis`.
+    """Return an index whose first entry is the step as an index into an array that has time along `axis`.
 
     Examples
     --------
@@ -98,32 +106,30 @@ def with_time_at(place: Sequence[Any], axis: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Verification(Tabular):
-    """The errors of computed states: what the window leaves out, what rounding adds, and both; a `Tabular`.
+    """The errors of computed states: of truncation, of rounding, and of both. It is a `Tabular`, so it prints itself.
 
     Parameters
     ----------
-    format : FloatFormat
-        The number format of the states.
+    arithmetic : Arithmetic
+        The arithmetic, which includes the number format of the states.
     algorithm : str
-        What computed them.
+        The algorithm that computed the states.
     window : Full, Uniform, Jagged or str
         What is kept.
-    options : dict
-        The options of the arithmetic that aren't at their defaults.
     shape : tuple of int
         The shape of the states.
     inputs_changed : int
-        How many of the coefficients and inputs weren't numbers of the format and were rounded before anything else.
+        Number of coefficients and inputs that weren't in the format. They were first rounded to it.
     inputs_change : float
-        The largest relative change of one.
+        The largest relative change by that rounding.
     nonfinite : int
-        How many states overflowed or became NaN, or would have if the format didn't saturate. The bounds of rounding
-        suppose that none does; they are compared with the other states.
+        Number of states that overflowed or became NaN, or would have if the format didn't saturate. The bounds of
+        rounding assume that there are none. They are compared with the other states only.
     first_nonfinite : tuple of int, or None
-        Where the first of them in time is.
+        The index of the first of these states in time.
     truncation, rounding, total : CheckedError
-        Exact states less exact states of the window; computed states less exact states of the window; computed states
-        less exact states.
+        The three errors. Truncation: exact states minus exact states of the window. Rounding: computed states minus
+        exact states of the window. Total: computed states minus exact states.
     x : ndarray of float64
         The computed states.
 
@@ -132,10 +138,9 @@ class Verification(Tabular):
     The errors and their bounds are those of the page on verification.
     """
 
-    format: FloatFormat
+    arithmetic: Arithmetic
     algorithm: str
     window: Window
-    options: dict[str, Any]
     shape: tuple[int, ...]
     inputs_changed: int
     inputs_change: float
@@ -147,15 +152,20 @@ class Verification(Tabular):
     x: Array = field(compare=False)
 
     @property
+    def format(self) -> FloatFormat:
+        """The number format of the states."""
+        return self.arithmetic.format
+
+    @property
     def holds(self) -> bool | None:
-        """Whether all three bounds hold and all states are finite; None if a comparison is undecided."""
+        """Whether all three bounds hold and all states are finite. None if a comparison is undecided."""
         verdicts = [self.truncation.holds, self.rounding.holds, self.total.holds]
         if self.nonfinite or False in verdicts:
             return False
         return None if None in verdicts else True
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything but the states as plain types; what isn't finite becomes None, so that JSON takes it."""
+        """Return everything except the states as plain types. Infinity and NaN become None, so that JSON takes them."""
 
         def plain(value: Any) -> Any:
             if isinstance(value, float):
@@ -167,7 +177,7 @@ class Verification(Tabular):
             "format": self.format.name,
             "algorithm": self.algorithm,
             "window": repr(self.window),
-            "options": {name: str(value) for name, value in self.options.items()},
+            "options": {name: str(value) for name, value in self.arithmetic.options.items()},
             "shape": list(self.shape),
             "inputs_changed": self.inputs_changed,
             "inputs_change": plain(self.inputs_change),
@@ -188,11 +198,11 @@ class Verification(Tabular):
 
     @property
     def _place(self) -> str:
-        """What names a state: its step, or its index among those of several sequences."""
+        """The name of a state: its step, or its index if there are several sequences."""
         return "step" if len(self.shape) == 1 else "index"
 
     def _verdict(self, row: Mapping[str, Any]) -> str:
-        """Return whether a bound holds, and for how many states if it can't speak of all."""
+        """Return whether a bound holds, and for how many states if not for all of them."""
         verdict = _HOLDS[row["holds"]]
         if row["error"] == "truncation" or not self.nonfinite:
             return verdict
@@ -206,16 +216,18 @@ class Verification(Tabular):
         return [("truncation", self.truncation), ("rounding", self.rounding), ("total", self.total)]
 
     def _title(self) -> str:
-        options = "".join(f", {name}={value}" for name, value in self.options.items())
         kept = "all lags" if isinstance(self.window, Full) else repr(self.window)
         counted = "steps" if len(self.shape) == 1 else "states"
-        return f"{self.algorithm} in {self.format}{options}: {kept}, {' x '.join(map(str, self.shape))} {counted}"
+        return f"{self.algorithm} in {self.arithmetic}: {kept}, {' x '.join(map(str, self.shape))} {counted}"
 
     def _remarks(self) -> list[str]:
         remarks = []
+        if len(self.shape) > 1 and len(self.total.spread) > 1:
+            remarks.append(f"total error, {self.total.spread}")
         if self.inputs_changed:
+            kept = self.arithmetic.operands or self.format
             remarks.append(
-                f"{self.inputs_changed} coefficients and inputs were rounded to {self.format} first, with relative "
+                f"{self.inputs_changed} coefficients and inputs were rounded to {kept} first, with relative "
                 f"errors up to {100 * at_most(self.inputs_change, 3):.3g} %; the errors here are those of the rounded "
                 "ones"
             )

@@ -6,24 +6,22 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
 from itertools import product
 from multiprocessing import current_process, get_context
 from typing import Any
 
 import numpy as np
 
-from recfact.checks import LONGEST, boolean, callback, choice, positive_integer, several
+from recfact.checks import LONGEST, callback, choice, positive_integer, several
 from recfact.errors import OptionError, RecfactError
+from recfact.precision.arithmetic import Arithmetic
 from recfact.precision.formats.catalogue import FORMATS
-from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.formats.float_format import FloatFormat
-from recfact.precision.formats.rounding import ROUNDINGS, UNDERFLOWS
 from recfact.precision.verification.case_families import FAMILIES
-from recfact.precision.verification.computations import COMPUTATIONS, compute
-from recfact.precision.verification.sweep_batch import Batch, Tally, run_batch
-from recfact.precision.verification.sweep_case import Variant
+from recfact.precision.verification.computations import COMPUTATIONS, task_of
+from recfact.precision.verification.sweep_batch import Batch, Tally, Variant, run_batch
 from recfact.precision.verification.sweep_table import SweepTable
-from recfact.precision.verification.verify import DEFAULTS
 from recfact.windows import Full, Jagged, Uniform, Window, check_window
 
 LENGTHS = (1, 2, 7, 16, 24, 45)  # 45: three blocks of the algorithms that choose their own
@@ -33,7 +31,7 @@ LARGEST = 1 << 14
 
 
 class WorkerError(RecfactError, RuntimeError):
-    """A process of a sweep that ended by itself."""
+    """A process of a sweep ended unexpectedly."""
 
 
 def verify_many(
@@ -44,10 +42,6 @@ def verify_many(
     *,
     cases: int = 10_000,
     lengths: int | Sequence[int] = LENGTHS,
-    accumulate: Any = None,
-    fma: bool | Sequence[bool] = (False, True),
-    rounding: str = "nearest-even",
-    underflow: str = "gradual",
     seed: int = 0,
     processes: int | None = None,
     progress: Callable[[float], object] | None = None,
@@ -56,48 +50,44 @@ def verify_many(
 
     Parameters
     ----------
-    formats : str, dtype, FloatFormat, or sequence of these, optional
-        Number formats; all of the catalogue up to 16 bits by default.
+    formats : str, dtype, FloatFormat, Arithmetic, or sequence of these, optional
+        Number formats, or whole arithmetics. By default these are all formats of the catalogue up to 16 bits, with and
+        without fused products and sums.
     algorithms : str or sequence of str, optional
-        What computes the states, as in `verify`; all by default. Windows, formats and arithmetic that one doesn't make
-        are left out.
+        Algorithms for the states, as in `verify`. By default all are run. Windows and arithmetics that an algorithm
+        doesn't support are left out.
     windows : Window or sequence of them
-        Windows.
+        The windows.
     families : str or sequence of str, optional
-        Names of `FAMILIES`, all by default.
+        Names of `FAMILIES`, by default all.
     cases : int, default 10_000
-        How many cases to verify at least: sequences times ways to compute their states. They are shared out evenly.
+        The smallest number of cases to verify. A case is a sequence and a way to compute its states. The cases are
+        distributed evenly.
     lengths : int or sequence of int
         Numbers of steps.
-    accumulate : format, None, or sequence of these
-        Formats of the operations; None is that of the states, and binary32 for "mixed-precision".
-    fma : bool or sequence of bool
-        Whether products and sums are fused.
-    rounding, underflow : str
-        As in `rounded_solve`.
     seed : int, default 0
-        At least 0. The same seed gives the same table, for every number of processes.
+        Seed of the cases, at least 0. The same seed gives the same table for any number of processes.
     processes : int, optional
-        How many processes; as many as this one has processors by default. With 1 everything runs in this one. Others
-        import the calling script anew, so a script calls this under ``if __name__ == "__main__":``.
+        Number of processes, by default one for each processor. With 1 everything runs in the calling process. Other
+        processes import the calling script again, so a script must call this under ``if __name__ == "__main__":``.
     progress : callable, optional
         Is called with the share of the work that is done, from 0 to 1.
 
     Returns
     -------
     SweepTable
-        Prints by algorithm; its `failures` run again by themselves.
+        The result, which prints a row for each algorithm. Each of its `failures` can be run again alone.
 
     Raises
     ------
     OptionError
-        If an option isn't one of those above, or no algorithm makes any of the windows.
+        If an option isn't one of those above, or if no algorithm makes any of the windows.
     WorkerError
-        If a process ends by itself.
+        If a process ends unexpectedly.
 
     Notes
     -----
-    The bounds are those of the page on verification; exact states are enclosed first by Wilkinson's running error bound
+    The bounds are those of the page on verification. Exact states are first enclosed by Wilkinson's running error bound
     (Higham, 2002, section 3.3).
 
     Examples
@@ -111,12 +101,16 @@ def verify_many(
         choice(name, "families", tuple(FAMILIES))
         for name in several(tuple(FAMILIES) if families is None else families, "families")
     ]
-    kinds = [format_of(name) for name in several(_up_to_16_bits() if formats is None else formats, "formats")]
+    arithmetics = [
+        Arithmetic.of(each).of_given_operands()
+        for each in several(_up_to_16_bits() if formats is None else formats, "formats")
+    ]
     steps = [positive_integer(n, "lengths", most=LONGEST) for n in several(lengths, "lengths")]
-    for fmt in kinds:
-        if not fmt.fits_float64:
-            raise OptionError(f"cases are drawn in float64, which doesn't hold the numbers of {fmt}; verify takes them")
-    variants = _variants(kinds, algorithms, windows, accumulate, fma, rounding, underflow)
+    for how in arithmetics:
+        if how.dtype == object:
+            refused = how.format
+            raise OptionError(f"cases are drawn in float64, which doesn't hold {refused}'s numbers; verify takes them")
+    variants = _variants(arithmetics, algorithms, windows)
     seed = positive_integer(seed, "seed", least=0, most=(1 << 128) - 1)
     batches = _batches(variants, tuple(chosen), positive_integer(cases, "cases", most=LONGEST), steps, seed)
     callback(progress, "progress")
@@ -129,45 +123,22 @@ def verify_many(
     return SweepTable.of((tally for found in tallies for tally in found), seed)
 
 
-def _up_to_16_bits() -> list[FloatFormat]:
-    return [fmt for fmt in FORMATS.values() if fmt.bits <= 16]
+def _up_to_16_bits() -> list[Arithmetic]:
+    return [Arithmetic(fmt, fma=fma) for fmt in FORMATS.values() if fmt.bits <= 16 for fma in (False, True)]
 
 
-def _variants(
-    formats: list[FloatFormat],
-    algorithms: Any,
-    windows: Any,
-    accumulate: Any,
-    fma: Any,
-    rounding: str,
-    underflow: str,
-) -> dict[FloatFormat, tuple[Variant, ...]]:
-    """Return every combination that there is, for each format."""
+def _variants(arithmetics: list[Arithmetic], algorithms: Any, windows: Any) -> dict[FloatFormat, tuple[Variant, ...]]:
+    """Return every possible combination for each format."""
     names = [
         choice(name, "algorithms", COMPUTATIONS)
         for name in several(COMPUTATIONS if algorithms is None else algorithms, "algorithms")
     ]
     kept = [check_window(window) for window in several(windows, "windows")]
-    inside = [None if name is None else format_of(name) for name in several(accumulate, "accumulate")]
-    fused = [boolean(value, "fma") for value in several(fma, "fma")]
-    choice(rounding, "rounding", ROUNDINGS)
-    choice(underflow, "underflow", UNDERFLOWS)
-    # The engine fuses in any case, and mixed precision has always two formats.
-    wanted = dict.fromkeys(
-        Variant(
-            name,
-            window,
-            FORMATS["binary32"] if name == "mixed-precision" and operations is None else operations,
-            fused_ or name == "engine",
-            rounding,
-            underflow,
-        )
-        for name, window, operations, fused_ in product(names, kept, inside, fused)
-    )
-    found = {
-        fmt: tuple(variant for variant in wanted if makes(variant.algorithm, fmt, **variant.options()))
-        for fmt in formats
-    }
+    found: dict[FloatFormat, tuple[Variant, ...]] = {}
+    for fmt in dict.fromkeys(how.format for how in arithmetics):
+        own = [how for how in arithmetics if how.format == fmt]
+        made = ((name, window, made_in(name, window, how)) for name, window, how in product(names, kept, own))
+        found[fmt] = tuple(dict.fromkeys(Variant(name, window, how) for name, window, how in made if how is not None))
     if not any(found.values()):
         raise OptionError(
             f"none of the algorithms {', '.join(names)} makes one of the windows {', '.join(map(repr, kept))} in these "
@@ -176,14 +147,17 @@ def _variants(
     return found
 
 
-def makes(algorithm: str, fmt: FloatFormat, **options: Any) -> bool:
-    """Return whether the algorithm makes the window, in the format and with the arithmetic that the options say."""
-    step = np.ones(1)
+def made_in(algorithm: str, window: Window, arithmetic: Arithmetic) -> Arithmetic | None:
+    """Return the arithmetic in which an algorithm makes a window if this one is wanted, or None if it doesn't.
+
+    The engine always fuses, and mixed precision always has two formats.
+    """
     try:
-        compute(step, step, fmt, algorithm, **{**DEFAULTS, **options})
+        task = task_of(algorithm, window, replace(arithmetic, fma=True) if algorithm == "engine" else arithmetic)
+        task.states([(np.ones(1), np.ones(1), None)])
     except OptionError:
-        return False
-    return True
+        return None
+    return task.arithmetic
 
 
 def _batches(
@@ -193,7 +167,7 @@ def _batches(
     lengths: list[int],
     seed: int,
 ) -> list[Batch]:
-    """Share the cases out evenly; every batch has a seed of its own."""
+    """Distribute the cases evenly over batches. Every batch has its own seed."""
     kinds = len(lengths) * len(families) * sum(map(len, variants.values()))
     channels = -(-cases // kinds)
     pieces = -(-channels * len(families) // LARGEST)
@@ -205,11 +179,11 @@ def _batches(
     ]
 
 
-_GUARD = 'a script must call verify_many under if __name__ == "__main__":, and processes=1 does without processes'
+_GUARD = 'a script must call verify_many under if __name__ == "__main__":, or pass processes=1'
 
 
 def _run(batches: list[Batch], workers: int) -> Iterator[tuple[int, list[Tally]]]:
-    """Yield the index and what was found of each batch, as they end."""
+    """Yield the index and the result of each batch as it ends."""
     if workers <= 1:
         yield from enumerate(map(run_batch, batches))
         return

@@ -1,4 +1,4 @@
-"""Verification of many short sequences of one format at once, the unit of work of a sweep."""
+"""Verification of many short sequences of one format at once, the unit of work of a sweep, or of one of them alone."""
 
 from __future__ import annotations
 
@@ -8,16 +8,71 @@ from dataclasses import dataclass
 import numpy as np
 
 from recfact.arrays import Array
-from recfact.precision.exact.channel_enclosures import distance, enclose_channels
+from recfact.precision.arithmetic import Arithmetic
+from recfact.precision.exact.balls import Balls, float_balls
 from recfact.precision.exact.measured import Measured, measure, truncation_error
 from recfact.precision.formats.float_format import FloatFormat
 from recfact.precision.verification.case_families import draw
-from recfact.precision.verification.computations import compute, rounding_bound
-from recfact.precision.verification.result import quotients
-from recfact.precision.verification.sweep_case import Case, Variant
-from recfact.precision.verification.verify import sum_of_bounds, truncation_bounds
+from recfact.precision.verification.computations import compute, rounding_bound, task_of
+from recfact.precision.verification.result import Verification, quotients
+from recfact.precision.verification.verify import sum_of_bounds, truncation_bounds, verify
 from recfact.recurrence import first_kept_rows
 from recfact.windows import Full, Window
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A way to compute states: the algorithm, the window and the arithmetic.
+
+    Parameters
+    ----------
+    algorithm : str
+        The algorithm that computes the states.
+    window : Full, Uniform, Jagged or str
+        What is kept.
+    arithmetic : Arithmetic
+        The arithmetic.
+    """
+
+    algorithm: str
+    window: Window
+    arithmetic: Arithmetic
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One sequence of a sweep, which its seed can draw again.
+
+    Parameters
+    ----------
+    variant : Variant
+        How its states are computed.
+    family : str
+        The family of the sequence.
+    n, channels, seed : int
+        The arguments of `draw`.
+    channel : int
+        The index of the sequence among those drawn.
+    """
+
+    variant: Variant
+    family: str
+    n: int
+    channels: int
+    seed: int
+    channel: int
+
+    def inputs(self) -> tuple[Array, Array]:
+        """Return its coefficients and inputs, of shape (n,)."""
+        a, u = draw(self.family, self.variant.arithmetic.format, self.n, self.channels, self.seed)
+        return a[:, self.channel], u[:, self.channel]
+
+    def verify(self) -> Verification:
+        """Verify it by itself."""
+        a, u = self.inputs()
+        how = self.variant
+        return verify(a, u, window=how.window, format=how.arithmetic, algorithm=how.algorithm)
+
 
 ERRORS = ("truncation", "rounding", "total")
 
@@ -34,7 +89,7 @@ class Batch:
     format : FloatFormat
         The number format.
     n, channels, seed : int
-        Number of steps, of sequences of each family, and what they are drawn from.
+        Number of steps, number of sequences of each family, and seed of the random numbers.
     families : tuple of str
         The families.
     variants : tuple of Variant
@@ -51,25 +106,25 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What a batch found for one variant and one family.
+    """The results of a batch for one variant and one family.
 
     Parameters
     ----------
     cases : int
         Number of sequences.
     nonfinite : int
-        Number of those with an overflow or NaN in a state, to which no bound of rounding applies from there on.
+        Number of sequences with an overflow or NaN in a state. No bound of rounding applies from that state on.
     ratios : tuple of float
         The largest quotients of truncation, rounding and total error and their bounds, rounded up.
     accumulated : float
-        The same of rounding errors alone, among states whose bound is as large as `MANY` roundings of their size.
+        The largest quotient of rounding error and bound, among states with a bound of at least `MANY` roundings of
+        their size.
     worst : Case
         The sequence with the largest quotient of its rounding error.
     broken : tuple of (str, Case)
-        The errors that passed their bounds.
+        The errors that exceeded their bounds.
     """
 
-    format: FloatFormat
     variant: Variant
     family: str
     cases: int
@@ -83,8 +138,8 @@ class Tally:
 def run_batch(batch: Batch) -> list[Tally]:
     """Verify the sequences of a batch.
 
-    The exact states are enclosed in float64 first (`enclose_channels`); whatever that leaves undecided is measured
-    again in integers, sequence by sequence.
+    The exact states are first enclosed in float64 (`float_balls`). Sequences that this leaves undecided are measured
+    again in integers, one by one.
 
     Returns
     -------
@@ -101,11 +156,11 @@ def run_batch(batch: Batch) -> list[Tally]:
         if variant.window not in windows:
             windows[variant.window] = _Exact.of(a, u, variant.window)
         kept = windows[variant.window]
-        case = (a, u, batch.format, variant.algorithm)
-        x, lost = compute(*case, seed=batch.seed, **variant.options())
-        bound = np.where(lost, np.inf, rounding_bound(*case, **variant.options()))
+        task = task_of(variant.algorithm, variant.window, variant.arithmetic)
+        x, lost = compute(task, [(a, u, None)])
+        bound = np.where(lost, np.inf, rounding_bound(task, [(a, u, None)]))
         x = np.where(lost, 0.0, x)
-        near, far = distance(x, kept.centers, kept.radii), distance(x, full.centers, full.radii)
+        near, far = kept.states.distance(x), full.states.distance(x)
         rounding = _compare(near, bound, _measure(a, u, x, variant.window))
         total = _compare(far, sum_of_bounds(kept.cut, bound), _measure(a, u, x, Full()))
         many = bound >= MANY * np.maximum(unit * kept.sizes, smallest)
@@ -115,7 +170,7 @@ def run_batch(batch: Batch) -> list[Tally]:
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """The quotient of an error and its bound of every state, and whether an error passes its bound in a channel."""
+    """The quotient of error and bound for every state, and whether an error exceeds its bound in a channel."""
 
     ratios: Array
     broken: Array
@@ -125,28 +180,28 @@ class _Compared:
 class _Exact:
     """The exact states of a window, the sums of their terms' sizes, and what the window leaves out with its bounds."""
 
-    centers: Array
-    radii: Array
+    states: Balls
     sizes: Array
     cut: Array
     truncation: _Compared
 
     @staticmethod
     def of(a: Array, u: Array, window: Window) -> _Exact:
-        centers, radii = enclose_channels(a, u, window)
-        sizes, _ = enclose_channels(np.abs(a), np.abs(u), window)
+        states = float_balls(a, u, window)
+        sizes = float_balls(np.abs(a), np.abs(u), window).centers
         cut = np.zeros(u.shape)
         if isinstance(window, Full):
-            return _Exact(centers, radii, sizes, cut, _Compared(cut, np.zeros(u.shape[1], dtype=bool)))
-        # They depend on the largest coefficient and input alone, which many channels of a narrow format share.
+            return _Exact(states, sizes, cut, _Compared(cut, np.zeros(u.shape[1], dtype=bool)))
+        # They depend only on the largest coefficient and input. Many channels of a narrow format share these.
         extremes = np.stack([np.max(np.abs(a[1:]), axis=0, initial=0), np.max(np.abs(u), axis=0)])
         _, first, kind = np.unique(extremes, axis=1, return_index=True, return_inverse=True)
         cut = np.stack([truncation_bounds(a[:, channel], u[:, channel], window) for channel in first], axis=1)[:, kind]
-        full, more = enclose_channels(a, u, Full())
-        upper = distance(full, centers, (radii + more) * (1 + 2.0**-50))
-        upper[first_kept_rows(len(u), window) == 0] = 0.0  # there both states are the same expression
+        full = float_balls(a, u, Full())
+        both = Balls(states.centers, (states.radii + full.radii) * (1 + 2.0**-50))
+        upper = both.distance(full.centers)
+        upper[first_kept_rows(len(u), window) == 0] = 0.0  # both states are the same expression there
         truncation = _compare(upper, cut, lambda c: truncation_error(a[:, c], u[:, c], window))
-        return _Exact(centers, radii, sizes, cut, truncation)
+        return _Exact(states, sizes, cut, truncation)
 
 
 def _measure(a: Array, u: Array, x: Array, window: Window) -> Callable[[int], Measured]:
@@ -168,12 +223,12 @@ def _compare(upper: Array, bound: Array, again: Callable[[int], Measured]) -> _C
 
 
 def _tallies(batch: Batch, variant: Variant, lost: Array, errors: tuple[_Compared, ...], many: Array) -> list[Tally]:
-    """Summarize a variant family by family; `many` says where rounding errors add up."""
+    """Summarize a variant family by family. `many` marks the states where rounding errors add up."""
     rounding = errors[ERRORS.index("rounding")].ratios
     accumulated = np.where(many, rounding, 0.0)
 
     def case(family: str, channel: int) -> Case:
-        return Case(batch.format, variant, family, batch.n, batch.channels, batch.seed, channel)
+        return Case(variant, family, batch.n, batch.channels, batch.seed, channel)
 
     tallies = []
     for number, family in enumerate(batch.families):
@@ -185,7 +240,6 @@ def _tallies(batch: Batch, variant: Variant, lost: Array, errors: tuple[_Compare
         )
         tallies.append(
             Tally(
-                batch.format,
                 variant,
                 family,
                 cases=batch.channels,

@@ -1,4 +1,4 @@
-"""What a sweep found, as a table."""
+"""The results of a sweep, as a table."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from recfact.precision.verification.sweep_batch import ERRORS, Tally
-from recfact.precision.verification.sweep_case import Case
+from recfact.precision.verification.sweep_batch import ERRORS, Case, Tally
 from recfact.printed_table import Column, PrintedTable, Tabular
 from recfact.written_numbers import at_most
 
@@ -18,14 +17,14 @@ VALUES = ("cases", "nonfinite", *QUOTIENTS, "broken")
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An error that passed its bound.
+    """An error that exceeded its bound.
 
     Parameters
     ----------
     error : {"truncation", "rounding", "total"}
         Which error.
     case : Case
-        Where; ``case.inputs()`` draws it again and ``case.verify()`` verifies it by itself.
+        The case with this error. ``case.inputs()`` draws it again, and ``case.verify()`` verifies it alone.
     """
 
     error: str
@@ -34,20 +33,21 @@ class Failure:
 
 @dataclass(frozen=True, repr=False)
 class SweepTable(Tabular):
-    """The largest quotients of error and bound in a sweep; a `Tabular` by algorithm and window.
+    """The largest quotients of error and bound in a sweep. It is a `Tabular` by algorithm and window.
 
     Parameters
     ----------
     rows : tuple of dict
-        One for each format, algorithm, window, arithmetic and family: how many cases there were, in how many of them a
-        state overflowed or became NaN, the largest quotients of the three errors and their bounds, that of rounding
-        errors which add up (the bound is as large as 8 roundings of the state's size), how many bounds were broken.
+        One for each format, algorithm, window, arithmetic and family. It has the number of cases, the number of those
+        in which a state overflowed or became NaN, and the largest quotients of the three errors and their bounds. It
+        also has the largest quotient for rounding errors that add up (with a bound of at least 8 roundings of the
+        state's size), and the number of broken bounds.
     worst : dict
         The case with the largest quotient of rounding error and bound, for each algorithm.
     failures : tuple of Failure
         All bounds that were broken.
     seed : int
-        What the cases were drawn from.
+        Seed of the cases.
 
     Notes
     -----
@@ -61,18 +61,18 @@ class SweepTable(Tabular):
 
     @staticmethod
     def of(tallies: Iterable[Tally], seed: int) -> SweepTable:
-        """Collect what the batches found."""
+        """Collect the results of the batches."""
         rows: dict[tuple[Any, ...], dict[str, Any]] = {}
         worst: dict[str, tuple[float, Case]] = {}
         failures = []
         for tally in tallies:
-            variant, rounding = tally.variant, tally.ratios[ERRORS.index("rounding")]
+            variant, how, rounding = tally.variant, tally.variant.arithmetic, tally.ratios[ERRORS.index("rounding")]
             key = (
-                tally.format.name,
+                how.format.name,
                 variant.algorithm,
                 repr(variant.window),
-                None if variant.accumulate is None else variant.accumulate.name,
-                variant.fma,
+                None if how.accumulate == how.format else how.accumulate.name,
+                how.fma,
                 tally.family,
             )
             found = (tally.cases, tally.nonfinite, *tally.ratios, tally.accumulated, len(tally.broken))
@@ -86,7 +86,7 @@ class SweepTable(Tabular):
 
     @property
     def cases(self) -> int:
-        """How many cases were verified."""
+        """Number of cases that were verified."""
         return sum(row["cases"] for row in self.rows)
 
     def by(self, *keys: str) -> PrintedTable:
@@ -95,7 +95,7 @@ class SweepTable(Tabular):
         Parameters
         ----------
         *keys : {"format", "algorithm", "window", "accumulate", "fma", "family"}
-            What to tell apart.
+            Keys to tell apart.
 
         Returns
         -------
@@ -110,7 +110,7 @@ class SweepTable(Tabular):
         return PrintedTable(tuple(merged.values()), words + numbers, (*keys, *VALUES))
 
     def table(self) -> PrintedTable:
-        """Return what is printed: one row for each algorithm and window."""
+        """Return the table to print: one row for each algorithm and window."""
         return replace(self.by("algorithm", "window"), title=self._summary())
 
     def to_rows(self) -> list[dict[str, Any]]:

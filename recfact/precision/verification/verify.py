@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from recfact.arrays import Array, as_numpy, broadcast_state, native
-from recfact.checks import callback, choice
-from recfact.containers import without_labels
+from recfact.arrays import Array, as_numpy, native
+from recfact.checks import callback
 from recfact.errors import OptionError
+from recfact.precision.arithmetic import Arithmetic
 from recfact.precision.exact.measured import Measured, UndecidedError, measure, truncation_error
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.formats.float_format import FloatFormat
 from recfact.precision.reals import as_rationals, as_reals, in_decimal
-from recfact.precision.rounding_errors.counted_bounds import engine_bound
-from recfact.precision.time_axis import time_first
-from recfact.precision.truncation.posterior_bounds import posterior_truncation_bound
-from recfact.precision.truncation.truncation_bounds import pointwise_truncation_bound
+from recfact.precision.sequences import Pieces, operands_by_segment, segments_of, time_first, without_labels_of
+from recfact.precision.truncation.truncation_bounds import bound_of_one, pointwise_truncation_bound
 from recfact.precision.verification.computations import (
-    COMPUTATIONS,
+    EngineTask,
     accumulator_of,
     compute,
-    engine_states,
     rounding_bound,
+    task_of,
 )
 from recfact.precision.verification.result import CheckedError, Verification, with_time_at
 from recfact.windows import Full, Window, WindowLike, check_window
-
-DEFAULTS = {"accumulate": None, "fma": False, "rounding": "nearest-even", "underflow": "gradual"}
-"""Options of the arithmetic as they are if nothing else is asked for."""
 
 
 def verify(
@@ -42,12 +38,8 @@ def verify(
     algorithm: str = "sequential",
     x0: Any = None,
     axis: int = -1,
+    offsets: Any = None,
     threads: int | None = None,
-    accumulate: Any = None,
-    fma: bool = False,
-    rounding: str = "nearest-even",
-    underflow: str = "gradual",
-    seed: int = 0,
     progress: Callable[[float], object] | None = None,
 ) -> Verification:
     """Run a recurrence in a number format, measure its errors exactly, and compare them with their proved bounds.
@@ -55,54 +47,58 @@ def verify(
     Parameters
     ----------
     a, u : array_like
-        Coefficients and inputs, which broadcast. What isn't a number of the format is rounded to it first, to nearest;
-        the result says how much that changed, and all errors are those of the rounded ones.
+        Coefficients and inputs. They broadcast. Numbers that aren't in the format are first rounded to it, to nearest,
+        by way of the format of the operands if there is one. The result says how much this changed them. All errors
+        are those for the rounded numbers.
     window : Full, Uniform, Jagged or str
         What is kept.
-    format : str, dtype or FloatFormat, optional
-        The number format of coefficients, inputs and states; that of the arrays if not given.
+    format : str, dtype, FloatFormat, BlockFormat or Arithmetic, optional
+        The number format of coefficients, inputs and states, or the whole arithmetic. By default it is the format of
+        the arrays.
     algorithm : str, default "sequential"
-        What computes the states: an algorithm of `rounded_solve`; "engine" for `recfact.solve`, which has formats and
-        an arithmetic of its own; or "mixed-precision" for `mixed_precision_solve` with all casts. The engine is called
-        with the arrays as they are here, in their own layout, if it computes in the format with them.
+        The algorithm for the states: one of `rounded_solve`, or "engine" for `recfact.solve`. The engine has its own
+        formats and arithmetic, and always fuses products and sums. If it computes in the format with the given arrays,
+        it is called with these arrays in their own layout.
     x0 : scalar or array_like, optional
-        State before the first step, which broadcasts against the result without `axis`. For the engine it is rounded to
-        the type that is accumulated in.
+        State before the first step. It broadcasts against the result without `axis`. For the engine it is rounded to
+        the type in which the engine accumulates.
     axis : int, default -1
         The axis of the result along which the recurrence runs.
+    offsets : array_like of int, shape (N + 1,), optional
+        Where segments start, and where the last one ends, as for `recfact.solve`. Each segment is a sequence of its
+        own.
     threads : int, optional
-        Threads of the engine, as for `recfact.solve`; the other algorithms take none.
-    accumulate, fma, rounding, underflow
-        The arithmetic, as in `rounded_solve`. Mixed precision accumulates in binary32 if no other format is given, and
-        the engine fuses products and sums in any case.
-    seed : int, default 0
-        Seed of the rounding "stochastic".
+        Number of threads of the engine, as for `recfact.solve`. The other algorithms take none.
     progress : callable, optional
         Is called with the share of the work that is done, from 0 to 1.
 
     Returns
     -------
     Verification
-        Prints as a table. Its `holds` says whether every error of every state is within its bound.
+        The result, which prints as a table. Its `holds` says whether every error of every state is within its bound.
 
     Raises
     ------
     OptionError
-        If a number is NaN or infinite or out of the format's range, the algorithm doesn't make the window, or there are
-        threads for another one than the engine.
+        If a number is NaN, infinite or out of the range of the format, if the algorithm doesn't make the window, or if
+        `threads` is given for an algorithm other than the engine.
     ShapeError
         If the shapes don't fit together.
     DTypeError
-        If they aren't real numbers.
+        If the numbers aren't real.
 
     Notes
     -----
-    Three errors of each state: truncation, the exact states less those of the window; rounding, the computed states
-    less the exact ones of the window; and in total. The bound of truncation is the smaller of
-    `pointwise_truncation_bound`, for the largest coefficient and input, and `posterior_truncation_bound`, from the
-    computed states; that of rounding is `forward_bound`, `engine_bound` or `mixed_precision_bound`; and that of both is
-    their sum. Measured errors are enclosed by fixed-point integers with tracked radii, with as many bits as the
-    comparison takes (`recfact.precision.exact`).
+    Each state has three errors, and each error has a bound:
+
+    * Truncation: the exact state minus that of the window. The bound is the smaller of two:
+      `pointwise_truncation_bound`, for the largest coefficient and input, and `posterior_truncation_bound`, from the
+      computed states.
+    * Rounding: the computed state minus the exact one of the window. The bound is `forward_bound` or `engine_bound`.
+    * The total of both. The bound is the sum of the two bounds.
+
+    Fixed-point integers with tracked radii enclose the measured errors, with as many bits as the comparison needs
+    (`recfact.precision.exact`).
 
     The errors and their bounds are those of the page on verification.
 
@@ -113,72 +109,83 @@ def verify(
     >>> v.holds, v.truncation.at, v.truncation.holds
     (True, (8,), True)
     """
-    window = check_window(window)
-    choice(algorithm, "algorithm", COMPUTATIONS)
+    a, u, x0, axis = without_labels_of(a, u, x0, axis, offsets)
+    how = Arithmetic.of(format_of_arrays(a, u) if format is None else format)
+    task = task_of(algorithm, check_window(window), replace(how, operands=None))
+    if isinstance(task, EngineTask):
+        how.of_given_operands()
     if threads is not None and algorithm != "engine":
-        raise OptionError(f"threads are those of the algorithm 'engine', got {algorithm!r}; leave one of them out")
-    a, u, x0, axis = without_labels(a, u, x0, axis)
-    fmt = _default_format(a, u) if format is None else format_of(format)
-    given = [(as_reals(a, "a"), "a", fmt), (as_reals(u, "u"), "u", fmt)]
+        raise OptionError(f"threads go with the algorithm 'engine' only, got {algorithm!r}; leave one of the two out")
+    given = [(as_reals(a, "a"), "a", how.format), (as_reals(u, "u"), "u", how.format)]
     if x0 is not None:
-        given.append((as_reals(x0, "x0"), "x0", accumulator_of(fmt) if algorithm == "engine" else fmt))
-    kept = [_in_format(values, kind, name) for values, name, kind in given]
+        given.append((as_reals(x0, "x0"), "x0", accumulator_of(how.format) if algorithm == "engine" else how.format))
+    kept = [
+        values if how.operands and name != "x0" else _in_format(values, kind.round(values), kind, name)
+        for values, name, kind in given
+    ]
     changes = [_change(before, after) for (before, *_), after in zip(given, kept, strict=True)]
     coefficients, inputs = time_first(kept[0], kept[1], axis)
     shape = inputs.shape
-    state = None if x0 is None else broadcast_state(kept[2], shape[1:])
+    places = segments_of(offsets, len(inputs))
+    pieces = operands_by_segment(coefficients, inputs, None if x0 is None else kept[2], axis, offsets)
+    if how.operands is not None:
+        stored: Pieces = []
+        for own, fed, first in pieces:
+            both = [
+                _in_format(values, how.stored(values), how.format, name) for values, name in ((own, "a"), (fed, "u"))
+            ]
+            changes += [_change(before, after) for before, after in zip((own, fed), both, strict=True)]
+            stored.append((both[0], both[1], first))
+        pieces = stored
 
-    options = {"accumulate": accumulate, "fma": fma, "rounding": rounding, "underflow": underflow}
-    share = _Share(progress, work=4 * int(np.prod(shape)))
-    case = (coefficients, inputs, fmt, algorithm)
-    if algorithm == "engine":
+    share = _Share(progress, work=(3 if isinstance(task.window, Full) else 5) * int(np.prod(shape)))
+    if isinstance(task, EngineTask):
         start = None if x0 is None else kept[2]
-        states = engine_states(a, u, fmt, window=window, x0=start, axis=axis, threads=threads, **options)
-        x = np.moveaxis(states, axis, 0)
-        lost, bound = ~np.isfinite(x), engine_bound(coefficients, inputs, fmt, window=window, x0=state, axis=0)
+        x = np.moveaxis(task.solve(a, u, x0=start, axis=axis, offsets=offsets, threads=threads), axis, 0)
+        lost = ~np.isfinite(x)
     else:
-        x, lost = compute(*case, window=window, x0=state, seed=seed, **options)
-        bound = rounding_bound(*case, window=window, x0=state, **options)
-    bound = np.where(lost, 0.0, bound)
+        x, lost = compute(task, pieces)
+    several = offsets is not None or inputs.size != len(inputs)
+    bound = np.where(lost, 0.0, rounding_bound(task, pieces, several))
     share.add(x.size)
 
-    cut = np.zeros(shape)
-    for channel in np.ndindex(shape[1:]):
-        at = (slice(None), *channel)
-        own, start = coefficients[at], None if state is None else state[channel]
-        cut[at] = truncation_bounds(own, inputs[at], window, start)
-        if not isinstance(window, Full) and not lost[at].any() and np.isfinite(bound[at]).all():
-            cut[at] = np.minimum(cut[at], posterior_truncation_bound(own, x[at], window, rounding=bound[at]))
-    truncation, rounded, total = _Errors(cut), _Errors(bound, lost), _Errors(sum_of_bounds(cut, bound), lost)
+    truncation, rounded, total = _Errors(np.zeros(shape)), _Errors(bound, lost), _Errors(bound, lost)
     finite = np.where(lost, 0, x)
-    for channel in np.ndindex(shape[1:]):
-        at = (slice(None), *channel)
-        own, fed, start = coefficients[at], inputs[at], None if state is None else state[channel]
-        if not isinstance(window, Full):
-            truncation.add(at, truncation_error(own, fed, window, start, share.add))
-        rounded.add(at, measure(own, fed, finite[at], window, start, share.add))
-        total.add(at, measure(own, fed, finite[at], Full(), start, share.add))
+    for place, (own, fed, start) in zip(places, pieces, strict=True):
+        for channel in np.ndindex(shape[1:]):
+            at, along = (place, *channel), (slice(None), *channel)
+            sequence = own[along], fed[along]
+            first = None if start is None else start[channel]
+            cut = truncation_bounds(*sequence, task.window, first)
+            if not isinstance(task.window, Full) and not lost[at].any() and np.isfinite(bound[at]).all():
+                cut = np.minimum(cut, bound_of_one(sequence[0], x[at], task.window, bound[at]))
+            truncation.bound[at] = cut
+            total.bound[at] = np.where(lost[at], 0.0, sum_of_bounds(cut, bound[at]))
+            share.add(len(sequence[1]))
+            if not isinstance(task.window, Full):
+                truncation.add(at, truncation_error(*sequence, task.window, first, share.add))
+                rounded.add(at, measure(*sequence, finite[at], task.window, first, share.add))
+            total.add(at, measure(*sequence, finite[at], Full(), first, share.add))
     share.finish()
     x = np.moveaxis(x, 0, axis)
     return Verification(
-        format=fmt,
+        arithmetic=how,
         algorithm=algorithm,
-        window=window,
-        options={name: value for name, value in options.items() if value != DEFAULTS[name]},
+        window=task.window,
         shape=x.shape,
         inputs_changed=sum(count for count, _ in changes),
         inputs_change=max(change for _, change in changes),
         nonfinite=int(np.count_nonzero(lost)),
         first_nonfinite=with_time_at(np.argwhere(lost)[0], axis) if lost.any() else None,
         truncation=truncation.checked(axis),
-        rounding=rounded.checked(axis),
+        rounding=(total if isinstance(task.window, Full) else rounded).checked(axis),
         total=total.checked(axis),
         x=x,
     )
 
 
 class _Share:
-    """What `progress` is told."""
+    """The share of the work that is done, as `progress` gets it."""
 
     def __init__(self, progress: Callable[[float], object] | None, work: int) -> None:
         self.progress, self.work, self.done = callback(progress, "progress"), work, 0
@@ -213,7 +220,7 @@ class _Errors:
 
 
 def truncation_bounds(a: Array, u: Array, window: Window, x0: Any = None) -> Array:
-    """Return what the window may leave out of each state, for the largest coefficient and input of one sequence."""
+    """Return bounds of the truncation error of each state, for the largest coefficient and input of one sequence."""
     if isinstance(window, Full) or len(u) == 0:
         return np.zeros(len(u))
     used = a[1:] if x0 is None else a
@@ -222,13 +229,20 @@ def truncation_bounds(a: Array, u: Array, window: Window, x0: Any = None) -> Arr
 
 
 def sum_of_bounds(truncation: Array, rounding: Array) -> Array:
-    """Return what both errors together stay below, rounded up."""
+    """Return bounds of the sum of both errors, rounded up."""
     with np.errstate(all="ignore"):
         total = truncation + rounding
         return np.where((truncation == 0) | (rounding == 0), total, np.nextafter(total, np.inf))
 
 
-def _default_format(a: Any, u: Any) -> FloatFormat:
+def format_of_arrays(a: Any, u: Any) -> FloatFormat:
+    """Return the format of floats of one type.
+
+    Raises
+    ------
+    OptionError
+        If they aren't.
+    """
     kinds = {str(native(as_numpy(values, name).dtype)) for values, name in ((a, "a"), (u, "u"))}
     dtypes = [kind for kind in kinds if "float" in kind]
     if len(kinds) == 1 and dtypes:
@@ -241,18 +255,18 @@ def _default_format(a: Any, u: Any) -> FloatFormat:
     )
 
 
-def _in_format(values: Array, fmt: FloatFormat, name: str) -> Array:
-    """Return numbers rounded to the format, to nearest."""
-    rounded = np.asarray(fmt.round(values))
+def _in_format(values: Array, rounded: Any, fmt: FloatFormat, name: str) -> Array:
+    """Return numbers rounded to the format if all are finite, or raise an error that names one that isn't."""
+    rounded = np.asarray(rounded)
     good = np.isfinite(rounded.astype(np.float64))
     if not good.all():
         required = f"must hold finite numbers in the range of {fmt}, up to {in_decimal(fmt.max)}"
         raise OptionError(required, name, given=values[~good].flat[0], advice="scale or replace it")
-    return rounded.astype(np.float64) if fmt.fits_float64 else rounded
+    return np.asarray(rounded.astype(np.float64) if fmt.fits_float64 else rounded)
 
 
 def _change(before: Array, after: Array) -> tuple[int, float]:
-    """Return how many numbers the rounding changed, and by what share at most."""
+    """Return how many numbers the rounding changed, and the largest relative change."""
     changed = np.asarray(before != after, dtype=bool)
     old, new = before[changed], after[changed]
     if object in (old.dtype, new.dtype):

@@ -39,4 +39,5 @@ inline unsigned int load_acquire(const unsigned int* flag) {
     bare::pass_turn();
     return *flag;
 }
+inline void wait_briefly() {}
 inline void store_release(unsigned int* flag, unsigned int value) { *flag = value; }

@@ -113,7 +113,7 @@ def test_a_comparison_may_stay_undecided(monkeypatch):
     a, u, computed = [0.0, 2.0**-200, 2.0**200], [1.0, 0.0, 0.0], [1.0, 2.0**-200, 1.0]
     assert exact.measure(a, u, computed).upper.tolist() == [0.0, 0.0, 0.0]
     monkeypatch.setattr(measured, "MAX_BITS", 128)
-    with pytest.raises(exact.UndecidedError, match="aren't told from 0"):
+    with pytest.raises(exact.UndecidedError, match=r"bits don't tell .* from 0"):
         exact.measure(a, u, [1.0, 0.0, 1.0])
 
 

@@ -14,7 +14,7 @@ from market import fractions
 from recfact import Full, Jagged, Uniform
 from recfact.errors import DTypeError, OptionError, RecfactError, ShapeError
 from recfact.precision import exact
-from recfact.precision.exact import dyadic_sequence, enclosures
+from recfact.precision.exact import enclosures
 from recfact.precision.exact.enclosures import PIECE
 from recfact.recurrence import windowed
 
@@ -163,7 +163,6 @@ def test_states_lie_in_their_enclosures(window, bits, scale, rng):
 @pytest.mark.parametrize("window", [Full(), Uniform(3), Uniform(20), Jagged(4), Jagged(18), Jagged(5, 3)], ids=str)
 def test_pieces_join(window, rng, monkeypatch):
     monkeypatch.setattr(enclosures, "PIECE", 16)
-    monkeypatch.setattr(dyadic_sequence, "PIECE", 16)
     for n in (31, 32, 33, 48, 70):
         a, u = rng.uniform(-1, 1, n), rng.normal(size=n)
         check(exact.enclose(a, u, window), definition(a, u, window))

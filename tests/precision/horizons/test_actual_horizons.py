@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from recfact import precision as pr
 from recfact.errors import OptionError
 from recfact.precision.formats.rounding import REPEATABLE, UNDERFLOWS
-from recfact.precision.horizons.iterated_product import iterated_product
+from recfact.precision.horizons.rounded_powers import iterated_product
 
 NARROW = [fmt for fmt in pr.FORMATS.values() if fmt.bits <= 8]
 # What numerics of formats with normal numbers below 1/2 have in common.
@@ -304,8 +304,8 @@ def test_what_cannot_be(arguments, options, message):
 
 
 def test_a_walk_of_too_many_runs_stops(monkeypatch):
-    monkeypatch.setattr("recfact.precision.horizons.iterated_product.MOST_RUNS", 10)
-    monkeypatch.setattr("recfact.precision.horizons.iterated_product._Walk.expected_runs", lambda walk: 1.0)
+    monkeypatch.setattr("recfact.precision.horizons.rounded_powers.MOST_RUNS", 10)
+    monkeypatch.setattr("recfact.precision.horizons.rounded_powers._Walk.expected_runs", lambda walk: 1.0)
     with pytest.raises(OptionError, match="too long"):
         iterated_product(pr.format("half"), Fraction(3, 4), "nearest-even", "gradual")
 

@@ -10,6 +10,7 @@ from hypothesis.extra.numpy import arrays
 
 from recfact import precision as pr
 from recfact.errors import DTypeError, OptionError, ShapeError
+from recfact.precision.horizons import effective_horizons
 from recfact.precision.horizons.effective_horizons import EffectiveHorizon, effective_horizon, row_growth
 
 
@@ -153,9 +154,10 @@ def test_ends_of_the_range():
 @pytest.mark.parametrize(
     ("a", "eps", "error", "message"),
     [
-        (np.ones((2, 3)), 0.5, ShapeError, "one sequence"),
-        (1.0, 0.5, ShapeError, "one sequence"),
-        ([0, np.nan], 0.5, OptionError, "position 1"),
+        (1.0, 0.5, ShapeError, "must be sequences"),
+        ([0, np.nan], 0.5, OptionError, "position 1;"),
+        ([[0, 1], [0, np.nan]], 0.5, OptionError, r"position \(1, 1\)"),
+        ([[0, 1], [0, Fraction(1, 3)], [1, float("nan")]], 0.5, OptionError, r"position \(2, 1\)"),
         ([0, 1, np.inf], 0.5, OptionError, "position 2"),
         (["x", "y"], 0.5, DTypeError, "numbers"),
         ([0, 1], -1, OptionError, "eps"),
@@ -177,13 +179,59 @@ def test_the_distribution():
     assert str(found).splitlines() == [
         "effective horizon of 13 positions, eps = 0.25",
         "smallest 0, quartiles 1, 2, 3, largest 6",
-        "    0  2  ##############",
-        "    1  2  ##############",
-        "2 - 3  6  ########################################",
-        "4 - 7  3  ####################",
+        "steps back  positions",
+        "         0          2  ##############",
+        "         1          2  ##############",
+        "     2 - 3          6  ########################################",
+        "     4 - 7          3  ####################",
         "2 positions look back to the start of the sequence",
     ]
     assert repr(found) == str(found)
+    html = found._repr_html_()
+    assert html.startswith("<p>effective horizon of 13 positions, eps = 0.25<br>smallest 0, ")
+    assert html.count("<tr>") == 5
+    assert found.to_dict() | {"rows": 4} == {"eps": 0.25, "positions": 13, "largest": 6, "unbounded": 2, "rows": 4}
+    assert found.to_rows()[3] == {"first": 4, "last": 7, "positions": 3}
+
+
+@pytest.mark.parametrize("group", [1, 7, 30, 10**6])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_sequences_of_a_batch_do_not_see_each_other(group, axis, rng, monkeypatch):
+    monkeypatch.setattr(effective_horizons, "GROUP", group)
+    a = rng.choice([0.5, 1.0, -0.75, 2.0, 0.0, np.nan], (3, 6, 5), p=[0.3, 0.3, 0.1, 0.1, 0.2, 0])
+    first = np.moveaxis(a, axis, 0)[:1]
+    first[...] = np.nan  # isn't read
+    found = effective_horizon(a, 2.0**-3, axis=axis)
+    expected = np.apply_along_axis(lambda row: lags(row, 2.0**-3), axis, a)
+    np.testing.assert_array_equal(found.lags, expected)
+    np.testing.assert_array_equal(found.by_sequence, expected.max(axis))
+    assert found.lags[found.worst] == found.largest == expected.max()
+    along = np.moveaxis(expected, axis, 0)
+    assert found.unbounded == sum(int((along[i] == i).sum()) for i in range(1, len(along)))
+    assert [found.needing_more(k) for k in (0, 2)] == [(expected.max(axis) > k).sum() for k in (0, 2)]
+    exact = np.array([[Fraction(value) for value in row] for row in ((1.0, 0.5, 0.5), (1.0, 2.0, 0.0))])
+    assert effective_horizon(exact, 0.25, axis=-1).lags.tolist() == [[0, 1, 2], [0, 1, 0]]
+
+
+def test_many_sequences_print_their_worst():
+    a = np.full((2, 4, 3), 0.5)
+    a[1, :, 2] = 1
+    assert str(effective_horizon(a, 0.25, axis=1)).splitlines() == [
+        "effective horizon of 24 positions in 6 sequences, eps = 0.25",
+        "smallest 0, quartiles 0, 1, 2, largest 3",
+        "the largest of each sequence: quartiles 2, 2, 2, largest 3, of [1, :, 2]",
+        "steps back  positions",
+        "         0          6  ####################",
+        "         1          6  ####################",
+        "     2 - 3         12  ########################################",
+        "13 positions look back to the start of the sequence",
+    ]
+    with pytest.raises(OptionError, match="at least one step"):
+        _ = effective_horizon(np.ones((3, 0)), 0.25).worst
+    assert effective_horizon(np.ones((3, 0)), 0.25).by_sequence.tolist() == [0, 0, 0]
+    assert (
+        str(effective_horizon(np.ones((0, 3)), 0.25)) == "effective horizon of 0 positions in 0 sequences, eps = 0.25"
+    )
 
 
 @given(st.lists(st.integers(0, 5000), min_size=1, max_size=50))
@@ -196,7 +244,7 @@ def test_an_empty_distribution():
     found = effective_horizon([], "half")
     assert (len(found), found.largest, found.unbounded, found.histogram()) == (0, 0, 0, [])
     assert str(found) == "effective horizon of 0 positions, eps = 2^-14"
-    with pytest.raises(OptionError, match="no quantiles"):
+    with pytest.raises(OptionError, match="quantiles need a sequence"):
         found.quantile(0.5)
     with pytest.raises(OptionError, match="from 0 to 1"):
         effective_horizon([1.0], "half").quantile(50)

@@ -161,3 +161,12 @@ def test_what_formats_are_called_is_escaped():
     assert "a|b&lt;i&gt;_&amp;" in table.to_html()
     assert r"a|b<i>\_\&" in table.to_latex()
     assert r"a\|b<i>_&" in table.to_markdown()
+
+
+def test_long_lags_are_short_in_print_and_exact_in_rows():
+    table = pr.horizon_table(["binary32", "binary64"])
+    text, rows = str(table), table.to_rows()
+    assert "1465264032" in text  # ten digits, as in the paper
+    assert "6.3807e+18" in text
+    assert rows[1]["normal"] == 6380667693064996757
+    assert max(map(len, repr(pr.horizon_table()).splitlines())) <= 100

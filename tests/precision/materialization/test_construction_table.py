@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from recfact.errors import OptionError, ShapeError
+from recfact.precision.arithmetic import Arithmetic
 from recfact.precision.formats.float_format import FloatFormat
-from recfact.precision.materialization.coefficient_families import COEFFICIENT_FAMILIES
-from recfact.precision.materialization.compare_constructions import materialization_table
+from recfact.precision.materialization.compare_constructions import COEFFICIENT_FAMILIES, materialization_table
 from recfact.precision.materialization.construction_errors import materialization_errors
 from recfact.precision.materialization.construction_table import MaterializationTable
 from recfact.precision.materialization.constructions import METHODS
@@ -38,7 +38,7 @@ def test_no_bound_is_passed(table):
 
 
 def test_rows_are_the_measured_errors():
-    (row,) = materialization_table(["U(0, 1)"], format="float16", accumulate=None, method="ratio", blocks=30, seed=3)
+    (row,) = materialization_table(["U(0, 1)"], format="float16", method="ratio", blocks=30, seed=3)
     rng = np.random.default_rng([3, 16, *b"U(0, 1)"])
     errors = materialization_errors(COEFFICIENT_FAMILIES["U(0, 1)"](rng, (30, 16)), "ratio", format="float16")
     assert (row.blocks, row.block, row.entries) == (30, 16, 30 * 120)
@@ -90,7 +90,7 @@ def test_one_cast_makes_them_alike(table):
 
 def test_your_own_coefficients(rng):
     a = rng.uniform(0.5, 1, (3, 37))
-    table = materialization_table({"mine": a, "yours": list(a[0])}, block=(4, 16), format="bfloat16", accumulate=None)
+    table = materialization_table({"mine": a, "yours": list(a[0])}, block=(4, 16), format="bfloat16")
     assert [(case[0].coefficients, case[0].block, case[0].blocks) for case in table.cases()] == [
         ("mine", 4, 27),
         ("mine", 16, 6),
@@ -103,7 +103,7 @@ def test_your_own_coefficients(rng):
 
 def test_formats_of_your_own():
     mine = FloatFormat.from_bits(exponent=4, fraction=3, name="mine")
-    table = materialization_table("U(0, 1)", format=mine, accumulate=[None, "bfloat16"], method=["cumprod"], blocks=5)
+    table = materialization_table("U(0, 1)", format=[mine, Arithmetic(mine, "bfloat16")], method=["cumprod"], blocks=5)
     assert [(row.format, row.accumulate) for row in table] == [("mine", "mine"), ("mine", "bfloat16")]
 
 
@@ -114,8 +114,9 @@ def test_a_seed_repeats():
 
 
 def test_it_prints_and_exports():
-    table = materialization_table(["first one zero", "U(0, 1)"], format="float16", blocks=20)
-    head, titles, *lines = repr(table).splitlines()
+    kinds = ["float16", Arithmetic("float16", accumulate="float32")]
+    table = materialization_table(["first one zero", "U(0, 1)"], format=kinds, blocks=20)
+    head, titles, *lines = str(table).splitlines()
     assert head.startswith("relative error in %")
     assert titles.split() == ["coefficients", "block", "format", *METHODS, "use"]
     assert len(lines) == 4
@@ -137,9 +138,7 @@ def test_it_prints_and_exports():
 def test_reasons_are_sentences(table):
     reasons = {best.reason for best in table.recommendations()}
     assert all(reason.startswith(("no failure", "the fewest failures")) for reason in reasons)
-    (only,) = materialization_table(
-        "U(0, 1)", format="float16", accumulate=None, method="ratio", blocks=5
-    ).recommendations()
+    (only,) = materialization_table("U(0, 1)", format="float16", method="ratio", blocks=5).recommendations()
     assert (only.method, only.reason.split(",")[0]) == ("ratio", "the fewest failures")
 
 
@@ -151,7 +150,7 @@ def test_no_rows():
 
 
 def test_blocks_of_one_step():
-    table = materialization_table("U(0, 1)", block=1, format="float16", accumulate=None)
+    table = materialization_table("U(0, 1)", block=1, format="float16")
     assert all(row.entries == row.measured == 0 and math.isnan(row.mean) for row in table)
     assert [best.method for best in table.recommendations()] == ["cumprod"]
     assert "-" in repr(table)

@@ -10,10 +10,10 @@ from market import fractions, literal_matrix
 
 from recfact import materialize
 from recfact.errors import DTypeError, OptionError, ShapeError
+from recfact.precision.arithmetic import Arithmetic
 from recfact.precision.formats.catalogue import format
 from recfact.precision.formats.float_format import FloatFormat
-from recfact.precision.materialization.coefficient_families import COEFFICIENT_FAMILIES
-from recfact.precision.materialization.compare_constructions import materialization_table
+from recfact.precision.materialization.compare_constructions import COEFFICIENT_FAMILIES, materialization_table
 from recfact.precision.materialization.construction_errors import materialization_errors
 from recfact.precision.materialization.constructions import (
     METHODS,
@@ -39,7 +39,7 @@ def test_numpy_rounds_the_same(name, method, family, rng):
 def test_wide_accumulation_is_two_casts(name, method, rng):
     a = rng.uniform(0.3, 1, (20, 16)).astype(DTYPES[name])
     expected = materialize(a.astype(np.float32), method).astype(DTYPES[name]).astype(np.float64)
-    assert np.array_equal(rounded_materialize(a, method, format=name, accumulate="float32"), expected)
+    assert np.array_equal(rounded_materialize(a, method, format=Arithmetic(name, accumulate="float32")), expected)
 
 
 def test_logarithms_are_rounded_one_by_one(rng):
@@ -222,7 +222,7 @@ def test_bad_arguments_are_named():
     with pytest.raises(OptionError, match="method must be one of"):
         rounded_materialize([0.5], "exp", format="float16")
     for measure in (materialization_errors, materialization_bound, measured_by_table):
-        for formats in ({"format": "binary128"}, {"format": "float16", "accumulate": "binary128"}):
+        for formats in ({"format": "binary128"}, {"format": Arithmetic("float16", accumulate="binary128")}):
             with pytest.raises(OptionError, match=r"whose numbers float64 holds, .* got 'binary128'"):
                 measure([0.5], **formats)
     with pytest.raises(OptionError, match=r"finite in binary128, .* is 1\.1897e\+4932; 1 of 2 are not"):
@@ -230,7 +230,7 @@ def test_bad_arguments_are_named():
     with pytest.raises(OptionError, match=r"format must have zero and negative numbers, .* got 'float8_e8m0fnu'"):
         rounded_materialize([0.5], format="float8_e8m0fnu")
     with pytest.raises(OptionError, match="must be a format that holds every number of binary16, got 'bfloat16'"):
-        rounded_materialize([0.5], format="float16", accumulate="bfloat16")
+        rounded_materialize([0.5], format=Arithmetic("float16", accumulate="bfloat16"))
     with pytest.raises(OptionError, match="finite in binary16"):
         materialization_errors([0.5, 1e6], format="float16")
     with pytest.raises(OptionError, match="1 of 2 are not"):
@@ -241,3 +241,17 @@ def test_bad_arguments_are_named():
         rounded_materialize([0.5j], format="float16")
     with pytest.raises(DTypeError, match="expected real or complex"):
         rounded_materialize(["a"], format="float16")
+
+
+def test_the_worst_block_is_named(rng):
+    a = 1 - rng.uniform(0, 1 / 64, (3, 4, 8))
+    a[1, 2] = rng.uniform(1e-3, 1e-2, 8)  # whose products are subnormal in binary16, or 0
+    found = materialization_errors(a, format="float16")
+    spread = found.spread
+    assert spread.by_sequence.shape == (3, 4)
+    assert spread.largest == np.nanmax(found.relative)
+    assert np.nanmax(found.relative[spread.worst]) == spread.largest
+    for block in np.ndindex(3, 4):
+        assert spread.by_sequence[block] == np.nanmax(found.relative[block])
+    assert len(materialization_errors(np.zeros((3, 0)), format="float16").spread) == 0
+    assert materialization_errors(np.ones((3, 1)), format="float16").spread.largest == 0

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recfact import materialize
+from recfact.precision.arithmetic import Arithmetic
 from recfact.precision.formats.catalogue import FORMATS, format
 from recfact.precision.formats.float_format import FloatFormat
-from recfact.precision.materialization.coefficient_families import COEFFICIENT_FAMILIES
+from recfact.precision.materialization.compare_constructions import COEFFICIENT_FAMILIES
 from recfact.precision.materialization.construction_errors import materialization_errors
 from recfact.precision.materialization.constructions import METHODS, materialization_bound
 
@@ -77,7 +78,7 @@ def test_no_bound_is_passed(fmt, method, rng):
 def test_no_bound_is_passed_with_a_wide_accumulator(storage, wide, method, rng):
     for name in FAMILIES:
         a = drawn(name, (30, 16), format(storage), rng)
-        assert materialization_errors(a, method, format=storage, accumulate=wide).ratio <= 1, name
+        assert materialization_errors(a, method, format=Arithmetic(storage, accumulate=wide)).ratio <= 1, name
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -94,7 +95,7 @@ def test_no_bound_is_passed_by_adversaries(method, data):
     number = st.sampled_from(values) if values else st.floats(-2, 2, width=16)
     a = data.draw(st.lists(number, min_size=2, max_size=8))
     wide = data.draw(st.sampled_from([None, "tf32", "float32"] if fmt.bits <= 16 else [None, "float32"]))
-    assert materialization_errors(a, method, format=fmt, accumulate=wide).ratio <= 1
+    assert materialization_errors(a, method, format=Arithmetic(fmt, accumulate=wide)).ratio <= 1
 
 
 @cache
@@ -173,7 +174,7 @@ def test_logarithms_err_by_their_partial_sums(rng):
 
 def test_one_cast_errs_by_one_unit(rng):
     a = format("float16").round(rng.uniform(0.5, 1, (10, 8)))
-    bound = materialization_bound(a, format="float16", accumulate="float32")
+    bound = materialization_bound(a, format=Arithmetic("float16", accumulate="float32"))
     below = np.tri(8, k=-1, dtype=bool)
     relative = (bound / materialize(a).clip(1e-300))[:, below]
     assert (relative <= 2.0**-11 + 8 * 2.0**-24).all()

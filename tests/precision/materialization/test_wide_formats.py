@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from market import fractions, literal_matrix
 
+from recfact.precision.arithmetic import Arithmetic
 from recfact.precision.formats.catalogue import format
 from recfact.precision.formats.float_format import FloatFormat
 from recfact.precision.materialization.constructions import METHODS, rounded_materialize
@@ -75,7 +76,7 @@ def test_every_step_is_rounded_to_113_bits(method, family, rng):
 def test_binary128_inside(method, name, rng):
     fmt = format(name)
     a = fmt.round(rng.uniform(0.3, 1, (2, 6)))
-    blocks = rounded_materialize(a, method, format=name, accumulate="binary128")
+    blocks = rounded_materialize(a, method, format=Arithmetic(name, accumulate="binary128"))
     assert blocks.dtype == np.float64
     for block, row in zip(blocks, a, strict=True):
         for i, values in enumerate(literal([QUAD.mpf(float(x)) for x in row], method)):

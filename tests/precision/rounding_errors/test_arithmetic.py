@@ -6,12 +6,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from recfact.errors import OptionError
+from recfact.errors import OptionError, OptionTypeError
+from recfact.precision.arithmetic import Arithmetic, Rounded, odd_sum
 from recfact.precision.formats.catalogue import FORMATS
 from recfact.precision.formats.float_format import FloatFormat
 from recfact.precision.formats.rounding import ROUNDINGS, UNDERFLOWS
-from recfact.precision.rounding_errors.arithmetic import Arithmetic, odd_sum
-from recfact.precision.rounding_errors.rounded_algorithms import rounded_solve, run_in
+from recfact.precision.run import Task, rounded_solve
 from recfact.windows import Full, Jagged
 
 OPERATIONS = {
@@ -21,6 +21,17 @@ OPERATIONS = {
 }
 NAMES = ["float4_e2m1fn", "float8_e4m3fn", "float8_e5m2", "binary16", "bfloat16", "tf32", "binary32", "binary64"]
 WIDE = FloatFormat.from_bits(exponent=10, fraction=30)
+
+
+class Single:
+    """The operations of a format on plain arrays."""
+
+    def __init__(self, *arithmetic, **options):
+        how = Arithmetic(*arithmetic, **options)
+        self.rounded, self.round = Rounded(how.format, how, how.random()), Rounded(how.format, how).round
+
+    def __getattr__(self, name):
+        return lambda *operands: getattr(self.rounded, name)(*((x,) for x in operands))[0]
 
 
 def make_numbers(fmt, rng, size):
@@ -41,7 +52,7 @@ def expected(operation, operands, fmt, rounding, underflow):
 def test_one_rounding(fmt, operation, rng):
     for rounding in ROUNDINGS[:-1]:
         for underflow in UNDERFLOWS:
-            arithmetic = Arithmetic(fmt, rounding, underflow=underflow)
+            arithmetic = Single(fmt, rounding=rounding, underflow=underflow)
             operands = [make_numbers(fmt, rng, 50) for _ in range(3 if operation == "fma" else 2)]
             if operation == "fma":  # products that nearly cancel, which a product rounded by itself would lose
                 with np.errstate(over="ignore"):
@@ -56,7 +67,7 @@ def test_all_pairs(name, operation):
     fmt = FORMATS[name]
     values = fmt.values()
     x, y = (np.ravel(grid) for grid in np.meshgrid(values, values))
-    found = getattr(Arithmetic(fmt), operation)(x, y)
+    found = getattr(Single(fmt), operation)(x, y)
     np.testing.assert_array_equal(found, expected(operation, (x, y), fmt, "nearest-even", "gradual"))
 
 
@@ -64,11 +75,11 @@ def test_sums_round_once_where_float64_would_have_rounded_before():
     # The product is 2^-24 - 2^-54, which leaves the sum just below a tie; float64 drops 2^-54.
     fmt = FORMATS["binary32"]
     x, y = np.array([2.0**-12 + 2.0**-27]), np.array([2.0**-12 - 2.0**-27])
-    assert Arithmetic(fmt).fma(x, y, np.array([1 + 2.0**-23]))[0] == 1 + 2.0**-23
+    assert Single(fmt).fma(x, y, np.array([1 + 2.0**-23]))[0] == 1 + 2.0**-23
     x, small = np.array([1.0]), np.array([2.0**-60])
-    assert Arithmetic(fmt, "up").add(x, small)[0] == 1 + 2.0**-23
-    assert Arithmetic(fmt, "down").add(-x, -small)[0] == -1 - 2.0**-23
-    assert Arithmetic(fmt, "down").add(x, -small)[0] == 1 - 2.0**-24
+    assert Single(fmt, rounding="up").add(x, small)[0] == 1 + 2.0**-23
+    assert Single(fmt, rounding="down").add(-x, -small)[0] == -1 - 2.0**-23
+    assert Single(fmt, rounding="down").add(x, -small)[0] == 1 - 2.0**-24
 
 
 def test_odd_sums(rng):
@@ -85,7 +96,7 @@ def test_odd_sums(rng):
 def test_infinities_and_nan():
     for fmt in (FORMATS["binary16"], WIDE, FORMATS["binary64"]):
         inf, one = np.array([np.inf]), np.array([1.0])
-        arithmetic = Arithmetic(fmt)
+        arithmetic = Single(fmt)
         assert arithmetic.multiply(inf, -one)[0] == -np.inf
         assert arithmetic.add(inf, one)[0] == np.inf
         assert np.isnan(arithmetic.add(inf, -inf)[0])
@@ -94,7 +105,7 @@ def test_infinities_and_nan():
 
 
 def test_stochastic_sums_are_right_on_average():
-    arithmetic = Arithmetic("bfloat16", "stochastic", seed=1)
+    arithmetic = Single("bfloat16", rounding="stochastic", seed=1)
     total = arithmetic.add(np.ones(40000), np.full(40000, 2.0**-9))
     assert set(total) == {1, 1 + 2.0**-7}
     # One in four goes up; six standard deviations.
@@ -102,9 +113,9 @@ def test_stochastic_sums_are_right_on_average():
 
 
 def test_binary128_in_fractions():
-    arithmetic = Arithmetic("binary128")
+    arithmetic = Single("binary128")
     third = arithmetic.round(np.array([Fraction(1, 3)], dtype=object))
-    assert arithmetic.dtype == object
+    assert Arithmetic("binary128").dtype == object
     total = arithmetic.add(third, third)[0]
     assert total == 2 * third[0]
     assert arithmetic.multiply(third, third)[0] == FORMATS["binary128"].round(third[0] ** 2)
@@ -125,22 +136,40 @@ def test_the_types_of_numpy_are_bitwise_the_same(name, algorithm, window, rng):
     fmt = FORMATS[name]
     numbers = [fmt.round(np.ldexp(rng.uniform(-1, 1, (40, 30)), rng.integers(-5, 1, (40, 30)) * 25)) for _ in range(2)]
     native = rounded_solve(*numbers, fmt, algorithm, window=window, axis=0)
-    by_hand = Arithmetic(fmt)
-    by_hand._is_native = False
-    x = run_in(by_hand, algorithm, *(values.copy() for values in numbers), None, window=window, fused=False)
+    by_hand = Rounded(fmt, Arithmetic(fmt))
+    by_hand.native = None
+    (x,) = Task.of(fmt, algorithm, window).run(by_hand, by_hand, [(*numbers, None)])
     np.testing.assert_array_equal(native, x)
     assert np.array_equal(np.signbit(native), np.signbit(x))
 
 
 def test_what_it_refuses():
     with pytest.raises(OptionError, match="rounding must be"):
-        Arithmetic("float16", "odd")
-    with pytest.raises(OptionError, match="no infinity"):
-        Arithmetic("float8_e4m3fn", overflow="infinity")
+        Arithmetic("float16", rounding="odd")
+    with pytest.raises(OptionError, match="underflow must be one of"):
+        Arithmetic("float16", underflow="sudden")
+    with pytest.raises(OptionError, match="has no zero to flush to"):
+        Arithmetic("float8_e8m0fnu", underflow="flush-before")
+    with pytest.raises(OptionError, match="zero and the sign"):
+        Arithmetic("float16", accumulate="float8_e8m0fnu")
+    with pytest.raises(OptionTypeError, match="fma must be True or False"):
+        Arithmetic("float16", fma="yes")
+    with pytest.raises(OptionError, match="seed must be"):
+        Arithmetic("float16", rounding="stochastic", seed="one")
+
+
+def test_is_a_value_that_prints_what_is_not_plain():
+    how = Arithmetic("bf16", "float32", fma=True, rounding="up", seed=3)
+    assert (how.format, how.accumulate) == (FORMATS["bfloat16"], FORMATS["binary32"])
+    assert str(how) == "bfloat16, accumulate=binary32, fma=True, rounding=up"
+    assert how == Arithmetic.of(how) == Arithmetic("bfloat16", "fp32", True, "up", "gradual", 3)
+    assert Arithmetic.of("float16") == Arithmetic("float16", accumulate="half")
+    assert (how.contained, Arithmetic("float16", accumulate="bfloat16").contained) == (True, False)
+    assert Arithmetic("float16").options == {}
 
 
 def test_infinity_and_exact_numbers_beyond_float64():
-    arithmetic = Arithmetic("float64", overflow="infinity")
+    arithmetic = Single("float64")
     large, infinite = np.array([1e200]), np.array([np.inf])
     assert arithmetic.fma(large, large, infinite)[0] == np.inf
     assert np.isnan(arithmetic.fma(infinite, large, -infinite)[0])

@@ -4,11 +4,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from overflow import overflows
 
 from recfact.errors import OptionError, ShapeError
+from recfact.precision.arithmetic import Arithmetic
+from recfact.precision.conditioning import backward_error, backward_error_bound
 from recfact.precision.formats.catalogue import FORMATS
-from recfact.precision.rounding_errors.backward_errors import backward_error, backward_error_bound
-from recfact.precision.rounding_errors.rounded_algorithms import overflows, rounded_solve
+from recfact.precision.run import rounded_solve
 from recfact.precision.verification.case_families import FAMILIES, draw
 
 
@@ -19,11 +21,11 @@ def test_sequential_states_are_exact_ones_of_a_recurrence_nearby(name, family, f
     fmt = FORMATS[name]
     a, u = draw(family, fmt, 9, 20, seed=4)
     for rounding, underflow in (("nearest-even", "gradual"), ("up", "gradual"), ("nearest-even", "flush-before")):
-        options = {"fma": fma, "rounding": rounding, "underflow": underflow}
-        held = np.flatnonzero(~overflows(a, u, fmt, **options).any(axis=0))
-        b, v, x = (values[:, held] for values in (a, u, rounded_solve(a, u, fmt, axis=0, **options)))
+        how = Arithmetic(fmt, fma=fma, rounding=rounding, underflow=underflow)
+        held = np.flatnonzero(~overflows(a, u, how).any(axis=0))
+        b, v, x = (values[:, held] for values in (a, u, rounded_solve(a, u, how, axis=0)))
         error = backward_error(b, v, x, axis=0)
-        assert np.all(error.relative <= backward_error_bound(b, v, x, fmt, axis=0, **options))
+        assert np.all(error.relative <= backward_error_bound(b, v, x, how, axis=0))
         for i, c in np.ndindex(x.shape):
             if np.isfinite(error.relative[i, c]):
                 before = Fraction(x[i - 1, c]) if i else 0
@@ -66,3 +68,5 @@ def test_what_it_refuses():
         backward_error([1, 2], [1, 2], [1, 2], x0=[1, 2])
     with pytest.raises(OptionError, match="finite numbers"):
         backward_error([1.0], [np.inf], [1.0])
+    with pytest.raises(OptionError, match="accumulate must be the format binary16 itself"):
+        backward_error_bound([1.0], [1.0], [1.0], Arithmetic("float16", accumulate="float32"))

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from recfact.precision.rounding_errors.block_products import blocks_by_products
+from recfact.precision.run import blocks_by_products
 from recfact.recurrence import windowed
 from recfact.windows import Full, Jagged
 

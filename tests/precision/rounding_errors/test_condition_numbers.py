@@ -9,10 +9,9 @@ from oracle import definition
 import recfact as rf
 from recfact.errors import DTypeError, ShapeError
 from recfact.precision import exact
+from recfact.precision.conditioning import backward_error, condition
 from recfact.precision.formats.catalogue import FORMATS
-from recfact.precision.rounding_errors.backward_errors import backward_error
-from recfact.precision.rounding_errors.condition_numbers import condition
-from recfact.precision.rounding_errors.rounded_algorithms import rounded_solve
+from recfact.precision.run import rounded_solve
 
 
 def fractions(rng, n):
@@ -105,7 +104,7 @@ def test_shortest():
 
 
 def test_what_it_refuses():
-    with pytest.raises(DTypeError, match="real recurrences"):
+    with pytest.raises(DTypeError, match="need real coefficients"):
         condition([1j], [1.0])
     with pytest.raises(ShapeError, match="x0 must broadcast"):
         condition([1.0, 2.0], [1.0, 2.0], x0=[1.0, 2.0])

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from recfact.errors import OptionError
+from recfact.precision.arithmetic import Arithmetic
+from recfact.precision.bounds import MOST_CHANNELS, forward_bound
 from recfact.precision.formats.catalogue import FORMATS
 from recfact.precision.formats.float_format import FloatFormat
-from recfact.precision.rounding_errors.error_bounds import MOST_CHANNELS, forward_bound
-from recfact.precision.rounding_errors.rounded_algorithms import rounded_solve
+from recfact.precision.run import rounded_solve
 from recfact.precision.verification.case_families import FAMILIES, draw
 from recfact.windows import Full, Jagged, Uniform
 
@@ -68,7 +69,10 @@ def numbers(rng):
     ids=lambda value: None if callable(value) else str(value),
 )
 def test_is_the_sum_with_counted_factors(numbers, algorithm, window, fma, count):
-    bound, expected = forward_bound(*numbers, FORMAT, algorithm, window=window, fma=fma), factors(count)(*numbers)
+    bound, expected = (
+        forward_bound(*numbers, Arithmetic(FORMAT, fma=fma), algorithm, window=window),
+        factors(count)(*numbers),
+    )
     assert np.all(bound >= expected)
     assert np.all(bound <= expected * UPWARD)
 
@@ -80,11 +84,11 @@ def test_sequences_are_bounded_one_by_one_as_all_together(family, fma, underflow
     fmt = FORMATS["binary16"]
     a, u = draw(family, fmt, 12, 2 * MOST_CHANNELS, seed=3)
     for x0 in (None, np.linspace(-1, 1, 2 * MOST_CHANNELS)):
-        options = {"fma": fma, "underflow": underflow}
-        together = forward_bound(a, u, fmt, x0=x0, axis=0, **options)
+        how = Arithmetic(fmt, fma=fma, underflow=underflow)
+        together = forward_bound(a, u, how, x0=x0, axis=0)
         for c in range(2 * MOST_CHANNELS):
             start = None if x0 is None else x0[c]
-            np.testing.assert_array_equal(forward_bound(a[:, c], u[:, c], fmt, x0=start, **options), together[:, c])
+            np.testing.assert_array_equal(forward_bound(a[:, c], u[:, c], how, x0=start), together[:, c])
 
 
 def test_brent_kung_is_within_its_count(numbers):
@@ -103,7 +107,7 @@ def test_a_single_block(numbers):
 @pytest.mark.parametrize(("fma", "extra"), [(False, 1), (True, 0)])
 def test_b2p_is_within_its_count_however_long(numbers, fma, extra):
     block = 4
-    bound = forward_bound(*numbers, FORMAT, "hierarchical", window=Jagged(block), fma=fma)
+    bound = forward_bound(*numbers, Arithmetic(FORMAT, fma=fma), "hierarchical", window=Jagged(block))
     expected = factors(lambda i, j: i - j + block + extra)
     for i in range(24):
         first = max(0, i // block - 1) * block
@@ -113,7 +117,7 @@ def test_b2p_is_within_its_count_however_long(numbers, fma, extra):
 def test_kogge_stone_is_within_its_count(numbers):
     for fma in (False, True):
         expected = factors(lambda i, j: i - j + ceil(log2(i)))(*numbers)
-        assert np.all(forward_bound(*numbers, FORMAT, "kogge-stone", fma=fma) <= expected * UPWARD)
+        assert np.all(forward_bound(*numbers, Arithmetic(FORMAT, fma=fma), "kogge-stone") <= expected * UPWARD)
 
 
 def test_windows_of_the_sequential_algorithm_forget(numbers):
@@ -134,23 +138,25 @@ def test_underflow_counts_half_of_the_smallest_number():
     assert 2.0**-25 <= bound[1] <= 2.0**-25 * UPWARD
     assert rounded_solve(a, u, "float16")[1] == 0
     # A product and a sum may be flushed each.
-    assert 2.0**-13 <= forward_bound(a, u, "float16", underflow="flush-after")[1] <= 2.0**-13 * UPWARD
+    assert 2.0**-13 <= forward_bound(a, u, Arithmetic("float16", underflow="flush-after"))[1] <= 2.0**-13 * UPWARD
 
 
 def test_a_subnormal_input_is_flushed_by_a_sum():
     a, u = [0.0, 0.0], [1.0, 2.0**-20]
-    assert rounded_solve(a, u, "float16", underflow="flush-before")[1] == 0
-    assert forward_bound(a, u, "float16", underflow="flush-before")[1] >= 2.0**-20
+    assert rounded_solve(a, u, Arithmetic("float16", underflow="flush-before"))[1] == 0
+    assert forward_bound(a, u, Arithmetic("float16", underflow="flush-before"))[1] >= 2.0**-20
 
 
 def test_directed_roundings_lose_up_to_twice_as_much(numbers):
-    nearest, up = (forward_bound(*numbers, FORMAT, rounding=rounding) for rounding in ("nearest-even", "up"))
+    nearest, up = (
+        forward_bound(*numbers, Arithmetic(FORMAT, rounding=rounding)) for rounding in ("nearest-even", "up")
+    )
     assert np.all(up[1:] >= 2 * nearest[1:] / UPWARD)
 
 
 def test_a_cast_at_the_end_counts_once(numbers):
     inner = forward_bound(*numbers, "float32")
-    bound = forward_bound(*numbers, FORMAT, accumulate="float32")
+    bound = forward_bound(*numbers, Arithmetic(FORMAT, accumulate="float32"))
     sizes = rounded_solve(*numbers, "float64")
     np.testing.assert_allclose(bound, inner + 2.0**-11 * (sizes + inner), rtol=UPWARD - 1)
 
@@ -158,9 +164,15 @@ def test_a_cast_at_the_end_counts_once(numbers):
 def test_a_narrower_accumulation_rounds_inputs_too():
     # 1 + 2^-8 isn't a bfloat16, so even adding it to 0 rounds it.
     a, u = [0.0, 0.0], [1.0, 1 + 2.0**-8]
-    x = rounded_solve(a, u, "float16", accumulate="bfloat16")
+    x = rounded_solve(a, u, Arithmetic("float16", accumulate="bfloat16"))
     error = abs(x[1] - u[1])
-    assert 0 < error <= forward_bound(a, u, "float16", accumulate="bfloat16")[1]
+    assert 0 < error <= forward_bound(a, u, Arithmetic("float16", accumulate="bfloat16"))[1]
+
+
+def test_what_a_narrower_accumulation_holds_is_not_rounded_first():
+    how = Arithmetic("float16", accumulate="bfloat16")
+    assert 2.0**-11 <= forward_bound([0.0], [1.0], how)[0] <= 2.0**-11 * UPWARD
+    assert forward_bound([0.0], [1 + 2.0**-9], how)[0] >= 2.0**-9
 
 
 def test_channels_are_bounded_one_by_one(rng):
@@ -192,8 +204,8 @@ def test_large_units():
     ],
 )
 def test_operations_in_a_narrower_format_round_their_operands_first(format, accumulate, a, u, fma):
-    options = {"accumulate": accumulate, "fma": fma}
-    x, bound = rounded_solve(a, u, format, **options), forward_bound(a, u, format, **options)
+    how = Arithmetic(format, accumulate, fma)
+    x, bound = rounded_solve(a, u, how), forward_bound(a, u, how)
     state = Fraction(0)
     for i in range(2):
         state = Fraction(a[i]) * state + Fraction(u[i])
@@ -202,4 +214,4 @@ def test_operations_in_a_narrower_format_round_their_operands_first(format, accu
 
 def test_operations_need_the_zero_and_the_sign_of_their_operands():
     with pytest.raises(OptionError, match="zero and the sign"):
-        forward_bound([0.0], [1.0], "float16", accumulate=FloatFormat.from_bits(5, 10, zero=False, nan="none"))
+        Arithmetic("float16", accumulate=FloatFormat.from_bits(5, 10, zero=False, nan="none"))

@@ -7,15 +7,17 @@ import pytest
 
 from recfact.errors import OptionError
 from recfact.precision import exact
+from recfact.precision.arithmetic import Arithmetic
+from recfact.precision.bounds import forward_bound
+from recfact.precision.counts import cast_counts, factor_counts
 from recfact.precision.formats.catalogue import FORMATS
 from recfact.precision.formats.float_format import FloatFormat
-from recfact.precision.rounding_errors.mixed_precision import mixed_precision_bound, mixed_precision_solve
-from recfact.precision.rounding_errors.rounded_algorithms import rounded_solve
-from recfact.precision.rounding_errors.rounding_counts import cast_counts, factor_counts
+from recfact.precision.run import rounded_solve
 from recfact.precision.verification.case_families import FAMILIES, draw
 from recfact.windows import Full, Jagged, Uniform
 
 NARROW = ["binary16", "bfloat16", "float8_e4m3fn", "float8_e5m2"]
+MIXED = "mixed-precision"
 CASTS = [(), ("L",), ("g", "v"), ("L", "g", "v")]
 
 
@@ -63,7 +65,7 @@ def by_scalars(a, u, fmt, block, casts, fma):
 def test_number_by_number(name, casts, fma):
     fmt = FORMATS[name]
     a, u = draw("gates", fmt, 11, 2, seed=3)
-    x = mixed_precision_solve(a, u, fmt, window=Jagged(4), casts=casts, fma=fma, axis=0)
+    x = rounded_solve(a, u, Arithmetic(fmt, fma=fma), MIXED, window=Jagged(4), casts=casts, axis=0)
     for c in range(2):
         own = ([Fraction(value) for value in values[:, c].tolist()] for values in (a, u))
         assert [Fraction(value) for value in x[:, c].tolist()] == by_scalars(*own, fmt, 4, casts, fma)
@@ -80,10 +82,10 @@ def test_errors_are_within_their_bounds(name, family):
         (Full(), "up", "flush-before"),
     ):
         for casts in CASTS:
-            options = {"window": window, "casts": casts, "rounding": rounding, "underflow": underflow}
+            how, options = Arithmetic(fmt, rounding=rounding, underflow=underflow), {"window": window, "casts": casts}
             with np.errstate(all="ignore"):
-                x = mixed_precision_solve(a, u, fmt, axis=0, **options)
-            bound = mixed_precision_bound(a, u, fmt, axis=0, **options)
+                x = rounded_solve(a, u, how, MIXED, axis=0, **options)
+            bound = forward_bound(a, u, how, MIXED, axis=0, **options)
             reference = exact.solve(a, u, window, axis=0)
             # Below half of the largest number nothing that was stored can have been out of range.
             safe = np.cumsum(~(np.abs(x) < float(fmt.max) / 4), axis=0) == 0
@@ -98,7 +100,7 @@ def test_errors_are_within_their_bounds(name, family):
 def test_the_bound_is_the_sum_with_counted_factors(name, casts, rng):
     fmt, window, n = FORMATS[name], Jagged(4), 20
     a, u = fmt.round(rng.uniform(0.5, 1, (2, n)))
-    bound = mixed_precision_bound(a, u, fmt, window=window, casts=casts)
+    bound = forward_bound(a, u, fmt, MIXED, window=window, casts=casts)
     inner, outer = factor_counts("materialized", n, window=window), cast_counts(n, window=window, casts=casts)
     unit_inner, unit_outer = Fraction(1, 2**24), Fraction(fmt.unit_roundoff)
     closed, upward = [], (1 + 2.0**-48) ** (3 * n)  # a product, a sum and a cast a step are rounded up
@@ -120,7 +122,7 @@ def test_the_bound_is_the_sum_with_counted_factors(name, casts, rng):
 def test_without_casts_in_a_single_block_only_the_states_are_narrow(rng):
     fmt = FORMATS["bfloat16"]
     a, u = fmt.round(rng.uniform(0.5, 1, (2, 9)))
-    x = mixed_precision_solve(a, u, fmt, window=Jagged(9), casts=())
+    x = rounded_solve(a, u, fmt, MIXED, window=Jagged(9), casts=())
     wide = rounded_solve(a, u, "float32", "materialized", window=Jagged(9))
     np.testing.assert_array_equal(x, fmt.round(wide))
 
@@ -128,35 +130,34 @@ def test_without_casts_in_a_single_block_only_the_states_are_narrow(rng):
 def test_underflow_of_what_is_stored_is_in_the_bound():
     # The product 2^-24 of 2^-12 and 2^-12 is kept by float16, that with 1/2 is not: its input is lost.
     a, u = np.array([1, 2.0**-12, 2.0**-12, 0.25]), np.array([2.0**15, 0, 0, 0])
-    x = mixed_precision_solve(a, u, "float16", window=Jagged(4))
+    x = rounded_solve(a, u, "float16", MIXED, window=Jagged(4))
     assert x[3] == 0
-    assert 2.0**-11 <= mixed_precision_bound(a, u, "float16", window=Jagged(4))[3] <= 2.0**-9
+    assert 2.0**-11 <= forward_bound(a, u, "float16", MIXED, window=Jagged(4))[3] <= 2.0**-9
 
 
 def test_initial_state_and_channels():
     a, u = np.full((5, 1), 0.5), np.zeros((1, 2))
-    x = mixed_precision_solve(a, u, "bfloat16", window=Jagged(2), x0=[2.0, 4.0], axis=0)
+    x = rounded_solve(a, u, "bfloat16", MIXED, window=Jagged(2), x0=[2.0, 4.0], axis=0)
     np.testing.assert_array_equal(x, [[1, 2], [0.5, 1], [0.25, 0.5], [0.125, 0.25], [0, 0]])
-    assert mixed_precision_bound(a, u, "bfloat16", window=Jagged(2), x0=[2.0, 4.0], axis=0).shape == (5, 2)
+    assert forward_bound(a, u, "bfloat16", MIXED, window=Jagged(2), x0=[2.0, 4.0], axis=0).shape == (5, 2)
 
 
 @pytest.mark.parametrize("n", [0, 1])
 def test_shortest(n):
-    assert mixed_precision_solve(np.ones(n), np.ones(n), "float16").tolist() == [1.0] * n
-    assert mixed_precision_bound(np.ones(n), np.ones(n), "float16").shape == (n,)
+    assert rounded_solve(np.ones(n), np.ones(n), "float16", MIXED).tolist() == [1.0] * n
+    assert forward_bound(np.ones(n), np.ones(n), "float16", MIXED).shape == (n,)
 
 
 def test_what_it_refuses():
-    for call in (mixed_precision_solve, mixed_precision_bound):
+    for call in (rounded_solve, forward_bound):
         with pytest.raises(OptionError, match="casts must be"):
-            call([1], [1], "float16", casts=("x",))
+            call([1], [1], "float16", MIXED, casts=("x",))
         with pytest.raises(OptionError, match="accumulate must be a format that holds"):
-            call([1], [1], "float16", accumulate="bfloat16")
-        for accumulate in (FloatFormat.from_bits(11, 52, signed=False), FORMATS["float8_e4m3fn"]):
-            # Sums of 480 and of its negative are NaN in these.
-            with pytest.raises(OptionError, match="accumulate must be a format that holds"):
-                call([1], [1], FloatFormat.from_bits(4, 3, nan="none"), accumulate=accumulate)
+            call([1], [1], Arithmetic("float16", accumulate="bfloat16"), MIXED)
+        # Sums of 480 and of its negative are NaN in this one.
+        with pytest.raises(OptionError, match="accumulate must be a format that holds"):
+            call([1], [1], Arithmetic(FloatFormat.from_bits(4, 3, nan="none"), accumulate="float8_e4m3fn"), MIXED)
+        with pytest.raises(OptionError, match="accumulate must be a format that holds"):
+            call([1], [1], "float64", MIXED)
         with pytest.raises(OptionError, match="window must be full or jagged"):
-            call([1], [1], "float16", window=Uniform(2))
-        with pytest.raises(OptionError, match="rounding must be"):
-            call([1], [1], "float16", rounding="odd")
+            call([1], [1], "float16", MIXED, window=Uniform(2))

@@ -5,8 +5,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from recfact.errors import OptionError
+from recfact.precision.arithmetic import Arithmetic
 from recfact.precision.formats.catalogue import format
-from recfact.precision.rounding_errors.rounded_array import RoundedArray, rounded_array
+from recfact.precision.operands import Operands
 
 OPERATIONS = {
     np.add: lambda x, y: x + y,
@@ -14,6 +16,14 @@ OPERATIONS = {
     np.multiply: lambda x, y: x * y,
     np.divide: lambda x, y: x / y,
 }
+
+
+def rounded_array(values, fmt):
+    return Arithmetic(fmt).array(values)
+
+
+def listed(array):
+    return np.asarray(array).tolist()
 
 
 def once(value, fmt):
@@ -27,10 +37,10 @@ def test_operations_round_once(name, ufunc, rng):
     fmt = format(name)
     x, y = (rounded_array(rng.uniform(-4, 4, 100), fmt) for _ in "xy")
     result = ufunc(x, y)
-    assert type(result) is RoundedArray
-    assert result.format == fmt
-    exact = [OPERATIONS[ufunc](Fraction(p), Fraction(q)) for p, q in zip(x.tolist(), y.tolist(), strict=True)]
-    assert result.tolist() == [once(value, fmt) for value in exact]
+    assert type(result) is Operands
+    assert result.operations.format == fmt
+    exact = [OPERATIONS[ufunc](Fraction(p), Fraction(q)) for p, q in zip(listed(x), listed(y), strict=True)]
+    assert listed(result) == [once(value, fmt) for value in exact]
 
 
 @pytest.mark.parametrize("ufunc", [np.add, np.multiply], ids=lambda each: each.__name__)
@@ -51,16 +61,16 @@ def test_accumulation_rounds_every_step(ufunc, axis, name, rng):
 def test_views_and_copies_keep_the_format():
     x = rounded_array([0.3, 0.7], format("float16"))
     for derived in (x[1:], x.copy(), x.reshape(2, 1), np.full_like(x, 1, shape=(3, 2)), 1 / x):
-        assert type(derived) is RoundedArray
-        assert derived.format == format("float16")
+        assert type(derived) is Operands
+        assert derived.operations.format == format("float16")
 
 
 def test_values_are_rounded_on_entry():
-    assert rounded_array([0.3, 1e9], format("float16")).tolist() == [float(np.float16(0.3)), np.inf]
+    assert listed(rounded_array([0.3, 1e9], format("float16"))) == [float(np.float16(0.3)), np.inf]
     # Just above the middle of two numbers, where float64 would round it to first.
-    assert rounded_array([1 + Fraction(1, 2**11) + Fraction(1, 2**80)], format("float16")).tolist() == [1 + 2.0**-10]
+    assert listed(rounded_array([1 + Fraction(1, 2**11) + Fraction(1, 2**80)], format("float16"))) == [1 + 2.0**-10]
     third = Fraction(1, 3)
-    assert rounded_array([third, 0.5], format("binary128")).tolist() == [third - third / 2**114, Fraction(1, 2)]
+    assert listed(rounded_array([third, 0.5], format("binary128"))) == [third - third / 2**114, Fraction(1, 2)]
 
 
 @pytest.mark.parametrize("compute", [np.sqrt, np.maximum.accumulate, np.add.reduce, np.sin])
@@ -73,3 +83,34 @@ def test_outputs_and_masks_are_refused():
     x = rounded_array([0.3, 0.7], format("float16"))
     with pytest.raises(TypeError, match=r"no rounded form of numpy\.add"):
         np.add(x, x, out=np.zeros(2))
+
+
+def test_what_rounds_to_nearest_alone():
+    x = Arithmetic("float16", rounding="up").array([0.3, 0.7])
+    assert np.asarray(x + x).tolist() == [2 * value for value in np.asarray(x).tolist()]
+    for compute in (np.log, np.exp, lambda x: x / x):
+        with pytest.raises(OptionError, match="round to nearest even"):
+            compute(x)
+
+
+def test_products_are_fused_where_they_are_added():
+    tiny = Arithmetic("float16", fma=True).array([1 + 2**-10])
+    assert np.asarray(tiny * tiny + Arithmetic("float16").array([-1 - 2**-9])).tolist() == [2.0**-20]
+    for kept in (tiny * tiny, tiny * 1 * tiny, np.multiply(tiny, tiny), (tiny * tiny)[:]):
+        assert np.asarray(kept).tolist() == [1 + 2.0**-9]
+    assert np.asarray(1 + tiny * tiny).tolist() == np.asarray(tiny * tiny - -1).tolist() == [2 + 2.0**-9]
+    tiny[:] = tiny * tiny
+    assert np.asarray(tiny).tolist() == [1 + 2.0**-9]
+
+
+def test_functions_that_compute_something_else_are_refused():
+    for function in (np.sum, np.mean, np.dot):
+        with pytest.raises(TypeError, match="no rounded form of numpy"):
+            function(*[rounded_array([0.3, 0.7], format("float16"))] * (2 if function is np.dot else 1))
+
+
+def test_the_caller_s_array_is_left_alone():
+    given = np.array([0.5, 0.25])
+    x = rounded_array(given, format("float64"))
+    x[0] = x[1]
+    assert given.tolist() == [0.5, 0.25]

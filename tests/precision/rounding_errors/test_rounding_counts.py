@@ -8,7 +8,7 @@ from interpreter import Symbols, interpreted
 
 import recfact as rf
 from recfact.errors import OptionError
-from recfact.precision.rounding_errors.rounding_counts import ABSENT, cast_counts, factor_counts
+from recfact.precision.counts import ABSENT, cast_counts, factor_counts
 from recfact.windows import Full, Jagged, Uniform
 
 LENGTHS = [1, 2, 3, 7, 16, 33, 64]

@@ -6,22 +6,17 @@ from itertools import product
 import ml_dtypes
 import numpy as np
 import pytest
+from overflow import overflows
 
 import recfact as rf
+from recfact.precision.arithmetic import Arithmetic
+from recfact.precision.bounds import forward_bound, running_bound
+from recfact.precision.conditioning import backward_error, backward_error_bound
+from recfact.precision.counts import counted_bounds, engine_bound, factor_counts
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.formats.float_format import FloatFormat
 from recfact.precision.formats.rounding import ROUNDINGS, UNDERFLOWS
-from recfact.precision.rounding_errors.backward_errors import backward_error, backward_error_bound
-from recfact.precision.rounding_errors.counted_bounds import counted_bound, engine_bound
-from recfact.precision.rounding_errors.error_bounds import forward_bound
-from recfact.precision.rounding_errors.mixed_precision import (
-    mixed_precision_bound,
-    mixed_precision_overflows,
-    mixed_precision_solve,
-)
-from recfact.precision.rounding_errors.rounded_algorithms import overflows, rounded_solve
-from recfact.precision.rounding_errors.rounding_counts import factor_counts
-from recfact.precision.rounding_errors.running_bounds import running_bound
+from recfact.precision.run import rounded_solve
 from recfact.recurrence import first_kept_rows
 from recfact.windows import Full, Jagged, Uniform
 
@@ -86,14 +81,14 @@ def test_bounds_hold_for_every_sequence_of_a_tiny_format(name, fma):
     a, u = every_sequence(fmt)
     for algorithm, window in MADE:
         exact = states(a, u, window)
-        counted = counted_bound(a, u, factor_counts(algorithm, len(u), window=window, fma=fma), fmt, axis=0)
+        _, counted = counted_bounds(a, u, factor_counts(algorithm, len(u), window=window, fma=fma), fmt)
         for rounding, underflow in product(ROUNDINGS, underflows(fmt)):
-            options = {"window": window, "fma": fma, "rounding": rounding, "underflow": underflow}
-            x, running = running_bound(a, u, fmt, algorithm, seed=1, axis=0, **options)
-            held = np.isfinite(x) & ~overflows(a, u, fmt, algorithm, seed=1, **options)
+            how = Arithmetic(fmt, None, fma, rounding, underflow, seed=1)
+            x, running = running_bound(a, u, how, algorithm, window=window, axis=0)
+            held = np.isfinite(x) & ~overflows(a, u, how, algorithm, window=window)
             error = np.abs(x - exact)
             assert_holds(error, running, held)
-            assert_holds(error, forward_bound(a, u, fmt, algorithm, axis=0, **options), held)
+            assert_holds(error, forward_bound(a, u, how, algorithm, window=window, axis=0), held)
             if (rounding, underflow) == ("nearest-even", "gradual"):
                 assert_holds(error, counted, held)
 
@@ -105,15 +100,15 @@ def test_backward_errors_hold_for_every_step_of_a_tiny_format(name, fma):
     a, u, before = np.array(list(product(fmt.values(), repeat=3))).T
     a, u = np.stack([a, a]), np.stack([before, u])
     for rounding, underflow in product(ROUNDINGS, underflows(fmt)):
-        options = {"fma": fma, "rounding": rounding, "underflow": underflow}
-        x = rounded_solve(a, u, fmt, seed=1, axis=0, **options)
-        held = (np.isfinite(x) & ~overflows(a, u, fmt, seed=1, **options)).all(axis=0)
+        how = Arithmetic(fmt, None, fma, rounding, underflow, seed=1)
+        x = rounded_solve(a, u, how, axis=0)
+        held = (np.isfinite(x) & ~overflows(a, u, how)).all(axis=0)
         # Steps of one product, input and state have one backward error.
         steps = np.flatnonzero(held)
         kinds = np.stack([a[1] * u[0], u[1], x[1]])[:, steps]
         steps = steps[np.unique(kinds, axis=1, return_index=True)[1]]
         step = a[:, steps], u[:, steps], x[:, steps]
-        assert_holds(backward_error(*step, axis=0).relative, backward_error_bound(*step, fmt, axis=0, **options), True)
+        assert_holds(backward_error(*step, axis=0).relative, backward_error_bound(*step, how, axis=0), True)
 
 
 WIDER = [of_bits(3, 2), of_bits(3, 2, bias=4, subnormals=False), of_bits(4, 4, subnormals=False)]
@@ -128,21 +123,23 @@ def test_bounds_in_two_formats_hold_for_every_sequence_of_a_tiny_one(name, wide)
     fmt = TINY[name]
     a, u = (values[:, ::3] for values in every_sequence(fmt))
     for number, (rounding, underflow) in enumerate(product(ROUNDINGS, underflows(fmt))):
-        fma = {"fma": number % 2 == 0}
-        options = {"rounding": rounding, "underflow": underflow, **fma}
+        how = Arithmetic(fmt, wide, number % 2 == 0, rounding, underflow, seed=1)
         for algorithm, window in MADE:
-            more = {"accumulate": wide, "window": window, **options}
-            x = rounded_solve(a, u, fmt, algorithm, seed=1, axis=0, **more)
-            held = np.isfinite(x) & ~overflows(a, u, fmt, algorithm, seed=1, **more)
-            bound = forward_bound(a, u, fmt, algorithm, axis=0, **more)
-            assert_holds(np.abs(x - states(a, u, window)), bound, held)
+            x, running = running_bound(a, u, how, algorithm, window=window, axis=0)
+            held = np.isfinite(x) & ~overflows(a, u, how, algorithm, window=window)
+            error = np.abs(x - states(a, u, window))
+            assert_holds(error, running, held)
+            assert_holds(error, forward_bound(a, u, how, algorithm, window=window, axis=0), held)
         if not wide.holds(fmt):
             continue
         for window, casts in product((Jagged(2), Jagged(1, 2), Full()), CASTS):
-            more = {"accumulate": wide, "window": window, "casts": casts, **options}
-            x = mixed_precision_solve(a, u, fmt, seed=1, axis=0, **more)
-            held = np.isfinite(x) & ~mixed_precision_overflows(a, u, fmt, seed=1, **more)
-            assert_holds(np.abs(x - states(a, u, window)), mixed_precision_bound(a, u, fmt, axis=0, **more), held)
+            mixed = how, "mixed-precision"
+            x, running = running_bound(a, u, *mixed, window=window, casts=casts, axis=0)
+            np.testing.assert_array_equal(x, rounded_solve(a, u, *mixed, window=window, casts=casts, axis=0))
+            held = np.isfinite(x) & ~overflows(a, u, *mixed, window=window, casts=casts)
+            error = np.abs(x - states(a, u, window))
+            assert_holds(error, running, held)
+            assert_holds(error, forward_bound(a, u, *mixed, window=window, casts=casts, axis=0), held)
 
 
 @pytest.mark.parametrize("window", [Full(), Jagged(3), Jagged(2, 2), Uniform(3)], ids=str)

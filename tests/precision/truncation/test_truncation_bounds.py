@@ -9,9 +9,9 @@ import pytest
 from truncations import FEW_WINDOWS, error_matrix, next_above_root, norms, spectral_slack
 
 from recfact import Full, Jagged, Uniform
-from recfact.errors import OptionError
+from recfact.errors import DTypeError, OptionError
 from recfact.factorizations import truncate
-from recfact.precision import exact, pointwise_truncation_bound, truncation_bound
+from recfact.precision import exact, horizon, pointwise_truncation_bound, truncation_bound
 from recfact.precision.truncation.constant_coefficient import carrier_gain
 
 HALF = Fraction(1, 2)
@@ -222,6 +222,15 @@ def test_rho_bounds_magnitudes(rho):
         truncation_bound(Jagged(4), rho)
     with pytest.raises(OptionError, match="rho bounds magnitudes"):
         pointwise_truncation_bound(Jagged(4), rho, 8)
+
+
+@pytest.mark.parametrize("rho", [np.array([0.5, 0.25]), [0.5], (Fraction(1, 2),)])
+def test_coefficients_are_no_rho(rho):
+    for call in (truncation_bound, pointwise_truncation_bound):
+        with pytest.raises(DTypeError, match=r"rho must be one number.*; recfact.precision.truncation_norm takes"):
+            call(Jagged(4), rho, n=8)
+    with pytest.raises(DTypeError, match=r"rho must be one number.*; recfact.precision.effective_horizon takes"):
+        horizon(rho, "bfloat16")
 
 
 def test_options_must_be_ones():

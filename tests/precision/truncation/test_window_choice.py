@@ -1,5 +1,6 @@
 """choose_window against trying all windows."""
 
+import json
 import re
 from fractions import Fraction
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 from market import fractions
 
-from recfact import Jagged, Uniform
+from recfact import Jagged, TransferOperator, Uniform
 from recfact.algorithms import hierarchical
 from recfact.errors import DTypeError, OptionError
 from recfact.precision import FloatFormat, choose_window, truncation_bound, truncation_norm
@@ -63,7 +64,7 @@ def test_choices_are_the_cheapest_windows(relative_to, block, rng):
         assert kinds(result) == (expected if Uniform in expected else {})
         for candidate in result.candidates:
             sharp = truncation_norm(a, candidate.window, relative_to=relative_to)
-            # A rounding up by 2^-52 for each factor and product, and two for each state.
+            # A rounding up by 2^-52 for each factor and product, and (n + 8) / 2 for the states.
             assert sharp <= candidate.error <= min(tol, sharp * (1 + 2.0**-52) ** (4 * n))
 
 
@@ -85,6 +86,78 @@ def test_choices_for_a_bound_are_the_shortest(rho, relative_to, block):
             assert jagged.terms == 0 or error(Jagged(block, jagged.terms - 1)) > tol
         else:
             assert jagged.block == 1 or error(Jagged(jagged.block - 1)) > tol
+
+
+def all_of(rows, tol, relative_to, block):
+    """Return the cheapest window of each kind that is good for each of several sequences, by trying all."""
+    n = len(rows[0])
+    uniform = [Uniform(lags) for lags in range(1, max(2, n))]
+    if block is None:
+        jagged = [Jagged(length, terms) for terms in (0, 1) for length in range(1, n) if (terms + 1) * length < n]
+    else:
+        jagged = [Jagged(block, terms) for terms in range(max(1, -(-n // block) - 1))]
+
+    def good(window):
+        return all(truncation_norm(row, window, relative_to=relative_to) <= tol for row in rows)
+
+    shortest = next((window for window in uniform if good(window)), None)
+    if shortest is None:
+        return {}
+    if block is None:
+        longest = max(2 * shortest.lags, (n - 1) // len(str(n)))
+        jagged = [window for window in jagged if window.terms or window.block <= longest]
+    found = [window for window in jagged if good(window)]
+    cheapest = min(found, key=lambda each: (operations_per_step(each), entries_per_step(each)), default=None)
+    return {type(window): window for window in (shortest, cheapest) if window}
+
+
+@pytest.mark.parametrize("relative_to", ["state", "input"])
+@pytest.mark.parametrize("block", [None, 1, 4])
+def test_the_choice_for_a_batch_is_good_for_every_sequence(relative_to, block, rng):
+    for case in range(30):
+        shape = [int(rng.integers(1, 4)), int(rng.integers(1, 4))]
+        axis, n = case % 3, int(rng.integers(1, 20))
+        shape.insert(axis, n)
+        a = rng.uniform(-1, 1, shape) * rng.choice([0.3, 0.7, 1], np.where(np.arange(3) == axis, 1, shape))
+        if case % 4 == 0:
+            a[rng.random(shape) < 0.2] = 0
+        rows = np.moveaxis(a, axis, -1).reshape(-1, n)
+        tol = float(rng.choice([0, 1e-3, 0.01, 0.1, 0.5]))
+        result = choose_window(a, tol, relative_to=relative_to, block=block, axis=axis)
+        assert kinds(result) == all_of(rows, tol, relative_to, block)
+        if not result or result.error == 0:
+            assert result.worst is None
+            continue
+        for candidate in result.candidates:
+            sharp = max(truncation_norm(row, candidate.window, relative_to=relative_to) for row in rows)
+            assert sharp <= candidate.error <= tol
+        # Where the worst is, a row of the error has the norm of all.
+        channel = [at for k, at in enumerate(result.worst) if k != axis]
+        row, step = np.moveaxis(a, axis, -1)[tuple(channel)], result.worst[axis]
+        error = rf_error(row, result.window, relative_to)
+        norms = np.abs(error).sum(axis=1)
+        assert norms[step] == pytest.approx(result.error, rel=1e-5)
+        assert not np.any(norms[:step] > norms[step] * (1 + 1e-9))
+
+
+def rf_error(a, window, relative_to):
+    """Return L - L~, or N in L~ = (I - N) L, as a dense matrix in floats."""
+    exact = TransferOperator(a)
+    lost = exact.to_dense() - exact.truncate(window).to_dense()
+    return lost if relative_to == "input" else lost @ exact.inv().to_dense()
+
+
+def test_a_batch_names_the_worst_place():
+    gates = np.full((4, 200, 3), 0.5)
+    gates[2, :, 1] = 0.9
+    found = choose_window(gates, format="bfloat16", axis=1)
+    assert found.window == choose_window(gates[2, :, 1], format="bfloat16").window == Jagged(52)
+    assert found.worst == (2, 104, 1)
+    assert str(found).splitlines()[-1] == "(the most is lost at a[2, 104, 1])"
+    assert json.loads(found.to_json())["worst"] == [2, 104, 1]
+    assert "lost at" not in str(choose_window(gates[2, :, 1], format="bfloat16"))
+    empty = choose_window(np.ones((0, 50)), 0)
+    assert (empty.window, empty.error, empty.worst) == (Uniform(1), 0.0, None)
 
 
 def test_a_block_that_ends_at_a_small_coefficient_is_no_short_window():
@@ -173,12 +246,32 @@ def test_short_sequences_need_no_window():
 
 def test_a_choice_prints_itself():
     assert repr(choose_window([0.5] * 100, 2.0**-11, relative_to="input", block=4)).splitlines() == [
-        "Jagged(block=4, terms=3) keeps the truncation error within 0.00048828125 times the largest input.",
-        "window                    proved error  operations  entries",
-        "Jagged(block=4, terms=3)   0.000244141        5.17     14.5",
-        "Uniform(lags=12)           0.000488282        6.92       12",
+        "Jagged(4, 3) keeps the truncation error within 0.00048828125 times the largest input.",
+        "window        proved error  operations  entries",
+        "Jagged(4, 3)   0.000244141        5.17     14.5",
+        "Uniform(12)    0.000488282        6.92       12",
         "(operations and entries a step, for long sequences)",
     ]
+
+
+def test_the_fastest_window_fills_tiles_of_a_gpu_and_is_proved():
+    gates = np.random.default_rng(5).uniform(0.3, 0.95, 700)
+    for a, options in ((0.9, {"format": "bfloat16"}), (0.5, {"tol": 1e-6}), (gates, {"format": "float32"})):
+        choice = choose_window(a, **options)
+        shortest = next(each.window for each in choice.candidates if isinstance(each.window, Jagged))
+        block = choice.fastest.window.block
+        assert (block % 16, choice.fastest.window.terms) == (0, shortest.terms)
+        assert block - 16 < shortest.block <= block
+        assert choice.fastest.error <= choice.tol
+    assert f"{choose_window(0.9, format='bfloat16').fastest.window}" in repr(choose_window(0.9, format="bfloat16"))
+
+
+def test_there_is_no_fastest_window_where_none_is_shorter_or_a_block_was_asked_for():
+    assert choose_window(0.9, format="bfloat16", block=20).fastest is None
+    assert choose_window([0.5] * 12, 1e-3).fastest is None
+    assert choose_window(1.0, 0.1).fastest is None
+    resets = np.where(np.arange(5000) % 1000 == 0, 0.0, 0.8)
+    assert choose_window(resets, 1e-4).fastest is None  # blocks of 1008 steps would cut where nothing is zero
 
 
 class Counting:
@@ -260,6 +353,8 @@ def test_arguments_are_checked():
         choose_window([0.5])
     with pytest.raises(OptionError, match="takes tol or format, got both; leave one out"):
         choose_window([0.5], 0.1, format="float16")
+    with pytest.raises(OptionError, match="tol must be a number, got 'bf16'; pass format='bf16'"):
+        choose_window([0.5], "bf16")
     with pytest.raises(OptionError, match="tol"):
         choose_window([0.5], -1)
     with pytest.raises(OptionError, match="finite"):

@@ -160,10 +160,20 @@ def test_coarse_bounds_after_the_fact(rng):
     assert posterior_truncation_norm(1.0, 1.0) == inf
     assert posterior_truncation_norm(0.0, 1.0) == 0.0
     assert posterior_truncation_norm(0.5, 3.0) == 3.0
+    assert posterior_truncation_norm([0.5, 1.0], [[3.0], [1.0]]).tolist() == [[3.0, inf], [1.0, inf]]
+
+
+@pytest.mark.parametrize("wrong", [-0.5, -inf, inf, float("nan")])
+@pytest.mark.parametrize("name", ["relative", "kept_norm"])
+def test_coarse_bounds_take_norms_alone(name, wrong):
+    """Coefficients and states, passed where their norms belong, are refused by the name of the argument."""
+    given = {"relative": [0.5, 0.25], "kept_norm": [1.0, 2.0], name: [0.5, wrong]}
+    with pytest.raises(OptionError, match=f"^{name} is a norm: it must be a finite number of at least 0, got {wrong};"):
+        posterior_truncation_norm(**given)
 
 
 def test_shapes_must_fit():
-    with pytest.raises(ShapeError, match="as many"):
+    with pytest.raises(ShapeError, match="broadcast"):
         posterior_truncation_bound([0.5] * 3, [1.0] * 2, Uniform(1))
     with pytest.raises(ShapeError, match="rounding"):
         posterior_truncation_bound([0.5] * 3, [1.0] * 3, Uniform(1), rounding=[0.0] * 2)
@@ -180,7 +190,7 @@ def test_no_sigma_below_the_2_norm_is_proved(window, rng):
     assert is_above(Upward.of(norm * (1 + spectral_slack(33))), *bundles)
 
 
-@pytest.mark.parametrize("bad", [0.5, [[0.5], [0.5, 0.5]], [[0.5, 0.5]]])
+@pytest.mark.parametrize("bad", [[0.5] * 3, [[0.5], [0.5, 0.5]], np.zeros((0, 3))])
 def test_what_is_no_sequence_has_no_posterior_bound(bad):
     with pytest.raises(RecfactError):
         posterior_truncation_bound(bad, [1.0, 1.0], Jagged(1))

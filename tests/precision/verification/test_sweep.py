@@ -18,14 +18,15 @@ import recfact
 from recfact.algorithms import BLOCK
 from recfact.errors import OptionError, OptionTypeError
 from recfact.precision import exact
-from recfact.precision.exact.channel_enclosures import enclose_channels
+from recfact.precision.arithmetic import Arithmetic
+from recfact.precision.bounds import forward_bound
+from recfact.precision.exact.balls import float_balls
 from recfact.precision.formats.catalogue import FORMATS
-from recfact.precision.rounding_errors.error_bounds import forward_bound
-from recfact.precision.rounding_errors.rounded_algorithms import rounded_solve
+from recfact.precision.run import rounded_solve
 from recfact.precision.verification import sweep_batch
 from recfact.precision.verification import verify as verification
 from recfact.precision.verification.case_families import FAMILIES, draw
-from recfact.precision.verification.computations import rounding_bound
+from recfact.precision.verification.computations import rounding_bound, task_of
 from recfact.precision.verification.sweep import LENGTHS, verify_many
 from recfact.windows import Full, Jagged, Uniform
 
@@ -44,7 +45,7 @@ def test_counts_every_combination_once(table):
     assert list(dict.fromkeys(row["family"] for row in table.rows)) == list(FAMILIES)
     assert {row["window"] for row in table.rows if row["algorithm"] == "hierarchical"} >= {
         "Full()",
-        "Jagged(block=4, terms=1)",
+        "Jagged(4)",
     }
     assert len({row["cases"] for row in table.rows}) == 1
     assert table.cases == sum(row["cases"] for row in table.rows) >= 2000
@@ -64,8 +65,9 @@ def test_the_worst_case_is_what_the_table_says(table):
         assert v.holds is True or v.nonfinite
         # The sweep adds the radius of its enclosure to an error, where it has no need of a closer look.
         a, u = case.inputs()
-        bound = rounding_bound(a, u, case.format, algorithm, **case.variant.options())
-        _, radii = enclose_channels(a, u, case.variant.window)
+        how = case.variant
+        bound = rounding_bound(task_of(algorithm, how.window, how.arithmetic), [(a, u, None)])
+        radii = float_balls(a, u, case.variant.window).radii
         widest = max(2 * radii[bound > 0] / bound[bound > 0], default=0.0)
         assert v.rounding.ratio <= ratio * (1 + 2.0**-49)
         assert ratio <= (v.rounding.ratio + widest) * (1 + 2.0**-49)
@@ -73,7 +75,7 @@ def test_the_worst_case_is_what_the_table_says(table):
 
 def test_accumulated_errors_are_those_of_eight_roundings():
     fmt, n = FORMATS["bfloat16"], 20
-    table = verify_many(fmt, "sequential", Full(), "gates", cases=100, lengths=n, fma=False, processes=1)
+    table = verify_many(Arithmetic(fmt), "sequential", Full(), "gates", cases=100, lengths=n, processes=1)
     case = table.worst["sequential"]
     a, u = draw("gates", fmt, n, case.channels, case.seed)
     unit, bound = Fraction(fmt.unit_roundoff), forward_bound(a, u, fmt, axis=0)
@@ -137,8 +139,8 @@ def test_finds_truncation_that_passes_its_bound(monkeypatch):
 def test_finds_an_algorithm_that_computes_something_else(monkeypatch):
     real = sweep_batch.compute
 
-    def wrong(a, u, *args, **options):
-        return real(a * (1 - 2.0**-8), u, *args, **options)
+    def wrong(task, pieces):
+        return real(task, [(a * (1 - 2.0**-8), u, x0) for a, u, x0 in pieces])
 
     monkeypatch.setattr(sweep_batch, "compute", wrong)
     for algorithm in ("sequential", "engine", "mixed-precision"):
@@ -184,7 +186,7 @@ def test_formats_without_zero_or_sign():
 def test_prints_and_converts(table):
     text = repr(table)
     assert text.startswith(f"{table.cases} cases, seed 0: no bound broken")
-    assert "Jagged(block=4, terms=1)" in text
+    assert "Jagged(4)" in text
     assert table._repr_html_().count("<tr>") == len(text.splitlines()) - 1
     assert table.to_markdown().count("\n") == len(text.splitlines()) - 1
     record = json.loads(table.to_json())
@@ -212,9 +214,11 @@ def test_prints_and_converts(table):
         ({"processes": 0}, "processes must be at least 1"),
         ({"windows": ()}, "windows must name one at least"),
         ({"algorithms": "engine", "formats": "fp8 e5m2"}, "none of the algorithms engine makes"),
-        ({"algorithms": "engine", "rounding": "up"}, "none of the algorithms engine makes"),
-        ({"formats": "binary128"}, "float64, which doesn't hold the numbers of binary128"),
-        ({"rounding": "sideways"}, "rounding must be one of"),
+        (
+            {"algorithms": "engine", "formats": Arithmetic("float16", rounding="up")},
+            "none of the algorithms engine makes",
+        ),
+        ({"formats": "binary128"}, "float64, which doesn't hold binary128's numbers"),
         ({"seed": -1}, "seed must be at least 0"),
     ],
 )
@@ -224,7 +228,7 @@ def test_what_it_refuses(options, message):
 
 
 def test_types_that_it_refuses():
-    for options in ({"seed": "one"}, {"progress": "bar"}, {"fma": 1}, {"lengths": 2.5}):
+    for options in ({"seed": "one"}, {"progress": "bar"}, {"lengths": 2.5}):
         with pytest.raises(OptionTypeError, match=f"{next(iter(options))} must be"):
             verify_many("float16", processes=1, **options)
 

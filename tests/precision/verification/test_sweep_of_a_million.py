@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from recfact.precision.formats.catalogue import FORMATS
 from recfact.precision.verification.sweep import verify_many
 
@@ -9,6 +11,7 @@ SEED = 2026
 PAGE = Path(__file__).parents[3] / "docs" / "verify.md"
 
 
+@pytest.mark.slow
 def test_no_bound_is_broken_and_the_page_says_what_was_found():
     table = verify_many(cases=1_000_000, seed=SEED)
     assert table.cases >= 1_000_000

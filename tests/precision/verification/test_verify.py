@@ -10,10 +10,11 @@ import pytest
 
 from recfact.errors import DTypeError, OptionError, ShapeError
 from recfact.number_types import BFLOAT16
+from recfact.precision.arithmetic import Arithmetic
 from recfact.precision.formats.catalogue import FORMATS
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.formats.float_format import FloatFormat
-from recfact.precision.rounding_errors.mixed_precision import mixed_precision_solve
+from recfact.precision.run import rounded_solve
 from recfact.precision.verification import verify as verification
 from recfact.precision.verification.verify import truncation_bounds, verify
 from recfact.recurrence import forward, windowed
@@ -129,7 +130,7 @@ def test_overflow_that_saturates_is_said():
     v = verify(np.ones(4), np.full(4, 3.0), format=fmt)
     assert v.x.tolist() == [3, 6, 6, 6]
     assert (v.nonfinite, v.first_nonfinite, v.holds) == (2, (2,), False)
-    v = verify(np.full(6, 2.0), np.full(6, 30000.0), format="float16", rounding="toward-zero")
+    v = verify(np.full(6, 2.0), np.full(6, 30000.0), format=Arithmetic("float16", rounding="toward-zero"))
     assert v.x.max() == 65504
     assert v.nonfinite == 5
 
@@ -137,7 +138,7 @@ def test_overflow_that_saturates_is_said():
 def test_stochastic_rounding_is_within_its_bound(rng):
     a, u = rng.uniform(0, 1, 200), rng.standard_normal(200)
     for seed in range(5):
-        v = verify(a, u, format="bfloat16", rounding="stochastic", seed=seed)
+        v = verify(a, u, format=Arithmetic("bfloat16", rounding="stochastic", seed=seed))
         assert v.holds is True
     assert "rounding=stochastic" in str(v)
 
@@ -274,9 +275,11 @@ def test_more_that_it_refuses():
 
 
 def test_it_prints_and_converts(rng):
-    v = verify(rng.uniform(0, 1, 50), rng.standard_normal(50), window=Jagged(4), format="bfloat16", fma=True)
+    v = verify(
+        rng.uniform(0, 1, 50), rng.standard_normal(50), window=Jagged(4), format=Arithmetic("bfloat16", fma=True)
+    )
     lines = str(v).splitlines()
-    assert lines[0] == "sequential in bfloat16, fma=True: Jagged(block=4, terms=1), 50 steps"
+    assert lines[0] == "sequential in bfloat16, fma=True: Jagged(4), 50 steps"
     assert [line.split()[0] for line in lines[2:5]] == ["truncation", "rounding", "total"]
     assert v._repr_html_().count("<tr>") == 4
     assert v.table().to_markdown().count("\n") == 4
@@ -340,7 +343,7 @@ def test_the_engine_and_mixed_precision(algorithm, x0, rng):
     if algorithm == "engine":
         x = solve(a.astype(BFLOAT16), u.astype(BFLOAT16), window=Jagged(16), x0=x0, axis=0)
     else:
-        x = mixed_precision_solve(a, u, "bfloat16", x0=x0, axis=0)
+        x = rounded_solve(a, u, "bfloat16", algorithm, window=Jagged(16), x0=x0, axis=0)
     np.testing.assert_array_equal(v.x, x)
 
 
@@ -355,10 +358,16 @@ def test_overflow_in_a_cast_of_mixed_precision_is_found():
     ("options", "message"),
     [
         ({"algorithm": "engine", "format": "tf32"}, "format must be one that the engine computes in"),
-        ({"algorithm": "engine", "rounding": "up"}, "rounding can't be chosen for the engine"),
-        ({"algorithm": "engine", "accumulate": "float64"}, "accumulate can't be chosen for the engine"),
+        (
+            {"algorithm": "engine", "format": Arithmetic("float16", rounding="up")},
+            "rounding can't be chosen for the engine",
+        ),
+        (
+            {"algorithm": "engine", "format": Arithmetic("float16", accumulate="float64")},
+            "accumulate can't be chosen for the engine",
+        ),
         ({"algorithm": "mixed-precision", "format": "float64"}, "accumulate must be a format that holds"),
-        ({"algorithm": "mixed-precision", "window": Uniform(2)}, "which is what blocks make"),
+        ({"algorithm": "mixed-precision", "window": Uniform(2)}, "window must be full or jagged"),
         ({"algorithm": "guess"}, "algorithm must be one of"),
     ],
 )

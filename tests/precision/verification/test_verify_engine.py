@@ -118,7 +118,7 @@ def test_the_initial_state_of_halves_is_that_of_the_accumulator(dtype):
 
 
 def test_threads_are_the_engines():
-    with pytest.raises(OptionError, match="threads are those of the algorithm 'engine'"):
+    with pytest.raises(OptionError, match="threads go with the algorithm 'engine'"):
         verify([0.5], [1.0], threads=2)
     with pytest.raises(OptionError, match="threads must be at least 1"):
         verify([0.5], [1.0], algorithm="engine", threads=0)

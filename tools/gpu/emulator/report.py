@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -52,15 +54,15 @@ class Report:
     counts: dict[str, int]
 
     @classmethod
-    def from_json(cls, text: str) -> Report:
-        """Read what the engine wrote."""
-        data = json.loads(text)
+    def from_json(cls, text: str, place: Callable[[int], str]) -> Report:
+        """Read what the engine wrote, which has numbers for lines of the source."""
+        data = json.loads(re.sub(r"line (\d+)", lambda found: place(int(found[1])), text))
         return cls(
-            tuple(Fault(**fault) for fault in data.pop("faults")),
-            {name: ArrayTraffic(**array) for name, array in data.pop("arrays").items()},
-            tuple(SiteTraffic(**site) for site in data.pop("sites")),
-            {int(width): count for width, count in data.pop("width_bytes").items()},
-            data,
+            tuple(Fault(**fault) for fault in data["faults"]),
+            {name: ArrayTraffic(**array) for name, array in data["arrays"].items()},
+            tuple(SiteTraffic(place(site.pop("line")), **site) for site in data["sites"]),
+            {int(width): count for width, count in data["width_bytes"].items()},
+            data["counts"],
         )
 
     @property

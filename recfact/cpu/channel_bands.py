@@ -1,0 +1,339 @@
+"""Long uniform windows of a few channels next to each other, by runs: see `channel_runs`.
+
+A window slides over blocks of as many steps as it keeps (`channel_windows`). Here runs take these blocks. In the table
+of a group each channel is solved by itself, block by block: first against the steps, for the suffix sums, and then
+along them. The result has the same bits as beside many other channels.
+
+Steps before and after the groups are solved channel by channel with sliding windows. So are groups with a number that
+might make a state on the way of a window overflow.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from recfact.cpu.block_runs import blocks_in_run, steps_skipped
+from recfact.cpu.channel_runs import channel_edge, channel_of, first_of_step, gather_both, scatter
+from recfact.cpu.channel_sums import suffixes
+from recfact.cpu.channel_vectors import factor_at, place
+from recfact.cpu.channel_windows import TAME, slide_groups
+from recfact.cpu.chunks import CHUNK
+from recfact.cpu.compilation import apart, helper, kernel
+from recfact.cpu.magnitudes import below, higher
+from recfact.cpu.numbers import LINE
+from recfact.cpu.operations import accumulator, drain, fma, load, multiply, nought, single, size, store, width
+from recfact.cpu.row_steps import Row, row_at
+from recfact.cpu.runs import entered, is_streamed
+from recfact.cpu.stage import clear_stage, enter_stage, leave_stage, staged
+from recfact.cpu.tile_solvers import runs_in_reverse
+from recfact.cpu.turning import Strides
+
+
+@helper
+def strides_of(runs: Any, step: int, channels: int) -> Strides:
+    """Return the strides, in the order of the steps, of numbers that take `step` bytes from one to the next."""
+    one = size(single(runs))
+    lane = one if step == channels * one else 0
+    return Strides(-step if runs_in_reverse(runs) else step, 0, lane)
+
+
+@helper
+def first_step(runs: Any, base: int, step: int, steps: int) -> Any:
+    """Return the address of the numbers of the first step, if the first numbers in memory are at `base`."""
+    return base + (steps - 1) * step if runs_in_reverse(runs) else base
+
+
+@apart
+def slide_steps(
+    runs: Any,
+    row: Row,
+    first: int,
+    last: int,
+    skipped: int,
+    lags: int,
+    channels: int,
+    x0: int,
+    entered: bool,
+    scratch: int,
+) -> None:
+    """Solve the steps first .. last-1, from the start of a block on, and write the steps from `skipped` on.
+
+    At `scratch` is room for ``2 channels`` integers, ``(lags + 5) channels`` accumulators, and the states of a block.
+    Not all states of that block may be written.
+    """
+    one = single(runs)
+    a = first_step(runs, row.a, row.a_step, row.steps)
+    u = first_step(runs, row.u, row.u_step, row.steps)
+    x = first_step(runs, row.x, row.x_step, row.steps)
+    xs = strides_of(runs, row.x_step, channels)
+    us, as_ = strides_of(runs, row.u_step, channels), strides_of(runs, row.a_step, channels)
+    word = size(accumulator(one))
+    states = channels * word
+    base = scratch + channels * 16
+    areas = (
+        base,
+        base + states,
+        base + 5 * states,
+        base + 2 * states,
+        base + 3 * states,
+        base + 4 * states,
+        base + (lags + 4) * states,
+        scratch,
+    )
+    if first < skipped:
+        rest = base + (lags + 5) * states
+        dense = Strides(channels * size(one), 0, size(one))
+        edge = min(first + lags, last)
+        slide_groups(
+            one,
+            a,
+            u,
+            rest - first * dense.time,
+            x0,
+            as_,
+            us,
+            us,
+            dense,
+            0,
+            word,
+            first,
+            edge,
+            1,
+            channels,
+            entered,
+            1,
+            1,
+            lags - 1,
+            False,
+            areas,
+            0,
+        )
+        for step in range(skipped, edge):
+            for channel in range(channels):
+                store(one, x, place(xs, step, 0, channel), load(one, rest, place(dense, step - first, 0, channel)))
+        first = edge
+    if first < last:
+        slide_groups(
+            one,
+            a,
+            u,
+            x,
+            x0,
+            as_,
+            us,
+            us,
+            xs,
+            0,
+            word,
+            first,
+            last,
+            1,
+            channels,
+            entered,
+            1,
+            1,
+            lags - 1,
+            False,
+            areas,
+            0,
+        )
+
+
+@apart
+def look_back(runs: Any, row: Row, edge: int, lags: int, channels: int, entered: bool, sums: int) -> bool:
+    """Find for each channel the suffix sums of the block before a step, and return whether nothing in it is wild."""
+    one = single(runs)
+    kept = accumulator(one)
+    us, as_ = strides_of(runs, row.u_step, channels), strides_of(runs, row.a_step, channels)
+    a = first_step(runs, row.a, row.a_step, row.steps) + (edge - lags) * as_.time
+    u = first_step(runs, row.u, row.u_step, row.steps) + (edge - lags) * us.time
+    calm = True
+    for channel in range(channels):
+        highest, largest = nought(kept), nought(kept)
+        for step in range(lags):
+            if step > 0 or edge > lags or entered:  # in reverse, the first coefficient isn't there
+                highest = higher(kept, highest, factor_at(one, a, step * as_.time, as_, channel))
+            largest = higher(kept, largest, load(one, u, place(us, step, 0, channel)))
+        calm = calm and is_calm(kept, highest, largest, lags)
+        a_at, u_at = a + channel * as_.lane, u + channel * us.lane
+        suffixes(one, a_at, u_at, as_, us, lags, 1, 1, 1, 1, sums + channel * lags * size(kept))
+    return calm
+
+
+@helper
+def is_calm(kept: Any, highest: Any, largest: Any, lags: int) -> bool:
+    """Return whether no state of a window overflows if coefficients and inputs have at most these magnitudes."""
+    calm: bool = below(kept, highest, 1.0 + 1.0 / lags) and below(kept, largest, TAME)
+    return calm
+
+
+@helper
+def walk_back(kept: Any, a: int, a_step: int, u: int, u_step: int, start: int, lags: int, sums: int) -> None:
+    """Find the suffix sums of the block of a channel that starts at a step."""
+    last = start + lags - 1
+    factor, value = load(kept, a, last * a_step), load(kept, u, last * u_step)
+    store(kept, sums, (lags - 2) * size(kept), value)
+    for step in range(lags - 2, 0, -1):
+        value = fma(kept, factor, load(kept, u, (start + step) * u_step), value)
+        factor = multiply(kept, factor, load(kept, a, (start + step) * a_step))
+        store(kept, sums, (step - 1) * size(kept), value)
+
+
+@helper
+def walk_on(
+    kept: Any,
+    a: int,
+    a_step: int,
+    u: int,
+    u_step: int,
+    start: int,
+    lags: int,
+    sums: int,
+    highest: Any,
+    largest: Any,
+) -> Any:
+    """Replace the inputs of a block of a channel by its states, and return the largest magnitudes up to its end.
+
+    At `sums` are the suffix sums of the block before.
+    """
+    factor, state = load(kept, a, start * a_step), load(kept, u, start * u_step)
+    highest, largest = higher(kept, highest, factor), higher(kept, largest, state)
+    product = factor
+    store(kept, u, start * u_step, fma(kept, product, load(kept, sums, 0), state))
+    for step in range(1, lags):
+        factor, value = load(kept, a, (start + step) * a_step), load(kept, u, (start + step) * u_step)
+        highest, largest = higher(kept, highest, factor), higher(kept, largest, value)
+        state = fma(kept, factor, state, value)
+        result = state
+        if step < lags - 1:
+            product = multiply(kept, product, factor)
+            result = fma(kept, product, load(kept, sums, step * size(kept)), state)
+        store(kept, u, (start + step) * u_step, result)
+    return highest, largest
+
+
+@apart
+def solve_band(
+    runs: Any,
+    a: int,
+    u: int,
+    x: int,
+    a_step: int,
+    blocks: int,
+    lags: int,
+    channels: int,
+    before: int,
+    room: int,
+) -> bool:
+    """Solve a group of runs with `blocks` blocks each, unless something is wild. Return whether nothing is.
+
+    At `before` are the suffix sums of the block before, for each channel. In the end those of the last block are there.
+    The other parameters are those of `channel_runs.solve_blocks`.
+    """
+    one, kept = accumulator(single(runs)), accumulator(runs)
+    word, run = size(kept), blocks * lags
+    earlier, later = room + CHUNK * word, room + (CHUNK + lags) * word
+    inputs = later + lags * word
+    factors, factor_step, factor_lane = gather_both(runs, a, u, a_step, run, channels, inputs)
+    step = channels * word
+    highest, largest = nought(kept), nought(kept)
+    for turn in range(channels):
+        own_a, own_u = factors + turn * factor_lane, inputs + turn * word
+        own = before + channel_of(runs, turn, channels) * lags * size(one)
+        walk_back(kept, own_a, factor_step, own_u, step, run - lags, lags, later)
+        for k in range(lags - 1):
+            last = load(kept, later, k * word)
+            store(kept, earlier, k * word, entered(runs, last, load(one, own, k * size(one))))
+            store(one, own, k * size(one), load(one, later, (k + 1) * word - size(one)))
+        for index in range(blocks):
+            if index < blocks - 1:
+                walk_back(kept, own_a, factor_step, own_u, step, index * lags, lags, later)
+            highest, largest = walk_on(
+                kept, own_a, factor_step, own_u, step, index * lags, lags, earlier, highest, largest
+            )
+            earlier, later = later, earlier
+    if not is_calm(kept, highest, largest, lags):
+        return False
+    scatter(runs, x, run * channels, inputs, room)
+    return True
+
+
+@kernel
+def band_channels(
+    runs: Any,
+    rows: int,
+    count: int,
+    steps: int,
+    x_step: int,
+    u_step: int,
+    a_step: int,
+    channels: int,
+    lags: int,
+    x0: int,
+    alone: int,
+    first: int,
+    skip: int,
+    most: int,
+    scratch: int,
+    room: int,
+    stage: int,
+) -> None:
+    """Solve the uniform window in rows of a few channels. The states must not overwrite the inputs.
+
+    Parameters
+    ----------
+    channels : int
+        As in `channel_runs.block_channels`, like the parameters before it.
+    lags : int
+        Lags to keep, and steps in a block.
+    x0 : address of accumulators, shape (count, channels)
+        The initial states, or 0.
+    alone, first, skip, most, stage
+        As in `band_runs`.
+    scratch : address
+        Room for ``lags channels`` accumulators, rounded up to a line, and for the scratch memory of `slide_steps`.
+    room : address
+        Room for ``2 lags + 2 channels run + 12`` vectors of accumulators.
+    """
+    word = size(accumulator(single(runs)))
+    skipped = steps_skipped(runs, steps, skip)
+    initial = alone == 0 and x0 != 0
+    begin = first
+    if begin < skipped:
+        begin += (skipped - begin) // lags * lags
+    sums, more = scratch, scratch + -(-lags * channels * word // LINE) * LINE
+    for index in range(count):
+        row = row_at(runs, rows, count, index, steps, a_step, u_step, x_step, alone != 0)
+        entry = x0 + index * channels * word if initial else 0
+        done = begin
+        ready, calm = False, False
+        settled = channel_edge(runs, row, done)
+        while done < steps:
+            blocks = 0
+            if done >= max(skipped, lags):
+                blocks = blocks_in_run(runs, steps - done, lags, most, 0)
+            if blocks > 0 and not ready:
+                calm, ready = look_back(runs, row, done, lags, channels, initial, sums), True
+            following = min(done + max(width(runs) * blocks, 1) * lags, steps)
+            solved = False
+            if blocks > 0 and calm:
+                edge, end = channel_edge(runs, row, done), channel_edge(runs, row, following)
+                x = first_of_step(runs, row.x, x_step, x_step, steps, done)
+                if is_streamed(runs):
+                    enter_stage(runs, stage, min(edge, end), settled)
+                    x = staged(stage, min(edge, end), x)
+                a = first_of_step(runs, row.a, a_step, x_step, steps, done)
+                u = first_of_step(runs, row.u, u_step, x_step, steps, done)
+                solved = solve_band(runs, a, u, x, a_step, blocks, lags, channels, sums, room)
+                if is_streamed(runs) and solved:
+                    settled = leave_stage(runs, stage, min(edge, end), max(edge, end), settled)
+            if not solved:
+                if is_streamed(runs):
+                    clear_stage(runs, stage, settled, channel_edge(runs, row, done))
+                slide_steps(runs, row, done, following, skipped, lags, channels, entry, initial, more)
+                settled = channel_edge(runs, row, following)
+                ready = False
+            done = following
+        if is_streamed(runs):
+            clear_stage(runs, stage, settled, channel_edge(runs, row, done))
+    drain(runs)

@@ -1,0 +1,128 @@
+"""Complex numbers in registers: their real parts in one vector, their imaginary parts in another.
+
+In memory the parts lie side by side. Loading separates them. In separate vectors a product takes only the operations of
+complex arithmetic. Pairs in one vector would have to be doubled, signed and swapped for each product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from llvmlite import ir
+
+from recfact.cpu import numbers
+from recfact.cpu.numbers import Lanes
+from recfact.cpu.vectors import Registers
+
+
+class Pair(NamedTuple):
+    """Real and imaginary parts: two vectors, or two scalars."""
+
+    real: Any
+    imaginary: Any
+
+
+class PairRegisters(Registers):
+    """Builds the LLVM code of operations on vectors of complex numbers. Scalars are as in kernels.
+
+    The parameters are those of `Registers`.
+    """
+
+    def __init__(self, context: Any, builder: Any, lanes: Lanes) -> None:
+        super().__init__(context, builder, lanes)
+        reals = Registers(
+            context, builder, Lanes("float64" if lanes.real == ir.DoubleType() else "float32", lanes.count)
+        )
+        self.reals = reals
+        self.lane_bytes = reals.lane_bytes
+        self.zero = Pair(reals.zero, reals.zero)
+        self.one = Pair(reals.one, reals.zero)
+
+    def splat(self, value: Any) -> Pair:
+        """Spread a scalar over a vector."""
+        return Pair(*map(self.reals.splat, self.parts_of(value)))
+
+    def lane(self, x: Pair, index: int) -> Any:
+        """Take one lane out of a vector."""
+        return self.scalar(*(self.reals.lane(part, index) for part in x))
+
+    def fma(self, x: Any, y: Any, z: Any) -> Any:
+        """Return x y + z for vectors or scalars. Each part is rounded twice, as in `numbers.fused`."""
+        fma, (a, b), (c, d), (e, f) = self.reals.fma, *map(self.parts_of, (x, y, z))
+        real = fma(a, c, fma(self.b.fneg(b), d, e))
+        imaginary = fma(a, d, fma(b, c, f))
+        return Pair(real, imaginary) if isinstance(x, Pair) else self.scalar(real, imaginary)
+
+    def multiply(self, x: Any, y: Any) -> Any:
+        """Return x y for vectors or scalars."""
+        fma, (a, b), (c, d) = self.reals.fma, *map(self.parts_of, (x, y))
+        real = fma(a, c, self.b.fmul(self.b.fneg(b), d))
+        imaginary = fma(a, d, self.b.fmul(b, c))
+        return Pair(real, imaginary) if isinstance(x, Pair) else self.scalar(real, imaginary)
+
+    def checked(self, x: Pair, checks: Pair) -> Pair:
+        """Return `checks`, sums of zero times numbers, with the numbers of a vector added."""
+        return Pair(*map(self.reals.checked, x, checks))
+
+    def all_finite(self, checks: Pair) -> Any:
+        """Return whether `checks` are zero in every lane."""
+        return self.reals.all_finite(self.b.fadd(*checks))
+
+    def vanishes(self, x: Any) -> Any:
+        """Return whether a scalar is zero."""
+        return self.b.and_(*map(self.reals.vanishes, self.parts_of(x)))
+
+    def decaying_product(self, factor: Any, total: Any) -> Any:
+        """Return the product of two scalars. If it decays, the next smaller numbers replace its subnormal parts.
+
+        A product may get stuck at subnormal numbers. Rounding may turn it, so that neither part shows this. Here each
+        part is made smaller by at least the amount by which it was rounded up, so the product shrinks to zero.
+        """
+        product = self.parts_of(self.multiply(factor, total))
+        real, imaginary = self.parts_of(total)
+        size = self.reals.fma(real, real, self.b.fmul(imaginary, imaginary))
+        decays = self.b.fcmp_ordered("<", size, ir.Constant(size.type, 1.0))
+        return self.scalar(*(self.b.select(decays, self.lowered(part), part) for part in product))
+
+    def lowered(self, x: Any) -> Any:
+        """Return the next smaller number if a real scalar is subnormal."""
+        double = x.type == ir.DoubleType()
+        bits = ir.IntType(64 if double else 32)
+        size = self.magnitude(x)
+        left = self.b.fcmp_ordered("!=", size, ir.Constant(x.type, 0.0))
+        subnormal = self.b.fcmp_ordered("<", size, ir.Constant(x.type, 2.0 ** (-1022 if double else -126)))
+        smaller = self.b.bitcast(self.b.sub(self.b.bitcast(x, bits), ir.Constant(bits, 1)), x.type)
+        return self.b.select(self.b.and_(left, subnormal), smaller, x)
+
+    def shuffle(self, x: Pair, y: Pair, indices: Sequence[int]) -> Pair:
+        """Pick lanes from x (0 .. count-1) and y (count ..)."""
+        return Pair(*(self.reals.shuffle(part, other, indices) for part, other in zip(x, y, strict=True)))
+
+    def load(self, address: Any) -> Pair:
+        """Load a vector of numbers as they lie in memory."""
+        count, half = self.count, self.count * self.reals.lane_bytes
+        first, second = self.reals.load(address), self.reals.load(self.at(address, half))
+        return Pair(*(self.reals.shuffle(first, second, range(part, 2 * count, 2)) for part in (0, 1)))
+
+    def store(self, x: Pair, address: Any) -> None:
+        """Store a vector of finite numbers as they lie in memory."""
+        count, half = self.count, self.count * self.reals.lane_bytes
+        for place in (0, 1):
+            lanes = range(place * count // 2, (place + 1) * count // 2)
+            vector = self.reals.shuffle(*x, [at for lane in lanes for at in (lane, count + lane)])
+            numbers.put_bits(self.b, self.lanes, self.at(address, place * half), self.index(0), vector)
+
+    def parts_of(self, x: Any) -> Pair:
+        """Return both parts of a number."""
+        return x if isinstance(x, Pair) else Pair(*(self.b.extract_value(x, part) for part in (0, 1)))
+
+    def scalar(self, real: Any, imaginary: Any) -> Any:
+        """Return a scalar of two parts."""
+        pair = self.b.insert_value(ir.Constant(ir.LiteralStructType([real.type] * 2), ir.Undefined), real, 0)
+        return self.b.insert_value(pair, imaginary, 1)
+
+
+def registers_of(context: Any, builder: Any, lanes: Lanes) -> Registers:
+    """Return the registers of a tile."""
+    return (PairRegisters if lanes.is_complex else Registers)(context, builder, lanes)

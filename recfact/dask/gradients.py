@@ -1,0 +1,216 @@
+"""`vjp` for lazy arrays, chunk by chunk: from what enters a chunk from both sides, or from the steps in its window."""
+
+from __future__ import annotations
+
+from functools import partial
+from operator import itemgetter
+from typing import Any
+
+import dask.array as da
+import numpy as np
+from dask.array.utils import meta_from_array
+from dask.base import tokenize
+
+from recfact.array_functions import concatenate
+from recfact.dask.copies import copied
+from recfact.dask.fusion import fused
+from recfact.dask.operands import Operands, check_lazy, key_of
+from recfact.dask.pieces import Piece
+from recfact.dask.plans import Graph
+from recfact.dask.work import Work
+from recfact.errors import OptionError
+from recfact.gradients.products import vjp as vjp_in_memory
+from recfact.number_types import accumulator
+from recfact.windows import Full, WindowLike, check_window, window_text
+
+
+def vjp(
+    a: Any,
+    u: Any,
+    g: Any,
+    *,
+    x0: Any = None,
+    axis: int | str = -1,
+    window: WindowLike = Full(),
+    offsets: Any = None,
+) -> tuple[Any, Any, Any]:
+    """Return the gradients of the arguments of `recfact.dask.solve`, from those of its result, as lazy arrays.
+
+    Parameters
+    ----------
+    a, u : array_like
+        Coefficients and inputs, as for `recfact.dask.solve`.
+    g : array_like
+        Cotangents of the states. They broadcast to the shape of the states, and are cut into the same chunks.
+    x0, axis, window, offsets
+        As for `recfact.dask.solve`.
+
+    Returns
+    -------
+    da, du : dask.array.Array
+        Gradients of coefficients and inputs, in their shapes, as for `recfact.gradients.vjp`.
+    d0 : dask.array.Array or None
+        The gradient of `x0`, in its shape. None without `x0`.
+
+    Raises
+    ------
+    ShapeError, OptionError, DTypeError, ArrayTypeError
+        As `recfact.dask.solve`. Also for chunks on a GPU.
+
+    Notes
+    -----
+    For the whole recurrence, the maps of all chunks in both directions come first, and then `recfact.gradients.vjp` of
+    each chunk. For a window it is `vjp` of each chunk together with the steps around it that the window connects to it.
+    All chunks are loaded twice. The reversed recurrence needs no function of its own: z = solve(a, g) is the gradient
+    of its inputs.
+
+    Examples
+    --------
+    >>> import dask.array as da, recfact as rf
+    >>> a, u, g = da.full(3, 0.5, chunks=2), da.arange(1.0, 4.0, chunks=2), da.from_array([0.0, 0.0, 1.0], chunks=2)
+    >>> [array.compute().tolist() for array in rf.dask.vjp(a, u, g, x0=8.0)]
+    [[2.0, 2.5, 4.5], [0.25, 0.5, 1.0], 0.125]
+    """
+    window = check_window(window)
+    shapes = [np.shape(value) for value in (a, u, () if x0 is None else x0)]
+    given = Operands(a, u, x0, axis, False, offsets)
+    if given.on_gpu:
+        raise OptionError("vjp takes only chunks on the host, got chunks on a GPU; copy them to the host")
+    g = g if isinstance(g, da.Array) else da.asarray(g)
+    check_lazy(g, "g")
+    g = da.broadcast_to(g, given.shape).rechunk(given.chunks)
+    token = tokenize(
+        *(None if array is None else array.name for array in (given.a, given.u, given.x0, g)),
+        given.axis,
+        window_text(window),
+        given.pieces,
+    )
+    graph = Graph(given, Work(given.axis, False, window, given.dtype), token)
+    back = Graph(given, Work(given.axis, True, window, given.dtype), tokenize(token, "back"))
+    arrays, again = [given.a, given.u, g], copied([given.a, given.u, g], token)
+    if window == Full():
+        _through_states(graph, back, g, again)
+    else:
+        _through_windows(graph, back, g, again)
+    graph.fill_in(KINDS)
+    names = [f"recurrence-{kind}-{token}" for kind in KINDS]
+    layers = fused(names, {**graph.tasks, **back.tasks}, [*arrays, *again, *_there(given.x0)])
+    wide = meta_from_array(given.meta, dtype=accumulator(given.dtype))
+    found = [da.Array(layers, name, given.chunks, meta=wide) for name in names]
+    if given.x0 is not None:
+        found.append(_initial(given, found[1], offsets))
+    # Halves are added up first and then rounded once.
+    of_a, of_u, *of_x0 = (_summed(own, shape).astype(given.dtype) for own, shape in zip(found, shapes, strict=False))
+    return given.wrap(of_a), given.wrap(of_u), of_x0[0] if of_x0 else None
+
+
+KINDS = ["da", "du"]
+
+
+def _through_states(graph: Graph, back: Graph, g: Any, again: list[Any]) -> None:
+    """Add the tasks of the whole recurrence: what enters chunks from both sides, and the gradients of each chunk."""
+    given = graph.given
+    for column in given.columns():
+        before = graph.entering(column, again[0], again[1])
+        behind = back.entering(column, again[0], again[2])[::-1]
+        for piece, state, cotangent in zip(given.pieces, before, behind, strict=True):
+            work = partial(gradient, graph.work, piece)
+            _add(graph, column, piece, work, g, graph.x0(column, piece), state, cotangent)
+
+
+def _through_windows(graph: Graph, back: Graph, g: Any, again: list[Any]) -> None:
+    """Add the tasks of a window: the steps on both sides of each chunk, and the gradients."""
+    given, count = graph.given, len(graph.given.pieces)
+    for column in given.columns():
+        for at, piece in enumerate(given.pieces):
+            borders = []
+            for side, place in ((graph, at), (back, count - 1 - at)):
+                inputs = side.border(column, place, again[0], again[1])
+                both = None if inputs is None else side.border(column, place, again[0], again[2], "cotangents")
+                borders += [inputs, both]
+            work = partial(gradient_in_window, graph.work, piece)
+            _add(graph, column, piece, work, g, graph.x0(column, piece, graph.work.window), *borders)
+
+
+def _add(graph: Graph, column: tuple[int, ...], piece: Piece, work: Any, g: Any, *others: Any) -> None:
+    place = graph.given.place(column, piece.number)
+    chunk = graph.chunk(column, piece, graph.given.a, graph.given.u)
+    both = graph.add("vjp", place, work, *chunk, key_of(g, place), *others)
+    for number, kind in enumerate(KINDS):
+        graph.add(kind, place, itemgetter(number), both)
+
+
+def gradient(work: Work, piece: Piece, a: Any, u: Any, g: Any, x0: Any, state: Any, cotangent: Any) -> tuple[Any, Any]:
+    """Return the gradients of a chunk in the whole recurrence, from what enters it from both sides."""
+    a, u, x0 = work.front(piece, a, u, x0)
+    wide = accumulator(work.dtype)
+    a, u = np.broadcast_to(a, u.shape).astype(wide, copy=False), u.astype(wide, copy=False)
+    g = np.moveaxis(g, work.axis, 0).astype(wide)
+    if cotangent is not None:
+        g[-1] += cotangent
+    found, first = [], piece.cuts[1] if piece.before else 0
+    if first:
+        found.append(vjp_in_memory(a[:first], u[:first], g[:first], x0=state, axis=0)[:2])
+    if first < len(u):
+        rows = None if x0 is None else x0[bool(first) :]
+        cuts = [cut - first for cut in piece.cuts if cut >= first]
+        found.append(vjp_in_memory(a[first:], u[first:], g[first:], x0=rows, offsets=cuts, axis=0)[:2])
+    return _joined(work, found)
+
+
+def gradient_in_window(
+    work: Work, piece: Piece, a: Any, u: Any, g: Any, x0: Any, before: Any, g_before: Any, behind: Any, g_behind: Any
+) -> tuple[Any, Any]:
+    """Return the gradients of a chunk in a window, from it and the steps on both sides."""
+    a, u, x0 = work.front(piece, a, u, x0)
+    a, g = np.broadcast_to(a, u.shape), np.moveaxis(g, work.axis, 0)
+    known, rest = (0 if border is None else len(border[1]) for border in (before, behind))
+    sides = [(before, g_before), (behind, g_behind)]
+    (a_before, u_before, gs_before), (a_behind, u_behind, gs_behind) = (
+        (None, None, None) if border is None else (np.broadcast_to(border[0], border[1].shape), border[1], others[1])
+        for border, others in sides
+    )
+    a, u, g = (
+        concatenate([part for part in parts if part is not None]).astype(accumulator(work.dtype), copy=False)
+        for parts in ((a_before, a, a_behind), (u_before, u, u_behind), (gs_before, g, gs_behind))
+    )
+    if known < piece.before:  # the window doesn't reach further back
+        a[0] = 0
+        x0 = None if x0 is None else concatenate([np.zeros_like(x0[:1]), x0[1:]])
+    cuts = [0, *(known + cut for cut in piece.cuts[1:-1]), len(u)]
+    own = slice(known, len(u) - rest)
+    found = vjp_in_memory(a, u, g, x0=x0, offsets=cuts, axis=0, window=work.window)[:2]
+    return _joined(work, [(found[0][own], found[1][own])])
+
+
+def _joined(work: Work, found: list[tuple[Any, Any]]) -> tuple[Any, Any]:
+    of_a, of_u = (np.moveaxis(concatenate(parts), 0, work.axis) for parts in zip(*found, strict=True))
+    return of_a, of_u
+
+
+def _initial(given: Operands, of_u: Any, offsets: Any) -> Any:
+    """Return the gradients of the initial states: those of the first inputs times the first coefficients."""
+    # dask takes from an array in pieces of the mean length of its chunks. This mean mustn't be below 1.
+    sizes = {given.axis: tuple(size for size in of_u.chunks[given.axis] if size) or (0,)}
+    of_u = of_u.rechunk(sizes)
+    a = da.broadcast_to(given.a, of_u.shape).rechunk(of_u.chunks)
+    starts = [piece.start + cut for piece in given.pieces for cut in piece.cuts[:-1] if cut or not piece.before]
+    rows = da.take(a, starts, given.axis) * da.take(of_u, starts, given.axis)
+    if offsets is None:
+        return da.take(rows, 0, given.axis) if starts else da.zeros_like(da.take(of_u, [], given.axis).sum(given.axis))
+    lengths = np.diff(np.asarray(offsets))
+    nothing = da.zeros_like(da.take(of_u, [], given.axis).sum(given.axis, keepdims=True))
+    places = np.where(lengths > 0, np.cumsum(lengths > 0) - 1, len(starts))
+    return da.take(da.concatenate([rows, nothing], given.axis), places, given.axis)
+
+
+def _there(x0: Any) -> list[Any]:
+    return [] if x0 is None else [x0]
+
+
+def _summed(array: Any, shape: tuple[int, ...]) -> Any:
+    """Return a lazy array summed to a shape that broadcasts to that of the array."""
+    missing = array.ndim - len(shape)
+    axes = tuple(d for d in range(missing, array.ndim) if shape[d - missing] == 1 != array.shape[d])
+    array = array.sum(axis=axes, keepdims=True) if axes else array
+    return array.sum(axis=tuple(range(missing))) if missing else array

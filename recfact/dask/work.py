@@ -1,0 +1,89 @@
+"""The tasks of a solve: the functions of `blocks`, with time on any axis and for the wanted steps only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from recfact.array_functions import beside, broadcast_to, concatenate, moveaxis
+from recfact.dask.blocks import (
+    DType,
+    backward,
+    backward_map,
+    backward_window,
+    forward,
+    forward_map,
+    forward_window,
+    on_gpu,
+)
+from recfact.dask.pieces import Piece
+from recfact.gradients.time_first import TimeFirst
+from recfact.windows import Window
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The properties that all chunks of a solve share."""
+
+    axis: int
+    reverse: bool
+    window: Window
+    dtype: DType
+
+    def solved(self, piece: Piece, a: Any, u: Any, x0: Any, entering: Any) -> Any:
+        """Return the states of a chunk, from what enters it."""
+        return self.chained(piece, a, u, x0, entering)[0]
+
+    def chained(self, piece: Piece, a: Any, u: Any, x0: Any, entering: Any, _: Any = None) -> tuple[Any, Any]:
+        """Return the states of a chunk, and what enters the next one."""
+        a, u, x0 = self.front(piece, a, u, x0)
+        if self.reverse:
+            x, leaving = backward(a, u, entering, piece, self.dtype)
+        else:
+            x, leaving = forward(a, u, x0, entering, piece, self.window, self.dtype)
+        return self.back(x), leaving
+
+    def map(self, piece: Piece, a: Any, u: Any, x0: Any) -> tuple[Any, Any]:
+        """Return the map of what enters a chunk to what leaves it."""
+        a, u, x0 = self.front(piece, a, u, x0)
+        return backward_map(a, u, piece, self.dtype) if self.reverse else forward_map(a, u, x0, piece, self.dtype)
+
+    def border(self, steps: int, a: list[Any], u: list[Any]) -> tuple[Any, Any]:
+        """Return `steps` steps beside a chunk: the last ones before it, or the first ones after it."""
+        pairs = [self.front(None, *pair, None)[:2] for pair in zip(a, u, strict=True)]
+        found = []
+        for arrays in zip(*pairs, strict=True):
+            left, parts = steps, []
+            for array in arrays if self.reverse else arrays[::-1]:
+                part = array[:left] if self.reverse else array[max(len(array) - left, 0) :]
+                left -= len(part)
+                parts.append(part)
+            found.append(concatenate(parts if self.reverse else parts[::-1]))
+        return found[0], found[1]
+
+    def windowed(self, piece: Piece, a: Any, u: Any, x0: Any, border: Any) -> Any:
+        """Return the states of a chunk in a window, from the steps around it that matter to them."""
+        a, u, x0 = self.front(piece, a, u, x0)
+        if self.reverse:
+            return self.back(backward_window(a, u, border, piece, self.window, self.dtype))
+        return self.back(forward_window(a, u, x0, border, piece, self.window, self.dtype))
+
+    def front(self, piece: Piece | None, a: Any, u: Any, x0: Any) -> tuple[Any, Any, Any]:
+        """Return arrays with time first, all steps of the inputs, and the initial states of a piece.
+
+        Coefficients that channels share keep their axes of size 1.
+        """
+        if on_gpu(a, u):
+            a, u = (other if on_gpu(other) else beside(one, other) for one, other in ((u, a), (a, u)))
+        turn = TimeFirst(np.broadcast_shapes(a.shape, u.shape), self.axis)
+        a, u = turn.front(a), broadcast_to(turn.front(u), (turn.steps, *turn.beside(None)))
+        if x0 is not None and piece is not None:
+            x0 = moveaxis(x0, self.axis, 0)[piece.segment : piece.segment + len(piece.cuts) - 1]
+            x0 = beside(u, x0) if on_gpu(u) else x0
+        return a, u, x0
+
+    def back(self, x: Any) -> Any:
+        """Return states with time where it was."""
+        return moveaxis(x, 0, self.axis)

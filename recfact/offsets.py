@@ -1,0 +1,51 @@
+"""Segments: the starts of sequences that lie one behind the other along an axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from recfact.arrays import Array, as_numpy
+from recfact.errors import OptionTypeError, ShapeError, shown
+
+
+def check_offsets(offsets: Any, steps: int) -> Array:
+    """Return where segments start, and where the last one ends, as 64-bit integers next to each other in memory.
+
+    Parameters
+    ----------
+    offsets : array_like of int, shape (N + 1,)
+        The argument of the caller.
+    steps : int
+        Number of steps of all segments together.
+
+    Raises
+    ------
+    ShapeError
+        If they aren't a list that rises from 0 to `steps`.
+    OptionTypeError
+        If they aren't integers.
+    """
+    given = as_numpy(offsets, "offsets")
+    if given.ndim != 1 or given.size == 0:
+        raise ShapeError(
+            f"offsets must be one list of where segments start and where the last one ends, got shape {given.shape}; "
+            "pass N + 1 integers for N segments"
+        )
+    if given.dtype.kind not in "iu":
+        raise OptionTypeError(f"offsets must be integers, got numbers of {given.dtype}; convert them with .astype(int)")
+    kept = np.ascontiguousarray(given, np.int64)
+    if kept[0] != 0 or kept[-1] != steps:
+        raise ShapeError(
+            f"offsets must begin with 0 and end with {steps}, the number of steps, got {shown(kept[0])} and "
+            f"{shown(kept[-1])}; they are where segments start, and where the last one ends"
+        )
+    falling = kept[1:] < kept[:-1]
+    if falling.any():
+        place = int(falling.argmax()) + 1
+        raise ShapeError(
+            f"offsets must not fall, got {shown(kept[place])} after {shown(kept[place - 1])} at index {place}; pass "
+            "numpy.cumsum of the lengths, with 0 before"
+        )
+    return kept

@@ -1,0 +1,12 @@
+from recfact.plot.constructions import materialization as materialization
+from recfact.plot.curves import errors as errors
+from recfact.plot.curves import solution as solution
+from recfact.plot.distributions import horizons as horizons
+from recfact.plot.format_horizons import formats as formats
+from recfact.plot.matrices import blocks as blocks
+from recfact.plot.matrices import brent_kung as brent_kung
+from recfact.plot.matrices import kogge_stone as kogge_stone
+from recfact.plot.matrices import operator as operator
+from recfact.plot.matrices import overview as overview
+from recfact.plot.matrices import windows as windows
+from recfact.plot.window_bounds import bounds as bounds

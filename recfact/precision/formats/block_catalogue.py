@@ -1,0 +1,83 @@
+"""The block-scaled formats that have names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from recfact.errors import OptionError
+from recfact.precision.formats.block_scaled import BlockFormat
+from recfact.precision.formats.catalogue import FORMATS
+
+BLOCK_FORMATS: Mapping[str, BlockFormat] = MappingProxyType(
+    {
+        fmt.name: fmt
+        for fmt in (
+            *(
+                BlockFormat(name, FORMATS[element], 32, FORMATS["float8_e8m0fnu"])
+                for name, element in (
+                    ("mxfp8_e5m2", "float8_e5m2"),
+                    ("mxfp8_e4m3", "float8_e4m3fn"),
+                    ("mxfp6_e3m2", "float6_e3m2fn"),
+                    ("mxfp6_e2m3", "float6_e2m3fn"),
+                    ("mxfp4", "float4_e2m1fn"),
+                )
+            ),
+            BlockFormat("nvfp4", FORMATS["float4_e2m1fn"], 16, FORMATS["float8_e4m3fn"], FORMATS["binary32"]),
+        )
+    }
+)
+"""The block-scaled formats with names: those of floats of OCP MX 1.0 (2023), and NVIDIA's NVFP4."""
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s_-]", "", name).lower()
+
+
+_NAMES = {**{_plain(name): name for name in BLOCK_FORMATS}, "mxfp4e2m1": "mxfp4", "nvfp4e2m1": "nvfp4"}
+
+
+def block_format(name: Any) -> BlockFormat:
+    """Return the block-scaled format with a name.
+
+    Parameters
+    ----------
+    name : str or BlockFormat
+        A name in `BLOCK_FORMATS`, or a format itself. Case, blanks, hyphens and underscores don't matter.
+
+    Returns
+    -------
+    BlockFormat
+
+    Raises
+    ------
+    OptionError
+        If there is no such format.
+
+    Notes
+    -----
+    OCP Microscaling Formats (MX) Specification 1.0 (2023), and NVIDIA's NVFP4; see the page on number formats.
+
+    Examples
+    --------
+    >>> block_format("MXFP8 E4M3")
+    <BlockFormat mxfp8_e4m3: 32 of float8_e4m3fn share a float8_e8m0fnu, 8.25 bits a number>
+    """
+    found = named_block_format(name)
+    if found is None:
+        raise OptionError(
+            "must be the name of a block-scaled format",
+            "format",
+            given=name,
+            advice=f"there are {', '.join(BLOCK_FORMATS)}; BlockFormat makes others",
+        )
+    return found
+
+
+def named_block_format(name: Any) -> BlockFormat | None:
+    """Return the block-scaled format that has a name, or is given itself; or None."""
+    if isinstance(name, BlockFormat):
+        return name
+    return BLOCK_FORMATS[_NAMES[_plain(name)]] if isinstance(name, str) and _plain(name) in _NAMES else None

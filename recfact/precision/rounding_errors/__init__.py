@@ -1,1 +1,0 @@
-"""Algorithms run in a number format, and proved bounds of their rounding errors."""

@@ -1,0 +1,4 @@
+from recfact.torch.phalanx import Phalanx as Phalanx
+from recfact.torch.phalanx import phalanx_weights as phalanx_weights
+from recfact.torch.solver import solve as solve
+from recfact.torch.states import State as State

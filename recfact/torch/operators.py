@@ -1,0 +1,251 @@
+"""The recurrence as one differentiable operator. Its derivatives are made of the operator itself.
+
+There are two versions. `Recurrence` is an ``autograd.Function``: all of torch.func takes it, but torch.compile can't
+follow it. Compiled code calls the custom operator ``recfact::solve``, which torch.func can't follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._C._functorch import TransformType
+from torch._functorch.pyfunctorch import retrieve_all_functorch_interpreters
+
+from recfact import gradients
+from recfact.arrays import broadcast_shape, holds_memory
+from recfact.errors import OptionError
+from recfact.gradients.differentials import derivative, transposed_derivative
+from recfact.gradients.initial_states import Starts
+from recfact.gradients.time_first import TimeFirst, summed
+from recfact.solve import solve
+from recfact.windows import Window, window_of, window_text
+
+HALVES = (torch.float16, torch.bfloat16)
+
+
+def recurrence(
+    a: Tensor, u: Tensor, x0: Tensor | None, offsets: Any, dim: int, reverse: bool, window: Window
+) -> Tensor:
+    """Solve differentiably.
+
+    Parameters
+    ----------
+    a, u : tensor
+        Coefficients and inputs of floats or complex numbers, with at least one axis in common.
+    x0 : tensor, optional
+        Initial state. It broadcasts to a step, or with `offsets` to the result with one step for each segment.
+    offsets : ndarray of int64, optional
+        Where segments start, and where the last one ends. In compiled code it is a tensor on the host.
+    dim : int
+        The axis of time, counted from the end because vmap may add leading axes.
+    """
+    if torch.compiler.is_compiling():
+        moved: Tensor = torch.ops.recfact.solve(a, u, x0, offsets, dim, reverse, window_text(window))
+        return moved
+    states: Tensor = Recurrence.apply(a, u, x0, offsets, dim, reverse, window)
+    return states
+
+
+def _solve(a: Tensor, u: Tensor, x0: Tensor | None, offsets: Any, dim: int, reverse: bool, window: Window) -> Tensor:
+    if not all(holds_memory(one) for one in (a, u, x0) if one is not None):  # batches of gradients: solve one by one
+        batches: Tensor = compiled_solve(a, u, x0, _tensor(offsets), dim, reverse, window_text(window))
+        return batches
+    own = None if x0 is None else x0.detach()
+    x: Tensor = solve(a.detach(), u.detach(), x0=own, axis=dim, offsets=offsets, reverse=reverse, window=window)
+    return x
+
+
+class Recurrence(torch.autograd.Function):
+    """`recurrence` for eager code and for torch.func."""
+
+    @staticmethod
+    def forward(*given: Any) -> Tensor:
+        """Return the states."""
+        return _solve(*given)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        """Keep the tensors that the derivatives need."""
+        a, u, x0, *ctx.how = inputs
+        ctx.save_for_backward(a, u, x0, output)
+        ctx.save_for_forward(a, u, x0)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Any, ...]:
+        """Return the gradients. They are differentiable if torch asks for that."""
+        a, u, x0, x = ctx.saved_tensors
+        again = torch.is_grad_enabled() or not all(holds_memory(tensor) for tensor in (a, u, x, g))
+        run = _composed_gradients if again else _gradients
+        needed = ctx.needs_input_grad[:3]
+        found = run(a, u, x0, x, g, *ctx.how) if needed[0] else _gradients_beside(a, u, x0, g, *ctx.how)
+        return *(own if asked else None for own, asked in zip(found, needed, strict=True)), None, None, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, ta: Any, tu: Any, tx0: Any, *_: Any) -> Tensor:
+        """Return the tangent of the states."""
+        check_forward_once()
+        a, u, x0 = ctx.saved_tensors[:3]
+        offsets, dim, reverse, window = ctx.how
+        dtype = torch.promote_types(a.dtype, u.dtype)
+        time = _time(a, u, dim)
+        ta, tu = (torch.zeros_like(one) if moved is None else moved for one, moved in ((a, ta), (u, tu)))
+        a, u, ta, tu = (time.front(_wide(one)) for one in (a, u, ta, tu))
+        x0, tx0 = (_entering(time, one, offsets) for one in (x0, tx0))
+        moved = derivative(a, u, ta, tu, x0, tx0, offsets, window, reverse, _along_first(offsets))
+        tx: Tensor = time.back(moved, time.shape)
+        return tx.to(dtype)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], a: Tensor, u: Tensor, x0: Any, *how: Any) -> tuple[Tensor, int]:
+        """Return the states with the axis that vmap adds in front."""
+        given = [(one, at) for one, at in zip((a, u, x0), in_dims, strict=False)]
+        axes = max(one.ndim - (at is not None) for one, at in given[:2])
+        beside = axes - 1 if how[0] is None else axes  # axes of initial states, with an axis of segments or without
+        a, u, x0 = (_in_front(*pair, count) for pair, count in zip(given, (axes, axes, beside), strict=True))
+        if in_dims[0] is None and in_dims[1] is None:
+            u = u.expand(info.batch_size, *u.shape)
+        return recurrence(a, u, x0, *how), 0
+
+
+def check_forward_once() -> None:
+    """Raise OptionError in forward mode of forward mode, where torch drops a part of the tangent."""
+    if sum(level.key() == TransformType.Jvp for level in retrieve_all_functorch_interpreters()) > 1:
+        raise OptionError(
+            "torch has no forward mode of forward mode through functions such as solve: it would leave out a part of "
+            "the derivative; take one of the two in reverse mode, as torch.func.hessian and jacfwd(jacrev(f)) do"
+        )
+
+
+def _in_front(tensor: Any, at: int | None, axes: int) -> Any:
+    """Return a tensor with vmap's axis in front of `axes` other axes, so that it broadcasts with none of them."""
+    if at is None:
+        return tensor
+    tensor = tensor.movedim(at, 0)
+    return tensor.reshape(len(tensor), *(1,) * (axes + 1 - tensor.ndim), *tensor.shape[1:])
+
+
+def _gradients(
+    a: Tensor, u: Tensor, x0: Tensor | None, x: Tensor, g: Tensor, offsets: Any, dim: int, reverse: bool, window: Window
+) -> list[Any]:
+    """Return the gradients of `a`, `u` and `x0`, which are not differentiable themselves."""
+    with torch.no_grad():
+        options: dict[str, Any] = {"offsets": offsets, "axis": dim, "reverse": reverse, "window": window}
+        return _fitting(gradients.vjp(a, u, g.conj(), x0=x0, x=x, **options), (a, u, x0))
+
+
+def _composed_gradients(
+    a: Tensor, u: Tensor, x0: Tensor | None, x: Tensor, g: Tensor, offsets: Any, dim: int, reverse: bool, window: Window
+) -> list[Any]:
+    """Return the gradients of `a`, `u` and `x0`, made of differentiable operations."""
+    time = _time(a, u, dim)
+    own_a, own_u, own_g = (time.front(_wide(one)) for one in (a, u, g.conj()))
+    entering, known = _entering(time, x0, offsets), None if x.dtype in HALVES else time.front(x)
+    along = _along_first(offsets)
+    da, du, d0 = transposed_derivative(own_a, own_u, own_g, entering, offsets, window, reverse, along, known)
+    d0 = None if x0 is None else time.back_state(d0, x0.shape, offsets is not None)
+    return _fitting((time.back(da, a.shape), time.back(du, u.shape), d0), (a, u, x0))
+
+
+def _gradients_beside(
+    a: Tensor, u: Tensor, x0: Tensor | None, g: Tensor, offsets: Any, dim: int, reverse: bool, window: Window
+) -> list[Any]:
+    """Return the gradients of `u` and `x0`, which take one solve, and None."""
+    time = _time(a, u, dim)
+    du, d0 = recurrence(a, g.conj(), None, offsets, dim, not reverse, window), None
+    if x0 is not None:
+        starts = Starts(time.steps, offsets)
+        first, entering = (starts.taken(time.front(_wide(one))) for one in (a, du))
+        d0 = time.back_state(first * entering, x0.shape, offsets is not None)
+    return _fitting((None, summed(du, u.shape), d0), (a, u, x0))
+
+
+def _fitting(found: Iterable[Any], like: Iterable[Any]) -> list[Any]:
+    """Return gradients as torch defines them: conjugated, and in the number types of the arguments."""
+    return [None if own is None else _in_type(own.conj(), one) for own, one in zip(found, like, strict=True)]
+
+
+def _in_type(found: Tensor, like: Tensor) -> Tensor:
+    return (found if like.is_complex() or not found.is_complex() else found.real).to(like.dtype)
+
+
+def _time(a: Tensor, u: Tensor, dim: int) -> TimeFirst:
+    shape = broadcast_shape(a, u)
+    return TimeFirst(shape, dim % len(shape))
+
+
+def computed_type(dtype: torch.dtype) -> torch.dtype:
+    """Return the number type in which states of a given number type are computed."""
+    return torch.float32 if dtype in HALVES else dtype
+
+
+def _wide(tensor: Tensor) -> Tensor:
+    return tensor.to(computed_type(tensor.dtype))
+
+
+def _entering(time: TimeFirst, x0: Tensor | None, offsets: Any) -> Any:
+    return None if x0 is None else time.front_state(_wide(x0), None if offsets is None else len(offsets) - 1)
+
+
+def _tensor(offsets: Any) -> Tensor | None:
+    return None if offsets is None else torch.from_numpy(offsets)
+
+
+def _along_first(offsets: Any) -> Callable[[Tensor, Tensor, Window, bool], Tensor]:
+    """Return a function that solves along the first axis."""
+
+    def solve_along(a: Tensor, u: Tensor, window: Window, reverse: bool) -> Tensor:
+        return recurrence(a, u, None, offsets, -max(a.ndim, u.ndim), reverse, window)
+
+    return solve_along
+
+
+@torch.library.custom_op("recfact::solve", mutates_args=())
+def compiled_solve(
+    a: Tensor, u: Tensor, x0: Tensor | None, offsets: Tensor | None, dim: int, reverse: bool, window: str
+) -> Tensor:
+    """Solve in compiled code."""
+    return _solve(a, u, x0, offsets, dim, reverse, window_of(window))
+
+
+@compiled_solve.register_fake
+def _(a: Tensor, u: Tensor, *_: Any) -> Tensor:
+    return torch.empty_like(torch.mul(a, u), dtype=torch.promote_types(a.dtype, u.dtype))
+
+
+@torch.library.custom_op("recfact::solve_gradients", mutates_args=())
+def compiled_gradients(
+    a: Tensor,
+    u: Tensor,
+    x0: Tensor | None,
+    x: Tensor,
+    g: Tensor,
+    offsets: Tensor | None,
+    dim: int,
+    reverse: bool,
+    window: str,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients of coefficients, inputs and initial state. The last is empty without an initial state."""
+    da, du, d0 = _gradients(a, u, x0, x, g, offsets, dim, reverse, window_of(window))
+    return da.contiguous(), du.contiguous(), a.new_empty(0) if d0 is None else d0.contiguous()
+
+
+@compiled_gradients.register_fake
+def _(a: Tensor, u: Tensor, x0: Any, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
+    return a.new_empty(a.shape), u.new_empty(u.shape), a.new_empty(0) if x0 is None else x0.new_empty(x0.shape)
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    a, u, x0, offsets, *ctx.how = inputs
+    ctx.save_for_backward(a, u, x0, output, offsets)
+
+
+def _compiled_backward(ctx: Any, g: Tensor) -> tuple[Any, ...]:
+    a, u, x0, x, offsets = ctx.saved_tensors
+    da, du, d0 = compiled_gradients(a, u, x0, x, g, offsets, *ctx.how)
+    return da, du, None if x0 is None else d0, None, None, None, None
+
+
+compiled_solve.register_autograd(_compiled_backward, setup_context=_keep)

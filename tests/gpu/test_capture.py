@@ -1,0 +1,92 @@
+"""Solves while a stream is captured into a CUDA graph: they take only memory that the graph owns, or are refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gpu import stand_in, torch_stand_in
+from gpu.stand_in import on_gpu
+
+import recfact as rf
+from recfact.errors import DeviceError
+
+STEPS = 600
+WINDOWS = {"chain": rf.Full(), "sliding": rf.Uniform(500), "sweep": rf.Jagged(16)}
+
+
+def arrays(dtype="f4"):
+    rng = np.random.default_rng(0)
+    return rng.uniform(-1, 1, (STEPS, 2)).astype(dtype), rng.uniform(-1, 1, (STEPS, 2)).astype(dtype)
+
+
+@pytest.mark.parametrize("kernel", WINDOWS)
+def test_a_solve_of_tensors_takes_scratch_from_torch(machine, monkeypatch, kernel):
+    import torch
+
+    tensors = [torch_stand_in.tensor(array) for array in arrays()]
+    before = rf.solve(*tensors, axis=0, window=WINDOWS[kernel])
+    made, empty = [], torch.empty
+    monkeypatch.setattr(
+        torch, "empty", lambda shape, **options: made.append(options["dtype"]) or empty(shape, **options)
+    )
+    machine.captured = {torch_stand_in.STREAM}
+    taken = len(machine.pools)
+    x = rf.solve(*tensors, axis=0, window=WINDOWS[kernel])
+    assert machine.launches[-1].launch.kernel == kernel
+    assert made == [torch.float32] + [torch.uint8] * (kernel != "sweep")
+    assert len(machine.pools) == taken
+    machine.captured = set()
+    np.testing.assert_array_equal(x.numpy(), before.numpy())
+
+
+def test_a_solve_of_cupy_arrays_is_captured_if_it_needs_no_scratch(machine):
+    with stand_in.Stream() as stream:
+        given = [on_gpu(array) for array in arrays()]
+        before = rf.solve(*given, axis=0, window=WINDOWS["sweep"])
+        machine.captured = {stream.ptr}
+        x = rf.solve(*given, axis=0, window=WINDOWS["sweep"])
+        machine.captured = set()
+        np.testing.assert_array_equal(x.get(), before.get())
+
+
+@pytest.mark.parametrize("kernel", ["chain", "sliding"])
+def test_a_solve_of_cupy_arrays_is_refused_if_it_needs_scratch(machine, kernel):
+    with stand_in.Stream() as stream:
+        given = [on_gpu(array) for array in arrays()]
+        rf.solve(*given, axis=0, window=WINDOWS[kernel])
+        machine.captured, launched = {stream.ptr}, len(machine.launches)
+        with pytest.raises(DeviceError, match=r"scratch memory from CuPy can't be captured .* torch tensors"):
+            rf.solve(*given, axis=0, window=WINDOWS[kernel])
+        assert len(machine.launches) == launched
+
+
+# What else isn't repeated with a graph: arguments beside arrays a and u of float32, and what the error says.
+REFUSED = {
+    "compiling": (lambda a, u: {"a": a, "u": u, "window": rf.Jagged(4)}, "do the same solve once before"),
+    "converting": (lambda a, u: {"a": a, "u": on_gpu(np.ones((STEPS, 2), "f8"))}, "converts arrays .* float64"),
+    "a scalar": (lambda a, u: {"a": 0.5, "u": u}, "scalars of the host .* arrays that are there"),
+    "in place": (lambda a, u: {"a": a, "u": u, "out": u}, "shares their memory, can't .* another out"),
+    "another stream": (lambda a, u: {"a": a, "u": u, "x0": torch_stand_in.tensor(np.ones(2, "f4"))}, "several streams"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_a_graph_would_not_repeat_is_refused(machine, what):
+    make, says = REFUSED[what]
+    with stand_in.Stream() as stream:
+        options = {"axis": 0, "window": rf.Jagged(16), **make(*(on_gpu(array) for array in arrays()))}
+        if what != "compiling":
+            rf.gpu.solve(**options)
+        machine.captured, launched = {stream.ptr}, len(machine.launches)
+        with pytest.raises(DeviceError, match=says):
+            rf.gpu.solve(**options)
+        assert len(machine.launches) == launched
+        machine.captured = set()
+        rf.gpu.solve(**options)
+        assert len(machine.launches) == launched + 1
+
+
+def test_the_null_stream_is_not_asked(machine):
+    machine.captured = {0x5001}
+    rf.solve(*(on_gpu(array) for array in arrays()), axis=0)
+    assert machine.launches

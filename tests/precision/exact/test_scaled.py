@@ -1,0 +1,70 @@
+"""Magnitudes of complex numbers, against squares in Fractions."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from recfact.precision.exact.scaled import scaled_moduli, upper_moduli
+
+TINY, HUGE = 5e-324, 1.7e308
+CORNERS = [0.0, TINY, 3 * TINY, 2.0**-1022, 1e-160, 1e-17, 1 - 2.0**-53, 1.0, 1 + 2.0**-52, 3.0, 4.0, 1e160, HUGE]
+
+
+def exact(part):
+    return Fraction(*part.as_integer_ratio())
+
+
+def square(z):
+    return exact(z.real) ** 2 + exact(z.imag) ** 2
+
+
+def numbers(dtype, rng):
+    """Return numbers of all directions and sizes, and all pairs of some corners."""
+    limits = np.finfo(dtype)
+    part = limits.dtype.type
+    random = rng.standard_normal((2, 4000)).astype(part)
+    scale = rng.integers(limits.minexp - limits.nmant, limits.maxexp, 4000)
+    spread = rng.integers(-80, 80, 4000)
+    with np.errstate(all="ignore"):
+        sizes = [*random, *np.ldexp(random, scale), np.ldexp(random[0], spread), random[1]]
+        x, y = (np.concatenate(each) for each in (sizes[::2], sizes[1::2]))
+        grid = np.array(np.meshgrid(CORNERS, CORNERS)).reshape(2, -1).astype(part)
+    x, y = np.append(x, grid[0]), np.append(y, grid[1])
+    finite = np.isfinite(x) & np.isfinite(y)
+    z = np.empty(np.count_nonzero(finite), dtype)
+    z.real, z.imag = x[finite], y[finite]
+    return z
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128, np.clongdouble])
+def test_moduli_are_never_below_the_truth(dtype, rng):
+    z = numbers(dtype, rng)
+    moduli = upper_moduli(z)
+    assert moduli.dtype == np.float64
+    for number, modulus in zip(z, moduli, strict=True):
+        assert modulus == np.inf or exact(modulus) ** 2 >= square(number)
+        # Eight floats further down they would be: three steps, and three roundings of a significand of at least 1/2.
+        lower = exact(modulus) - 8 * exact(np.spacing(modulus)) if np.isfinite(modulus) else Fraction(2) ** 1024
+        assert lower <= 0 or lower**2 < square(number) or (modulus == np.inf and square(number) > Fraction(HUGE) ** 2)
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128, np.clongdouble, np.longdouble])
+def test_scaled_moduli_are_three_roundings_off_at_most(dtype, rng):
+    z = numbers(dtype, rng) if np.dtype(dtype).kind == "c" else numbers(np.clongdouble, rng).real
+    below, above = ((1 + sign * Fraction(1, 2**53)) ** 6 for sign in (-1, 1))
+    for number, significand, exponent in zip(z, *scaled_moduli(z), strict=True):
+        assert significand == 0 or 0.5 <= significand < 1
+        found = (exact(significand) * Fraction(2) ** int(exponent)) ** 2
+        assert below * square(number) <= found <= above * square(number)
+
+
+def test_a_modulus_that_numpy_rounds_down_by_more_than_a_float():
+    z = np.array([0.09401229776087457 + 0.7081182591471584j])
+    assert exact(upper_moduli(z)[0]) ** 2 >= square(z[0])
+
+
+def test_numbers_on_an_axis_are_exact_and_others_stay_what_they_are():
+    z = np.array([-0.9j, 0.1, 0, -TINY, HUGE * 1j, complex(np.inf, 1), complex(0, np.nan)])
+    assert upper_moduli(z)[:-1].tolist() == [0.9, 0.1, 0, TINY, HUGE, np.inf]
+    assert np.isnan(upper_moduli(z)[-1])

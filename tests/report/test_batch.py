@@ -1,0 +1,112 @@
+"""Many sequences in a report: what each needs, which is worst, and the page about it."""
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from recfact import precision as pr
+from recfact.cli.app import app
+from recfact.report.batch import LIMITS, batch_from_files, sequence_needs, worst_problem
+from recfact.report.batch_plot import COLUMNS, ROWS, SEQUENCES, batch_figure, cells_of
+from recfact.report.build import build_report
+from recfact.report.html import PAGE, page
+from recfact.report.safety import chosen_formats
+
+FORMATS = ["bfloat16", "binary16"]
+
+
+@pytest.fixture
+def gates(rng, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    a = rng.uniform(0.3, 0.9, (2, 200, 3)).astype(np.float32)
+    a[1, :, 2] = 0.96
+    np.save("a.npy", a)
+    np.save("u.npy", rng.standard_normal((2, 200, 3)).astype(np.float32))
+    return a
+
+
+def needs(names=FORMATS):
+    batch = batch_from_files("a.npy", None, 1)
+    return batch, sequence_needs(batch, chosen_formats(names))
+
+
+def test_needs_are_horizons_and_windows_of_rounded_coefficients(gates):
+    batch, found = needs()
+    for each, name in zip(found, FORMATS, strict=True):
+        fmt = pr.format(name)
+        kept = np.asarray(fmt.round(gates))
+        horizons = pr.effective_horizon(kept, Fraction(fmt.unit_roundoff), axis=1)
+        np.testing.assert_array_equal(each.horizons.by_sequence, horizons.by_sequence)
+        assert each.choice.window == pr.choose_window(kept, format=fmt, axis=1).window
+        said = each.as_dict()
+        assert said["needing_more"] == {str(limit): horizons.needing_more(limit) for limit in LIMITS}
+        assert said["worst"][0] == {"sequence": "[1, :, 2]", "horizon": horizons.largest}
+        assert [row["horizon"] for row in said["worst"]] == sorted(horizons.by_sequence.ravel().tolist(), reverse=True)
+    problem = worst_problem(batch, found)
+    np.testing.assert_array_equal(problem.a, gates[1, :, 2])
+    assert "at [1, :, 2], which looks back furthest of 6 sequences" in problem.title
+
+
+def test_formats_that_hold_no_such_coefficients_are_said(gates):
+    gates[0, 5, 0] = 1e30
+    np.save("a.npy", gates)
+    _, found = needs(["binary16"])
+    assert found[0].as_dict() | {"format": 0} == {
+        "format": 0, "out_of_range": 1, "sequences": None, "largest": None, "quartiles": None, "needing_more": None,
+        "worst": [], "window": None, "window_error": None,
+    }  # fmt: skip
+    batch = batch_from_files("a.npy", "impulse", 1)
+    assert batch.u.sum() == 6
+    assert (batch.u[:, 0] == 1).all()
+    problem = worst_problem(batch, found)
+    np.testing.assert_array_equal(problem.a, gates[0, :, 0])
+    assert problem.u.sum() == problem.u[0] == 1
+    made = build_report(problem, formats=["binary16"], sequences=found)
+    assert made.findings[0] == "Of all sequences, binary16 can't hold 1 coefficients."
+    assert "out of range" in page(made)
+
+
+def test_the_page_has_a_section_for_them(gates):
+    batch, found = needs()
+    made = build_report(worst_problem(batch, found), formats=FORMATS, sequences=found)
+    html = page(made)
+    assert SEQUENCES in html
+    assert html.count("<figure>") == len(PAGE) + 1
+    for each in found:
+        for place, horizon in each.worst():
+            assert f"<td>{place} {horizon}</td>" in html
+    assert made.findings[0].startswith("Of all 6 sequences in bfloat16, the median looks back")
+    assert "<h2>All sequences</h2>" not in page(build_report(worst_problem(batch, found), formats=FORMATS))
+
+
+def test_the_command_reports_on_the_worst_sequence(gates):
+    typed = ["report", "--a", "a.npy", "--u", "u.npy", "--axis", "1", "--format", "bf16"]
+    result = CliRunner().invoke(app, [*typed, "--out", "r.html"])
+    assert result.exit_code == 0, result.output
+    assert "[1, :, 2]" in result.output
+    assert "all sequences" in result.output
+    assert "All sequences" in Path("r.html").read_text(encoding="utf-8")
+    made = json.loads(CliRunner().invoke(app, [*typed, "--json"]).stdout)
+    assert made["sequences"] == [each.as_dict() for each in needs(["bf16"])[1]]
+    assert made["recurrence"]["n"] == 200
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (5,), (3, 4), (2, 3, 300), (70, 2), (1000, 257)], ids=str)
+def test_a_map_shows_the_worst_of_all_sequences(shape, rng):
+    horizons = rng.integers(0, 1000, shape)
+    cells = cells_of(horizons)
+    assert cells.shape[0] <= ROWS
+    assert cells.shape[1] <= COLUMNS
+    assert cells.max() == horizons.max()
+    if horizons.size == cells.size:
+        np.testing.assert_array_equal(cells.ravel(), horizons.ravel())
+
+
+def test_sequences_that_remember_nothing_are_drawn(gates):
+    np.save("a.npy", np.zeros((2, 20, 3)))
+    figure = batch_figure(needs()[1])
+    assert len(figure.axes) == 2

@@ -1,0 +1,100 @@
+"""`recfact.dask` on workers that are processes of their own, one of which dies, and the memory that a task needs."""
+
+import os
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import recfact as rf
+from recfact.windows import Full, Jagged, Uniform
+
+dask = pytest.importorskip("dask", reason="dask is not installed")
+da = pytest.importorskip("dask.array", reason="dask is not installed")
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.Client(cluster),
+    ):
+        yield cluster
+
+
+def numbers(shape):
+    rng = np.random.default_rng(0)
+    return rng.uniform(-1, 1, shape), rng.standard_normal(shape)
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("method", ["chain", "carriers"])
+@pytest.mark.parametrize("window", [Full(), Jagged(16), Uniform(40)], ids=str)
+def test_two_processes_solve_what_one_does(window, method, cluster):
+    a, u = numbers((1000, 3))
+    chunks = {"chunks": (130, 2)}
+    for options in ({"x0": 1.0}, {"offsets": [0, 333, 1000]}, {"reverse": True}):
+        if options.get("reverse") and window != Full() and method == "chain":
+            continue
+        given = {"axis": 0, "window": window, **options}
+        x = rf.dask.solve(da.from_array(a, **chunks), da.from_array(u, **chunks), method=method, **given)
+        np.testing.assert_allclose(x.compute(), rf.solve(a, u, **given), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("method", ["chain", "carriers"])
+def test_a_worker_that_dies_changes_nothing(method, cluster, tmp_path):
+    a, u = numbers((600, 2))
+    mark = tmp_path / "died"
+
+    def deadly(block, block_info=None):
+        if block_info[0]["chunk-location"][0] == 7 and not mark.exists():
+            mark.touch()
+            os._exit(1)
+        return block
+
+    inputs = da.from_array(u, chunks=(50, 1)).map_blocks(deadly, meta=np.empty((0, 0)))
+    x = rf.dask.solve(da.from_array(a, chunks=(50, 1)), inputs, axis=0, method=method).compute()
+    assert mark.exists()
+    np.testing.assert_allclose(x, rf.solve(a, u, axis=0), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("default")
+def test_what_workers_hold_already_is_taken_as_it_is(cluster):
+    a, u = numbers((400, 2))
+    held = [da.from_array(array, chunks=(70, 1)).persist() for array in (a, u)]
+    for method in ("chain", "carriers"):
+        x = rf.dask.solve(*held, axis=0, method=method).compute()
+        np.testing.assert_allclose(x, rf.solve(a, u, axis=0), rtol=1e-12, atol=1e-12)
+
+
+class Nowhere:
+    """Takes what is stored, and forgets it."""
+
+    def __setitem__(self, place, values):
+        pass
+
+
+@pytest.mark.parametrize("scheduler", ["synchronous", "threads"])
+@pytest.mark.parametrize("method", ["chain", "carriers"])
+@pytest.mark.parametrize("window", [Full(), Jagged(16)], ids=str)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_task_needs_the_memory_of_three_chunks(reverse, window, method, scheduler):
+    if reverse and window != Full() and method == "chain":
+        pytest.skip("windows have no chain backwards")
+    steps, channels = 1 << 16, 4
+
+    def load(block_info=None):
+        return np.full(block_info[None]["chunk-shape"], 0.5)
+
+    cut = ((steps,) * 12, (channels,))
+    a, u = (da.map_blocks(load, chunks=cut, dtype=float, meta=np.empty((0, 0)), token=name) for name in "au")
+    x = rf.dask.solve(a, u, axis=0, window=window, method=method, reverse=reverse)
+    da.store(x, Nowhere(), lock=False, scheduler=scheduler, num_workers=1)  # compiles, and imports
+    tracemalloc.start()
+    da.store(x, Nowhere(), lock=False, scheduler=scheduler, num_workers=1)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert peak <= 3 * steps * channels * 8 * 1.1

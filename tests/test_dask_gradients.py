@@ -1,0 +1,85 @@
+"""`recfact.dask.vjp` against that of arrays in memory, wherever chunks are cut."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import recfact as rf
+from recfact.errors import ShapeError
+from recfact.windows import Full, Jagged, Uniform
+
+dask = pytest.importorskip("dask", reason="dask is not installed")
+da = pytest.importorskip("dask.array", reason="dask is not installed")
+
+N = 23
+
+
+@pytest.mark.parametrize("chunks", [5, (0, 4, 1, 18)], ids=str)
+@pytest.mark.parametrize("window", [Full(), Uniform(6), Jagged(4), Jagged(2, 3)], ids=str)
+@pytest.mark.parametrize("offsets", [None, [0, 5, 5, 6, 17, 23]])
+@pytest.mark.parametrize("initial", [False, True])
+def test_gradients_are_those_of_arrays_in_memory(initial, offsets, window, chunks, rng):
+    for axis, shape, of_a in ((1, (2, N), (1, N)), (0, (N,), (1,)), (0, (N, 3), (N, 3))):
+        a, u, g = rng.uniform(-1.1, 1.1, of_a), rng.standard_normal(shape), rng.standard_normal(shape)
+        a[rng.random(of_a) < 0.1] = 0
+        beside = shape[:axis] + (() if offsets is None else (5,)) + shape[axis + 1 :]
+        x0 = rng.standard_normal(beside) if initial else None
+        cut = [
+            da.from_array(v, chunks=tuple(1 if v.shape[d] == 1 else chunks if d == axis else 2 for d in range(v.ndim)))
+            for v in (a, u)
+        ]
+        options = {"axis": axis, "offsets": offsets, "window": window, "x0": x0}
+        found = rf.dask.vjp(*cut, da.from_array(g), **options)
+        for lazy, expected in zip(found, rf.gradients.vjp(a, u, g, **options), strict=True):
+            if expected is None:
+                assert lazy is None
+                continue
+            assert isinstance(lazy, da.Array)
+            assert (lazy.shape, lazy.dtype) == (expected.shape, expected.dtype)
+            np.testing.assert_allclose(lazy.compute(scheduler="sync"), expected, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("window", [Full(), Jagged(2)], ids=str)
+def test_halves_are_added_up_before_they_are_rounded(window, dtype):
+    """Of 3000 quarters added one by one in bfloat16, all after the first 64 are lost."""
+    a, u, g, x0 = np.full((1, 3), 0.5), np.ones((3000, 3)), np.full((3000, 3), 0.25), np.ones(1)
+    halves = [own.astype(dtype) for own in (a, u, g)]
+    lazy = [da.from_array(own, chunks=(-1, 2)) for own in halves]
+    for of_u in (lazy[1], da.ones((3000, 1), dtype=dtype, chunks=-1)):
+        found = rf.dask.vjp(lazy[0], of_u, lazy[2], x0=x0.astype(dtype), window=window)
+        exact = rf.gradients.vjp(a, np.ones(of_u.shape), g, x0=x0, window=window)
+        for own, expected in zip(found, exact, strict=True):
+            assert own.dtype == dtype
+            np.testing.assert_array_equal(own.compute(scheduler="sync"), expected.astype(dtype))
+
+
+@pytest.mark.parametrize("offsets", [None, [0, 1, 1, 3, 3]])
+def test_most_chunks_may_be_empty(offsets, rng):
+    a, u, g, x0 = rng.uniform(-1, 1, 3), rng.standard_normal(3), rng.standard_normal(3), rng.standard_normal(4)
+    lazy = [da.from_array(own, chunks=((0, 0, 2, 0, 1, 0),)) for own in (a, u, g)]
+    entering, options = (x0[0], x0[0]), {"offsets": offsets}
+    if offsets is not None:
+        entering = x0, da.from_array(x0, chunks=((0, 1, 0, 3, 0, 0),))
+    found = rf.dask.vjp(*lazy, x0=entering[1], **options)
+    for own, expected in zip(found, rf.gradients.vjp(a, u, g, x0=entering[0], **options), strict=True):
+        np.testing.assert_allclose(own.compute(scheduler="sync"), expected, rtol=1e-14, atol=1e-14)
+    x = rf.dask.solve(*lazy[:2], x0=entering[1], **options).compute(scheduler="sync")
+    np.testing.assert_allclose(x, rf.solve(a, u, x0=entering[0], **options), rtol=1e-14, atol=1e-14)
+
+
+def test_what_stands_out_of_sight_may_be_nan():
+    a, u, g = np.full(12, 0.5), np.ones(12), np.ones(12)
+    a[4] = np.nan  # leads into a block that the one before the last doesn't see
+    lazy = [da.from_array(array, 3) for array in (a, u, g)]
+    for found, expected in zip(
+        rf.dask.vjp(*lazy, window=Jagged(4)), rf.gradients.vjp(a, u, g, window=Jagged(4)), strict=True
+    ):
+        if expected is not None:
+            np.testing.assert_array_equal(np.isnan(found.compute(scheduler="sync")), np.isnan(expected))
+
+
+def test_cotangents_must_fit():
+    u = da.ones(6, chunks=2)
+    with pytest.raises(ShapeError, match="g must have chunks of known sizes"):
+        rf.dask.vjp(0.5, u, u[u > 0])
