@@ -4,31 +4,45 @@ The examples in the pages are not run here but by pytest, page by page (see conf
 """
 
 import inspect
+import sys
+from importlib.util import find_spec
+from pathlib import Path
 
 from scipy.sparse.linalg import LinearOperator
+from sphinx.ext import autosummary
 
 import recfact
 
+sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
+
 project = "recfact"
-author = "the recfact authors"
-copyright = "2026, the recfact authors"
+author = "the recfact developers"
+copyright = "2026, the recfact developers"
 release = version = recfact.__version__
 
 extensions = [
-    "myst_parser",
+    "myst_nb",
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
+    "mathml",
 ]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "_static"]
 myst_enable_extensions = ["amsmath", "dollarmath"]
 myst_heading_anchors = 3
 
+nb_execution_mode = "force"  # the tutorials are notebooks: what they print comes from this build
+nb_execution_raise_on_error = True
+nb_execution_timeout = 120
+nb_merge_streams = True
+nb_output_stderr = "remove"  # that something is compiled
+
 autosummary_generate = True
+autodoc_mock_imports = [name for name in ("torch", "dask") if not find_spec(name)]  # docstrings need neither
 autodoc_typehints = "none"  # the docstrings say types with shapes
 numpydoc_show_class_members = False  # the class pages list them
 
+html_math_renderer = "mathml"
 html_theme = "furo"
 html_title = f"recfact {release}"
 html_static_path = ["_static"]
@@ -43,6 +57,14 @@ def constructor_signature(app, what, name, obj, options, signature, returns):
         plain = [parameter.replace(annotation=parameter.empty) for parameter in parameters]
         return str(inspect.Signature(plain)), returns
     return None
+
+
+def whole_summary(doc, settings):
+    """Return the first paragraph of a docstring; Sphinx stops at its first full stop, even one of "I + AZ + ..."."""
+    return " ".join("\n".join(doc).strip().partition("\n\n")[0].split())
+
+
+autosummary.extract_summary = whole_summary
 
 
 def setup(app):

@@ -1,7 +1,7 @@
 """A sequence that never ends: the state is carried from piece to piece, and memory stays constant.
 
-A sensor reports in bursts of any length. Its level is followed by two averages, a quick and a slow one, and a burst is
-looked at when they part. Bit for bit the states are those of one call with the whole sequence.
+A sensor reports in bursts of any length. Two averages, a quick and a slow one, follow its level. A burst in which they
+differ by much raises an alarm. The states have the same bits as those of one call with the whole sequence.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ import numpy as np
 
 import recfact as rf
 
-KEEP = np.array([0.95, 0.999])  # of the quick and of the slow average: an axis of two channels
+KEEP = np.array([0.95, 0.999])  # of the quick and of the slow average: two channels
 rng = np.random.default_rng(7)
 
 

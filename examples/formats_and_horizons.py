@@ -1,7 +1,7 @@
 """How far back a recurrence can look in a number format, and what really happens there.
 
-The horizon is where a product of coefficients falls below the smallest normal number. Rounded step by step, the product
-may also stop falling: then an input from any distance in the past is still there.
+The horizon is the lag at which a product of coefficients falls below the smallest normal number. If the product is
+rounded at every step, it may also stop falling. Then inputs from any distance in the past still count.
 """
 
 from fractions import Fraction

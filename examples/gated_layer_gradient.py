@@ -1,8 +1,8 @@
 """The backward pass of a gated layer is the same recurrence, run from the end.
 
-A gated unit keeps h_i = f_i h_{i-1} + (1 - f_i) v_i. With the transfer operator L of the gates, h = L ((1 - f) v), so a
-gradient goes back through the transpose: L^T g is ``solve(f, g, reverse=True)``. The derivative along a random
-direction is checked by a complex step, which subtracts nothing and is exact to rounding.
+A gated unit computes h_i = f_i h_{i-1} + (1 - f_i) v_i. With the transfer operator L of the gates, h = L ((1 - f) v).
+So a gradient goes back through the transpose: L^T g is ``solve(f, g, reverse=True)``. The script compares the
+derivative along a random direction with a complex step, which subtracts nothing and is exact to rounding.
 """
 
 import numpy as np

@@ -1,6 +1,7 @@
 """One matrix, three factorizations: a scan is a product of sparse matrices, a blocked algorithm is D + G Z T R.
 
-With fractions an equality is a proof, not a sample, and the code is the one that runs in floating point.
+The entries are fractions, so for these coefficients every equality is exact. The code is the same that runs in floating
+point.
 """
 
 from fractions import Fraction

@@ -2,8 +2,8 @@
 
 Needs PyTorch: pip install --editable '.[torch]', or its build for CPUs, 2.6 or newer.
 
-Tensors go in and come out without a copy. The gradient of the inputs is the recurrence run backwards, that of the
-coefficients one product more. Both are made of differentiable operations again, so derivatives of any order are right.
+`recfact.torch.solve` has gradients of any order, with a window too. A sequence can come in pieces: a State carries what
+the window still sees from one piece to the next. A detached State ends the gradients there.
 """
 
 import torch
@@ -11,29 +11,9 @@ import torch
 import recfact as rf
 
 
-class Recurrence(torch.autograd.Function):
-    """x_i = a_i x_{i-1} + u_i along the first axis, or its transpose x_i = a_{i+1} x_{i+1} + u_i."""
-
-    @staticmethod
-    def forward(ctx, a, u, reverse):
-        """Return the states."""
-        x = rf.solve(a, u, axis=0, reverse=reverse)
-        ctx.save_for_backward(a, x)
-        ctx.reverse = reverse
-        return x
-
-    @staticmethod
-    def backward(ctx, grad):
-        """Return the gradients of coefficients and inputs."""
-        a, x = ctx.saved_tensors
-        back = Recurrence.apply(a.conj(), grad, not ctx.reverse)
-        earlier, later = (back, x.conj()) if ctx.reverse else (x.conj(), back)
-        return torch.cat([torch.zeros_like(earlier[:1]), earlier[:-1]]) * later, back, None
-
-
 def solve(a, u):
-    """Return the states of coefficients and inputs of one shape, differentiably."""
-    return Recurrence.apply(a, u, False)
+    """Return the states of a window."""
+    return rf.torch.solve(a, u, dim=0, window=rf.Jagged(4))
 
 
 generator = torch.Generator().manual_seed(0)
@@ -41,3 +21,9 @@ a = torch.rand(12, 3, dtype=torch.float64, generator=generator, requires_grad=Tr
 u = torch.randn(12, 3, dtype=torch.float64, generator=generator, requires_grad=True)
 print("gradients agree with finite differences:", torch.autograd.gradcheck(solve, (a, u)))
 print("second derivatives, too:", torch.autograd.gradgradcheck(solve, (a, u)))
+
+state, loss = None, 0
+for piece in zip(a.split(5), u.split(5), strict=True):
+    x, state = rf.torch.solve(*piece, dim=0, window=rf.Jagged(4), state=state, return_state=True)
+    loss, state = loss + (x**2).sum(), state.detach()
+print("pieces have the loss of the whole:", torch.allclose(loss, (solve(a, u) ** 2).sum()))

@@ -1,7 +1,7 @@
 """An exponential average over uneven time steps: 44 years of weekly CO2 with gaps of up to 19 weeks.
 
-The average forgets at the rate 1/tau, so a step of dt keeps a = exp(-dt / tau) of the past: a recurrence whose
-coefficients change with time, which a filter with constant ones, such as scipy.signal.lfilter, doesn't run.
+The average forgets at the rate 1/tau, so a step of dt keeps a = exp(-dt / tau) of the past. The coefficients of this
+recurrence change with time. scipy.signal.lfilter can't run it, because its coefficients are constant.
 """
 
 import numpy as np

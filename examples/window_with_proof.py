@@ -1,7 +1,7 @@
 """Choose the window of a gated recurrence for bfloat16, and see the proof hold.
 
-Which inputs may a state forget so that nobody can tell in this number format? `choose_window` proves an answer for all
-inputs, `verify` measures it for yours in exact arithmetic.
+`choose_window` finds how far back a state must look so that bfloat16 can't show the difference, and proves it for all
+inputs. `verify` measures the error for your inputs in exact arithmetic.
 """
 
 import numpy as np
