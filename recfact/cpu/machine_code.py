@@ -56,6 +56,12 @@ def processor() -> Processor:
     return Processor()
 
 
+@cache
+def writes_whole_lines() -> bool:
+    """Return whether one instruction of this processor writes a cache line."""
+    return bool(llvm.get_host_cpu_features().get("avx512f"))
+
+
 def object_code(function: FunctionType, kinds: Sequence[Type]) -> bytes:
     """Return the machine code of a kernel for arguments of some types. Types without parts are left out of its call.
 

@@ -17,6 +17,7 @@ from recfact.arrays import Array
 from recfact.cpu import limits
 from recfact.cpu.addresses import address
 from recfact.cpu.channel_vectors import FOLD
+from recfact.cpu.machine_code import writes_whole_lines
 from recfact.cpu.numbers import ALIGNED, LINE
 from recfact.strides import Axis
 
@@ -30,14 +31,14 @@ def streams_rows(x: Array, u: Array, reverse: bool) -> bool:
     """Return whether tiles write the rows of `x`, time on axis 0, past the caches.
 
     Halves and complex numbers don't gain: they wait for their arithmetic, and splitting their vectors costs extra. So
-    does float64 in reverse, on processors whose vectors are half as wide as ours.
+    does float64 backwards in memory, on processors whose vectors are half as wide as ours.
     """
     return (
         x.nbytes >= limits.STREAMED_ROWS
         and len(x) >= limits.LONG
         and x.dtype.kind != "c"
         and abs(x.strides[0]) == x.itemsize
-        and (x.itemsize == 4 or (x.itemsize == 8 and reverse == (x.strides[0] < 0)))
+        and (x.itemsize == 4 or (x.itemsize == 8 and (reverse == (x.strides[0] < 0) or writes_whole_lines())))
         and address(x) != address(u)
         and aligned(address(x) + (x.itemsize if x.strides[0] < 0 else 0), *x.strides[1:])
     )

@@ -6,7 +6,7 @@ from fused import DTYPES, assert_same
 from llvmlite import ir
 
 import recfact as rf
-from recfact.cpu import channels, limits, rows
+from recfact.cpu import channels, limits, rows, uncached_writes
 from recfact.cpu.band_rows import band_rows
 from recfact.cpu.band_runs import band_runs
 from recfact.cpu.block_rows import block_rows
@@ -67,8 +67,10 @@ def lanes_of(a, u, x, reverse=False, window=Full()):
 @pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
 @pytest.mark.parametrize("shape", [(2000,), (3, 1024)], ids=str)
 @pytest.mark.parametrize("flip", [1, -1])
-def test_rows_have_the_same_bits_at_every_address(small, monkeypatch, window, reverse, shape, flip, dtype):
+@pytest.mark.parametrize("whole", [False, True], ids=["parts of lines", "whole lines"])
+def test_rows_have_the_same_bits_at_every_address(small, monkeypatch, window, reverse, shape, flip, dtype, whole):
     """A write to an address that doesn't suit it would end the process."""
+    monkeypatch.setattr(uncached_writes, "writes_whole_lines", lambda: whole)
     a, u = draw(shape, dtype)
     expected = plain(monkeypatch, a, u, reverse=reverse, window=window)
     for offset in range(0, 64, u.itemsize):
@@ -79,8 +81,8 @@ def test_rows_have_the_same_bits_at_every_address(small, monkeypatch, window, re
         if flip < 0 and window != Full():
             assert tile is None or not tile.streams
             continue
-        forwards = reverse == (flip < 0)
-        assert tile.streams == (offset % 16 == 0 and (forwards or dtype == np.float32))
+        gains = dtype == np.float32 or reverse == (flip < 0) or whole
+        assert tile.streams == (offset % 16 == 0 and gains)
         rf.solve(a, u, out=x, reverse=reverse, window=window)
         assert_same(x, expected)
         assert (memory[:start] == 7).all()
@@ -171,7 +173,10 @@ def test_rows_are_streamed_where_memory_is_what_they_wait_for(small, monkeypatch
     for kind in NUMBER_TYPES:
         others = a.astype(kind), u.astype(kind), place(u.shape, kind)[0]
         assert rows.tile_of(*others, False, Full()).streams == (kind in (np.float32, np.float64))
-        assert rows.tile_of(*others, True, Full()).streams == (kind == np.float32)
+        for whole in (False, True):
+            monkeypatch.setattr(uncached_writes, "writes_whole_lines", lambda whole=whole: whole)
+            gains = kind == np.float32 or (kind == np.float64 and whole)
+            assert rows.tile_of(*others, True, Full()).streams == gains
     a, u = (array.reshape(2, 500).T for array in (a, u))
     for gap in (0, 1):
         rows_apart = place((2, 500 + gap), u.dtype)[0][:, :500].T
