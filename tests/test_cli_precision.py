@@ -313,3 +313,44 @@ def test_progress_is_told_each_percent_once():
     for share in (0.0, 0.005, 0.25, 0.25, 1.0):
         tell(share)
     assert told == ["verifying"] * 100
+
+
+@pytest.mark.parametrize("name", ["mxfp4", "MX-INT8", "nvfp4"])
+def test_verify_stores_operands_in_blocks(name, rng):
+    a, u = rng.uniform(0.3, 0.99, (2, 70)), rng.standard_normal((2, 70))
+    np.save("a.npy", a)
+    np.save("u.npy", u)
+    given = ("verify", "--a", "a.npy", "--u", "u.npy", "--axis", "1", "--window", "jagged:16", "--format", name)
+    expected = pr.verify(a, u, window=Jagged(16), format=name)
+    assert str(expected) in run(*given).stdout
+    assert f"rounded to {pr.block_format(name)} first" in run(*given, "--accumulate", "bfloat16", "--fma").stdout
+    said = unboxed(run(*given, "--algorithm", "engine", code=2).stderr)
+    assert "--format can't store the operands for the engine" in said
+
+
+def test_verify_draws_windows_of_operands_in_blocks():
+    run("verify", "--format", "mxfp4", "--plot", "errors.svg")
+    assert "Jagged(k) in mxfp4" in Path("errors.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("horizon", "mxfp4"),
+        ("horizon", "--format", "mxfp4"),
+        ("verify", "--accumulate", "mxfp4"),
+        ("materialize", "--format", "mxfp4"),
+        ("materialize", "--accumulate", "mxfp4"),
+    ],
+)
+def test_formats_of_blocks_are_refused_where_something_is_computed(arguments):
+    said = unboxed(run(*arguments, code=2).stderr)
+    assert "must be a format of single numbers, got 'mxfp4'" in said
+    assert "recfact window, verify and report take it" in said
+
+
+def test_errors_list_both_kinds_of_formats():
+    said = unboxed(run("verify", "--format", "elephant", code=2).stderr)
+    assert all(name in said for name in (*pr.FORMATS, *pr.BLOCK_FORMATS))
+    said = unboxed(run("verify", "--format", "mxfp5", code=2).stderr)
+    assert all(name in said for name in pr.BLOCK_FORMATS)

@@ -132,3 +132,17 @@ def test_a_window_for_all_sequences(a):
     for wrong in (("--a", "gates.npy", "--axis", 1, "--pick", "0,:,0"), ("--rho", "0.5", "--axis", 0)):
         assert "--axis" in run(*wrong, "--tol", "0.01", code=2).stderr
     assert "axis" in run("--a", "gates.npy", "--axis", 3, "--tol", "0.01", code=1).stderr
+
+
+def test_windows_of_coefficients_as_blocks_store_them(a, rng):
+    several = rng.uniform(0.3, 0.95, (100, 3))
+    np.save("several.npy", several)
+    for axis, given, options in ((0, a, ("--a", "a.npy")), (0, several, ("--a", "several.npy", "--axis", 0))):
+        (found,) = choices(*options, "--format", "mxfp4")
+        kept = pr.block_format("mxfp4").round(given, axis=axis)
+        expected = pr.choose_window(kept, format="binary32", axis=axis)
+        assert (found["format"], window_of(found["window"])) == ("mxfp4", expected.window)
+        assert found["horizon"] == pr.effective_horizon(kept, 2.0**-24, axis=axis).largest
+    (found,) = choices("--a", 0.9, "--format", "mxfp4")
+    assert window_of(found["window"]) == pr.choose_window(0.75, format="binary32").window
+    assert "(for coefficients as mxfp4 stores them)" in run("--a", "a.npy", "--format", "mxfp4").stdout

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from recfact.checks import did_you_mean
-from recfact.errors import RecfactError
+from recfact.errors import OptionError, RecfactError
 from recfact.windows import window_of
 
 if TYPE_CHECKING:
@@ -64,15 +64,28 @@ def parsed(read: Callable[[str], Any]) -> Callable[[str], Any]:
     return parse
 
 
-def _format(name: str) -> str:
-    from recfact.precision import format as format_of
+def _any_format(name: str) -> str:
+    from recfact.precision.formats.block_catalogue import number_format
 
-    format_of(name)
+    number_format(name)
     return name
 
 
+def _format(name: str) -> str:
+    from recfact.precision import BlockFormat
+    from recfact.precision.formats.block_catalogue import number_format
+
+    if isinstance(number_format(name), BlockFormat):
+        advice = "it stores numbers in blocks and computes nothing; recfact window, verify and report take it"
+        raise OptionError("must be a format of single numbers", given=name, advice=advice)
+    return name
+
+
+any_format = parsed(_any_format)
+"""Parses an option that takes a number format, of single numbers or of blocks, and leaves it a name."""
+
 format_name = parsed(_format)
-"""Parses an option that takes a number format, and leaves it a name."""
+"""Parses an option that takes a number format in which something is computed, and leaves it a name."""
 
 
 A = Annotated[
@@ -148,8 +161,9 @@ Formats = Annotated[
     typer.Option(
         "--format",
         metavar="FORMAT",
-        parser=format_name,
-        help="Number format to look at, one of those that `recfact horizon` lists. May be given several times.",
+        parser=any_format,
+        help="Number format to look at, one of those that `recfact horizon` lists, or one of blocks such as mxfp4, in "
+        "which coefficients and inputs are stored. May be given several times.",
     ),
 ]
 Kept = Annotated[

@@ -21,6 +21,7 @@ from recfact.cli.options import (
     Time,
     TimeUnit,
     U,
+    any_format,
     format_name,
     one_of,
     read_batch,
@@ -124,8 +125,9 @@ def verify(
         typer.Option(
             "--format",
             metavar="FORMAT",
-            parser=format_name,
-            help="Number format, one of those that `recfact horizon` lists. By default that of the arrays.",
+            parser=any_format,
+            help="Number format, one of those that `recfact horizon` lists, or one of blocks such as mxfp4, in which "
+            "coefficients and inputs are stored. By default that of the arrays.",
         ),
     ] = None,
     algorithm: Annotated[

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recfact.cli.app import app, progress, show_table
-from recfact.cli.options import Json, Pick, format_name, whole
+from recfact.cli.options import Json, Pick, any_format, whole
 
 if TYPE_CHECKING:
     from recfact.arrays import Array
@@ -30,8 +30,9 @@ def window(
         typer.Option(
             "--format",
             metavar="FORMAT",
-            parser=format_name,
-            help="Lose at most the unit roundoff of this format, to which --a is rounded. May be given several times.",
+            parser=any_format,
+            help="Lose at most the unit roundoff of this format, to which --a is rounded. A format of blocks only "
+            "stores --a, and the unit roundoff is that of binary32. May be given several times.",
         ),
     ] = None,
     tol: Annotated[
@@ -69,7 +70,7 @@ def window(
     It also says how far back states look before weights fall below the allowed loss. Without --format and --tol, the
     format is that of the coefficients.
     """
-    from recfact.precision import format as format_of
+    from recfact.precision.formats.block_catalogue import number_format
     from recfact.report.advice import window_advice
     from recfact.report.files import read_array
     from recfact.report.problem import bundled_problem, sequence_from_file, sequences_from_file
@@ -102,7 +103,7 @@ def window(
         record = bundled_problem()
         coefficients, source = record.a, record.source
     own = [] if isinstance(coefficients, str) else [str(coefficients.real.dtype)]
-    goals = [None] if tol is not None else [format_of(name) for name in formats or own]
+    goals = [None] if tol is not None else [number_format(name) for name in formats or own]
     found = []
     with progress(len(goals)) as step:
         for fmt in goals:

@@ -15,7 +15,7 @@ from recfact.plot.board import WIDTH, Board, drawable
 from recfact.plot.colours import ROUNDING, TRUNCATION
 from recfact.plot.sequences import one_sequence
 from recfact.plot.style import INK, styled
-from recfact.precision import Arithmetic, FloatFormat, verify
+from recfact.precision import Arithmetic, BlockFormat, FloatFormat, verify
 from recfact.precision.verification.result import Verification
 from recfact.precision.verification.sweep import made_in
 from recfact.windows import Jagged, Uniform
@@ -76,7 +76,7 @@ def sweep_windows(
     ----------
     a, u : ndarray, shape (n,)
         Coefficients and inputs, real.
-    format : str, dtype, FloatFormat or Arithmetic
+    format : str, dtype, FloatFormat, BlockFormat or Arithmetic
         The format, or the whole arithmetic.
     kind : Jagged or Uniform
         The kind of the windows.
@@ -92,13 +92,15 @@ def sweep_windows(
         used = algorithm if made_in(algorithm, window, how) else "sequential"
         found.append(verify(a[:STEPS], u[:STEPS], window=window, format=how, algorithm=used))
     steps = min(len(a), STEPS)
-    return WindowSweep(f"{kind.__name__}(k) in {how.format}, {steps} step{'s' * (steps != 1)}", SIZES, tuple(found))
+    return WindowSweep(
+        f"{kind.__name__}(k) in {how.operands or how.format}, {steps} step{'s' * (steps != 1)}", SIZES, tuple(found)
+    )
 
 
 def bounds(
     a: Any,
     u: Any,
-    formats: Sequence[Arithmetic | FloatFormat | str] = ("bfloat16",),
+    formats: Sequence[Arithmetic | FloatFormat | BlockFormat | str] = ("bfloat16",),
     kinds: Sequence[type[Jagged] | type[Uniform]] = (Jagged, Uniform),
 ) -> Figure:
     """Draw the errors of windows of all `SIZES` in number formats, measured and proved, on the first `STEPS` steps.
@@ -107,7 +109,7 @@ def bounds(
     ----------
     a, u : array_like, shape (n,)
         Coefficients and inputs, real.
-    formats : sequence of Arithmetic, FloatFormat or str, default ("bfloat16",)
+    formats : sequence of Arithmetic, FloatFormat, BlockFormat or str, default ("bfloat16",)
         The formats, or whole arithmetics.
     kinds : sequence of Jagged and Uniform
         Kinds of windows. There is a panel for each format and kind.

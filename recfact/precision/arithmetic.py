@@ -21,7 +21,7 @@ from recfact.checks import boolean, generator
 from recfact.errors import OptionError
 from recfact.precision import elementary
 from recfact.precision.formats.array_rounding import round_array
-from recfact.precision.formats.block_catalogue import named_block_format
+from recfact.precision.formats.block_catalogue import number_format
 from recfact.precision.formats.block_scaled import BlockFormat
 from recfact.precision.formats.catalogue import FORMATS
 from recfact.precision.formats.catalogue import format as format_of
@@ -94,14 +94,14 @@ class Arithmetic:
         seed: Any = 0,
         operands: Any = None,
     ) -> None:
-        if (blocks := named_block_format(format)) is not None:
+        storage = number_format(format)
+        if isinstance(storage, BlockFormat):
             if operands is not None:
-                required = f"can't be given beside the format {blocks}, which is that of the operands"
+                required = f"can't be given beside the format {storage}, which is that of the operands"
                 raise OptionError(required, "operands", given=str(operands), advice="leave one of them out")
-            format, operands = "binary32", blocks
+            storage, operands = FORMATS["binary32"], storage
         if operands is not None:
-            operands = named_block_format(operands) or format_of(operands)
-        storage = format_of(format)
+            operands = number_format(operands)
         inner = storage if accumulate is None else format_of(accumulate)
         if (storage.zero and not inner.zero) or (storage.signed and not inner.signed):
             required = f"must have the zero and the sign that {storage} has"

@@ -69,9 +69,10 @@ def stochastic_bound(
     -----
     The expected state is the exact one, unless an operation overflows. Each segment is a sequence of its own.
 
-    Connolly, Higham and Mary (2021) bound the errors of products and sums by sqrt(N) u where N u is certain. Here the
-    martingale is that of the recurrence itself, as Ipsen and Zhou (2020) have it for inner products. Derived on the
-    page on rounding bounds ("Stochastic rounding").
+    Connolly, Higham and Mary (2021) prove that these errors are mean independent, and bound those of products and sums
+    by a multiple of sqrt(N) u to first order, where N u is certain. Here the martingale is that of the recurrence
+    itself, as Ipsen and Zhou (2020) have it for inner products. Derived on the page on rounding bounds ("Stochastic
+    rounding").
 
     Examples
     --------

@@ -11,10 +11,17 @@ import numpy as np
 from recfact.arrays import Array
 from recfact.errors import DataFileError
 from recfact.plot.window_costs import magnitudes
-from recfact.precision import EffectiveHorizon, WindowChoice, choose_window, effective_horizon, horizon
-from recfact.precision.formats.float_format import FloatFormat
+from recfact.precision import (
+    BlockFormat,
+    EffectiveHorizon,
+    FloatFormat,
+    WindowChoice,
+    choose_window,
+    effective_horizon,
+    horizon,
+)
 from recfact.precision.truncation.truncation_bounds import magnitude
-from recfact.report.safety import count_out_of_range, rounded
+from recfact.report.safety import computed_in, count_out_of_range, rounded
 from recfact.windows import window_text
 
 
@@ -24,8 +31,9 @@ class WindowAdvice:
 
     Parameters
     ----------
-    format : FloatFormat, optional
-        The format whose unit roundoff is the limit, if a format was given.
+    format : FloatFormat or BlockFormat, optional
+        The format whose unit roundoff is the limit, if a format was given. Where coefficients are stored in blocks, the
+        limit is that of binary32, in which states then are.
     choice : WindowChoice
         The window.
     horizon : EffectiveHorizon, int, or math.inf
@@ -33,7 +41,7 @@ class WindowAdvice:
         coefficients.
     """
 
-    format: FloatFormat | None
+    format: FloatFormat | BlockFormat | None
     choice: WindowChoice
     horizon: EffectiveHorizon | float
 
@@ -63,6 +71,8 @@ class WindowAdvice:
     def to_text(self, width: int | None = None) -> str:
         """Return both as text for a terminal of `width` characters."""
         lines = [self.choice.to_text(width)]
+        if isinstance(self.format, BlockFormat):
+            lines.append(f"(for coefficients as {self.format} stores them)")
         if self.typed:
             lines.append(f"(to type: --window {self.typed})")
         if isinstance(self.horizon, EffectiveHorizon):
@@ -74,7 +84,7 @@ class WindowAdvice:
 
 
 def window_advice(
-    a: Array | str, fmt: FloatFormat | None, tol: Any, relative_to: str, block: int | None, axis: int = -1
+    a: Array | str, fmt: FloatFormat | BlockFormat | None, tol: Any, relative_to: str, block: int | None, axis: int = -1
 ) -> WindowAdvice:
     """Return the window to choose and the horizon.
 
@@ -83,7 +93,7 @@ def window_advice(
     a : ndarray or str
         Real or complex coefficients. They are rounded to the format if there is one. A single one stands for sequences
         of any length. A string is a bound of the coefficients, written as a number.
-    fmt, tol : FloatFormat and str, one of them None
+    fmt, tol : FloatFormat or BlockFormat, and str, one of them None
         The largest loss allowed: the unit roundoff of a format, or a number.
     relative_to, block, axis
         As for `choose_window`.
@@ -99,13 +109,14 @@ def window_advice(
     >>> found.typed, found.horizon
     ('jagged:43', 43)
     """
+    goal = None if fmt is None else computed_in(fmt)
     if isinstance(a, str):
         rho = magnitude(a, "rho")
-        choice = choose_window(rho, tol, format=fmt, relative_to=relative_to, block=block)
+        choice = choose_window(rho, tol, format=goal, relative_to=relative_to, block=block)
         return WindowAdvice(fmt, choice, horizon(rho, choice.tol))
-    kept = a if fmt is None else rounded(a, fmt)
+    kept = a if fmt is None else rounded(a, fmt, axis)
     if fmt is not None and (lost := count_out_of_range(kept)):
         raise DataFileError(f"{fmt.name} can't hold {lost} of the coefficients; choose a format of more range")
-    choice = choose_window(magnitudes(kept), tol, format=fmt, relative_to=relative_to, block=block, axis=axis)
+    choice = choose_window(magnitudes(kept), tol, format=goal, relative_to=relative_to, block=block, axis=axis)
     reach = effective_horizon(kept, choice.tol, axis=axis) if kept.ndim else horizon(float(np.abs(kept)), choice.tol)
     return WindowAdvice(fmt, choice, reach)

@@ -11,10 +11,16 @@ import numpy as np
 
 from recfact.arrays import Array, check_axis
 from recfact.plot.window_costs import magnitudes
-from recfact.precision import Spread, WindowChoice, choose_window, effective_horizon
-from recfact.precision.formats.float_format import FloatFormat
+from recfact.precision import (
+    BlockFormat,
+    FloatFormat,
+    Spread,
+    WindowChoice,
+    choose_window,
+    effective_horizon,
+)
 from recfact.report.problem import GivenArrays, Problem, given_arrays
-from recfact.report.safety import count_out_of_range, rounded
+from recfact.report.safety import computed_in, count_out_of_range, rounded
 
 LIMITS = (16, 32, 64, 128, 256)
 """Reaches of windows, in steps: of how many sequences each is too short is counted."""
@@ -104,7 +110,7 @@ class SequenceNeeds:
 
     Parameters
     ----------
-    format : FloatFormat
+    format : FloatFormat or BlockFormat
         The format.
     out_of_range : int
         Number of coefficients that the format can't hold. If there are any, nothing else is said.
@@ -114,7 +120,7 @@ class SequenceNeeds:
         The window that is proved to lose no more than rounding does, for each of the sequences.
     """
 
-    format: FloatFormat
+    format: FloatFormat | BlockFormat
     out_of_range: int
     horizons: Spread | None = None
     choice: WindowChoice | None = None
@@ -149,7 +155,7 @@ class SequenceNeeds:
 
 
 def sequence_needs(
-    batch: Batch, formats: Sequence[FloatFormat], step: Callable[[str], None] = lambda _: None
+    batch: Batch, formats: Sequence[FloatFormat | BlockFormat], step: Callable[[str], None] = lambda _: None
 ) -> list[SequenceNeeds]:
     """Return what the sequences need in each format. `step` is called with a word before each of them.
 
@@ -166,12 +172,12 @@ def sequence_needs(
     found = []
     for fmt in formats:
         step(f"looking at all sequences in {fmt.name}")
-        kept = rounded(batch.a, fmt)
+        kept = rounded(batch.a, fmt, batch.axis)
         if lost := count_out_of_range(kept):
             found.append(SequenceNeeds(fmt, lost))
             continue
-        horizons = effective_horizon(kept, Fraction(fmt.unit_roundoff), axis=batch.axis).spread
-        choice = choose_window(magnitudes(kept), format=fmt, axis=batch.axis)
+        horizons = effective_horizon(kept, Fraction(computed_in(fmt).unit_roundoff), axis=batch.axis).spread
+        choice = choose_window(magnitudes(kept), format=computed_in(fmt), axis=batch.axis)
         found.append(SequenceNeeds(fmt, 0, horizons, choice))
     return found
 

@@ -15,7 +15,7 @@ from recfact.checks import positive_integer
 from recfact.factorizations.algorithm_costs import CostTable, cost_table
 from recfact.factorizations.transfer import TransferOperator
 from recfact.plot.window_costs import WindowCost, enough_windows, standard_windows, window_costs, window_error
-from recfact.precision.formats.float_format import FloatFormat
+from recfact.precision import BlockFormat, FloatFormat
 from recfact.precision.truncation.window_choice import WindowChoice
 from recfact.report.batch import SequenceNeeds, needs_findings
 from recfact.report.problem import Problem
@@ -41,7 +41,7 @@ class Report:
         The recurrence.
     block : int
         Block length that the report looks at closely.
-    chosen : tuple of FloatFormat
+    chosen : tuple of FloatFormat and BlockFormat
         The number formats that it looks at.
     sequences : list of SequenceNeeds
         The needs of all sequences, of which this one is the worst. Empty if it is the only sequence.
@@ -51,7 +51,7 @@ class Report:
 
     problem: Problem
     block: int
-    chosen: tuple[FloatFormat, ...]
+    chosen: tuple[FloatFormat | BlockFormat, ...]
     sequences: list[SequenceNeeds] = field(default_factory=list)
     step: Callable[[str], None] = lambda _: None
 

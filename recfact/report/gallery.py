@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from recfact import plot
 from recfact.errors import OptionError
 from recfact.plot.curves import error_figure, solution_figure
 from recfact.plot.distributions import message
-from recfact.precision import materialization_table
+from recfact.precision import BlockFormat, FloatFormat, materialization_table
 from recfact.report.build import Report
+from recfact.report.safety import computed_in
 from recfact.report.summary import spacing
 from recfact.windows import Jagged, Uniform
 
@@ -71,7 +73,7 @@ def draw(name: str, report: Report) -> Figure:
                 report.x, report.errors, report.block, time=of.time, value=of.value, unit=of.unit, title=of.title
             )
         case "formats":
-            return plot.formats(report.chosen)
+            return plot.formats(_computed_in(report.chosen))
         case "horizons":
             return _horizons(report)
         case "bounds":
@@ -81,6 +83,11 @@ def draw(name: str, report: Report) -> Figure:
         case "overview":
             return plot.overview(tiled, block, min(FLAT, len(tiled)))
     raise OptionError(f"must be one of {', '.join(PICTURES)}", "picture", given=name)
+
+
+def _computed_in(formats: Iterable[FloatFormat | BlockFormat]) -> list[FloatFormat]:
+    """Return the formats of states, each once."""
+    return list(dict.fromkeys(map(computed_in, formats)))
 
 
 def _horizons(report: Report) -> Figure:
@@ -99,7 +106,7 @@ def _bounds(report: Report) -> Figure:
 
 
 def _materialization(report: Report) -> Figure:
-    formats = [found.format for found in report.unverified if not found.out_of_range]
+    formats = _computed_in(found.format for found in report.unverified if not found.out_of_range)
     a, block = report.problem.a, min(report.block, len(report.problem.a))
     if not formats or a.dtype.kind == "c" or block < 2:
         return message("blocks are compared for two steps or more of real coefficients that a format holds")

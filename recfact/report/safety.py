@@ -11,9 +11,8 @@ import numpy as np
 
 from recfact.arrays import Array
 from recfact.plot.window_costs import magnitudes
-from recfact.precision import choose_window, effective_horizon, verify
-from recfact.precision import format as format_of
-from recfact.precision.formats.float_format import FloatFormat
+from recfact.precision import Arithmetic, BlockFormat, FloatFormat, choose_window, effective_horizon, verify
+from recfact.precision.formats.block_catalogue import number_format
 from recfact.precision.horizons.effective_horizons import EffectiveHorizon
 from recfact.precision.truncation.window_choice import WindowChoice
 from recfact.precision.verification.result import Verification
@@ -32,7 +31,7 @@ class FormatSafety:
 
     Parameters
     ----------
-    format : FloatFormat
+    format : FloatFormat or BlockFormat
         The format.
     out_of_range : int
         Number of coefficients and inputs that the format can't hold. If there are any, nothing else is said.
@@ -50,7 +49,7 @@ class FormatSafety:
         What is unknown, and why. Empty if nothing is.
     """
 
-    format: FloatFormat
+    format: FloatFormat | BlockFormat
     out_of_range: int
     largest: float = float("nan")
     ones: int = 0
@@ -58,6 +57,11 @@ class FormatSafety:
     choice: WindowChoice | None = None
     verification: Verification | None = None
     unsaid: str = ""
+
+    @property
+    def unit_roundoff(self) -> Fraction:
+        """The unit roundoff of the states."""
+        return Fraction(computed_in(self.format).unit_roundoff)
 
     @property
     def window(self) -> str | None:
@@ -79,7 +83,7 @@ class FormatSafety:
         """Return plain values for JSON; None where nothing can be said."""
         return {
             "format": self.format.name,
-            "unit_roundoff": float(self.format.unit_roundoff),
+            "unit_roundoff": float(self.unit_roundoff),
             "out_of_range": self.out_of_range,
             "largest": self.largest,
             "ones": self.ones,
@@ -93,7 +97,7 @@ class FormatSafety:
         }
 
 
-def chosen_formats(names: Sequence[str] = ()) -> tuple[FloatFormat, ...]:
+def chosen_formats(names: Sequence[str] = ()) -> tuple[FloatFormat | BlockFormat, ...]:
     """Return the formats called `names`, each once, or the usual ones for none.
 
     Raises
@@ -101,31 +105,36 @@ def chosen_formats(names: Sequence[str] = ()) -> tuple[FloatFormat, ...]:
     OptionError
         If there is no such format.
     """
-    return tuple(dict.fromkeys(map(format_of, names or USUAL)))
+    return tuple(dict.fromkeys(map(number_format, names or USUAL)))
 
 
-def format_safety(a: Array, u: Array, fmt: FloatFormat, block: int) -> FormatSafety:
+def computed_in(fmt: FloatFormat | BlockFormat) -> FloatFormat:
+    """Return the format of states: binary32 if coefficients and inputs are stored in blocks."""
+    return Arithmetic.of(fmt).format
+
+
+def format_safety(a: Array, u: Array, fmt: FloatFormat | BlockFormat, block: int) -> FormatSafety:
     """Return the proved and measured results for a recurrence in a format.
 
     Parameters
     ----------
     a, u : ndarray, shape (n,)
         Coefficients and inputs, n >= 1, real or complex, finite.
-    fmt : FloatFormat
+    fmt : FloatFormat or BlockFormat
         The format.
     block : int
         Block length of the jagged window to verify.
 
     Examples
     --------
-    >>> found = format_safety(np.full(200, 0.9), np.ones(200), format_of("bfloat16"), 16)
+    >>> found = format_safety(np.full(200, 0.9), np.ones(200), number_format("bfloat16"), 16)
     >>> found.largest, found.largest_horizon, found.window, found.verification.holds
     (0.8984375, 51, 'Jagged(51)', True)
     """
     return verified(format_needs(a, u, fmt), a, u, block)
 
 
-def format_needs(a: Array, u: Array, fmt: FloatFormat) -> FormatSafety:
+def format_needs(a: Array, u: Array, fmt: FloatFormat | BlockFormat) -> FormatSafety:
     """Return what is proved about a recurrence in a format, as `format_safety` does, without the verification."""
     kept, inputs = rounded(a, fmt), rounded(u, fmt)
     lost = count_out_of_range(kept) + count_out_of_range(inputs)
@@ -137,8 +146,8 @@ def format_needs(a: Array, u: Array, fmt: FloatFormat) -> FormatSafety:
         0,
         largest=float(size.max(initial=0)),
         ones=int(np.count_nonzero((size == 1) & (before != 1))),
-        horizon=effective_horizon(kept, Fraction(fmt.unit_roundoff)),
-        choice=choose_window(magnitudes(kept), format=fmt),
+        horizon=effective_horizon(kept, Fraction(computed_in(fmt).unit_roundoff)),
+        choice=choose_window(magnitudes(kept), format=computed_in(fmt)),
         unsaid="errors are measured for real numbers only" if "c" in (a.dtype.kind, u.dtype.kind) else "",
     )
 
@@ -151,11 +160,13 @@ def verified(needs: FormatSafety, a: Array, u: Array, block: int) -> FormatSafet
     return replace(needs, verification=found)
 
 
-def rounded(values: Array, fmt: FloatFormat) -> Array:
-    """Return numbers rounded to the format, complex ones part by part."""
+def rounded(values: Array, fmt: FloatFormat | BlockFormat, axis: int = -1) -> Array:
+    """Return numbers as the format stores them, complex ones part by part; blocks lie along the axis of time."""
     if values.dtype.kind == "c":
-        return np.asarray(fmt.round(values.real)) + 1j * np.asarray(fmt.round(values.imag))
-    return np.asarray(fmt.round(values))
+        return rounded(values.real, fmt, axis) + 1j * rounded(values.imag, fmt, axis)
+    if isinstance(fmt, FloatFormat):
+        return np.asarray(fmt.round(values))
+    return np.asarray(fmt.round(np.atleast_1d(values), axis=axis)).reshape(values.shape)
 
 
 def count_out_of_range(values: Array) -> int:

@@ -51,6 +51,14 @@ def test_needs_are_horizons_and_windows_of_rounded_coefficients(gates):
     assert "at [1, :, 2], which looks back furthest of 6 sequences" in problem.title
 
 
+def test_blocks_lie_along_time(gates):
+    _, (found,) = needs(["mxfp4"])
+    kept = pr.block_format("mxfp4").round(gates, axis=1)
+    horizons = pr.effective_horizon(kept, 2.0**-24, axis=1)
+    np.testing.assert_array_equal(found.horizons.by_sequence, horizons.by_sequence)
+    assert found.choice.window == pr.choose_window(kept, format="binary32", axis=1).window
+
+
 def test_formats_that_hold_no_such_coefficients_are_said(gates):
     gates[0, 5, 0] = 1e30
     np.save("a.npy", gates)

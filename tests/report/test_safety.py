@@ -225,3 +225,18 @@ def test_the_finding_says_which_steps_and_which_numbers_are_proved():
     change = max(abs(float(np.float16(value)) / value - 1) for value in (0.3, 0.1))
     assert f"changed {2 * STEPS} of the coefficients and inputs, with relative errors up to" in said
     assert said.endswith(f" {percent_at_most(change)}.")
+
+
+def test_formats_of_blocks_only_store(rng):
+    a, u = rng.uniform(0.3, 0.999, 300), rng.standard_normal(300)
+    fmt = pr.block_format("mxfp4")
+    found = format_safety(a, u, fmt, 16)
+    kept = fmt.round(a)
+    assert found.as_dict()["unit_roundoff"] == 2.0**-24
+    assert found.largest_horizon == pr.effective_horizon(kept, 2.0**-24).largest
+    assert repr(pr.choose_window(kept, format="binary32").window) == found.window
+    expected = pr.verify(a, u, window=Jagged(16), format=fmt, algorithm="hierarchical")
+    assert found.verification.as_dict() == expected.as_dict()
+    report = build_report(Problem(a, u, "", ""), 16, formats=("mxfp4", "nvfp4"))
+    for picture in ("formats", "horizons", "bounds", "materialization"):
+        draw(picture, report)

@@ -9,7 +9,10 @@ from typing import Any
 
 from recfact.errors import OptionError
 from recfact.precision.formats.block_scaled import BlockFormat
-from recfact.precision.formats.catalogue import FORMATS
+from recfact.precision.formats.catalogue import BLOCK_PREFIXES, FORMATS
+from recfact.precision.formats.catalogue import format as format_of
+from recfact.precision.formats.fixed_point import fixed_point
+from recfact.precision.formats.float_format import FloatFormat
 
 BLOCK_FORMATS: Mapping[str, BlockFormat] = MappingProxyType(
     {
@@ -25,11 +28,12 @@ BLOCK_FORMATS: Mapping[str, BlockFormat] = MappingProxyType(
                     ("mxfp4", "float4_e2m1fn"),
                 )
             ),
+            BlockFormat("mxint8", fixed_point("int8", 6), 32, FORMATS["float8_e8m0fnu"]),
             BlockFormat("nvfp4", FORMATS["float4_e2m1fn"], 16, FORMATS["float8_e4m3fn"], FORMATS["binary32"]),
         )
     }
 )
-"""The block-scaled formats with names: those of floats of OCP MX 1.0 (2023), and NVIDIA's NVFP4."""
+"""The block-scaled formats with names: those of OCP MX 1.0 (2023), and NVIDIA's NVFP4."""
 
 
 def _plain(name: str) -> str:
@@ -65,19 +69,36 @@ def block_format(name: Any) -> BlockFormat:
     >>> block_format("MXFP8 E4M3")
     <BlockFormat mxfp8_e4m3: 32 of float8_e4m3fn share a float8_e8m0fnu, 8.25 bits a number>
     """
-    found = named_block_format(name)
-    if found is None:
-        raise OptionError(
-            "must be the name of a block-scaled format",
-            "format",
-            given=name,
-            advice=f"there are {', '.join(BLOCK_FORMATS)}; BlockFormat makes others",
-        )
-    return found
-
-
-def named_block_format(name: Any) -> BlockFormat | None:
-    """Return the block-scaled format that has a name, or is given itself; or None."""
     if isinstance(name, BlockFormat):
         return name
-    return BLOCK_FORMATS[_NAMES[_plain(name)]] if isinstance(name, str) and _plain(name) in _NAMES else None
+    if isinstance(name, str) and _plain(name) in _NAMES:
+        return BLOCK_FORMATS[_NAMES[_plain(name)]]
+    raise OptionError(
+        "must be the name of a block-scaled format",
+        "format",
+        given=name,
+        advice=f"there are {', '.join(BLOCK_FORMATS)}; BlockFormat makes others",
+    )
+
+
+def number_format(name: Any) -> FloatFormat | BlockFormat:
+    """Return the format with a name, of single numbers or of blocks.
+
+    Raises
+    ------
+    OptionError, DTypeError
+        As `format` and `block_format` do.
+
+    Examples
+    --------
+    >>> number_format("bf16").bits, number_format("mxfp4").bits
+    (16, 4.25)
+    """
+    if isinstance(name, BlockFormat) or (isinstance(name, str) and _plain(name).startswith(BLOCK_PREFIXES)):
+        return block_format(name)
+    try:
+        return format_of(name)
+    except OptionError as error:
+        if error.advice.startswith("there are"):
+            error.advice += f", and of blocks {', '.join(BLOCK_FORMATS)}"
+        raise

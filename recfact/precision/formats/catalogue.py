@@ -136,6 +136,9 @@ def _plain(name: str) -> str:
     return re.sub(r"[\s_-]", "", name).lower()
 
 
+BLOCK_PREFIXES = ("mxfp", "mxint", "nvfp")
+"""How names of formats begin that store blocks."""
+
 _NAMES = {_plain(alias): name for name in FORMATS for alias in (name, *_ALIASES.get(name, ()))}
 _P3109 = re.compile(r"(?:p3109)?k(\d{1,2})p(\d{1,2})([su]?)([ef]?)|binary(\d{1,2})p(\d{1,2})([su]?)([ef]?)")
 
@@ -192,7 +195,7 @@ def format(name: Any) -> FloatFormat:
         return _of_dtype(np.dtype(name) if name.lstrip("<>=|")[:1] in "defg" else name)
     except (TypeError, ValueError, SyntaxError, DTypeError):
         hint = did_you_mean(plain, _NAMES) or f"there are {', '.join(FORMATS)}"
-        if plain.startswith(("mxfp", "nvfp")):
+        if plain.startswith(BLOCK_PREFIXES):
             hint = "those of blocks that share a scale come from recfact.precision.block_format, or go to Arithmetic"
         raise OptionError("must be the name of a floating-point format", "format", given=name, advice=hint) from None
 

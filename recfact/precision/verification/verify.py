@@ -112,8 +112,10 @@ def verify(
     a, u, x0, axis = without_labels_of(a, u, x0, axis, offsets)
     how = Arithmetic.of(format_of_arrays(a, u) if format is None else format)
     task = task_of(algorithm, check_window(window), replace(how, operands=None))
-    if isinstance(task, EngineTask):
-        how.of_given_operands()
+    if isinstance(task, EngineTask) and how.operands is not None:
+        required = "can't store the operands for the engine, which solves arrays as they are given"
+        advice = f"pass what {how.operands}.round returns, or choose another algorithm"
+        raise OptionError(required, "format", given=str(how.operands), advice=advice)
     if threads is not None and algorithm != "engine":
         raise OptionError(f"threads go with the algorithm 'engine' only, got {algorithm!r}; leave one of the two out")
     given = [(as_reals(a, "a"), "a", how.format), (as_reals(u, "u"), "u", how.format)]

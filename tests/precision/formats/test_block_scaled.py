@@ -10,6 +10,7 @@ from recfact import precision as pr
 from recfact.errors import DTypeError, OptionError, ShapeError
 
 MX = [name for name in pr.BLOCK_FORMATS if name.startswith("mx")]
+MX_FLOATS = [name for name in MX if name != "mxint8"]
 ML_DTYPES = {
     "mxfp8_e5m2": ml_dtypes.float8_e5m2,
     "mxfp8_e4m3": ml_dtypes.float8_e4m3fn,
@@ -17,13 +18,14 @@ ML_DTYPES = {
     "mxfp6_e2m3": ml_dtypes.float6_e2m3fn,
     "mxfp4": ml_dtypes.float4_e2m1fn,
 }
-# Table 1 of the OCP text, and sections 5.3.1 to 5.3.3: exponent of the largest normal number, and that number.
+# Table 1 of the OCP text, and section 5.3: exponent of the largest normal number, and that number.
 OCP = {
     "mxfp8_e5m2": (15, 57344.0),
     "mxfp8_e4m3": (8, 448.0),
     "mxfp6_e3m2": (4, 28.0),
     "mxfp6_e2m3": (2, 7.5),
     "mxfp4": (2, 6.0),
+    "mxint8": (0, 127 / 64),
 }
 
 
@@ -48,6 +50,13 @@ def listed(kind):
     )
 
 
+def elements(name):
+    """Return the elements that are at least 0 of an MX format, by their codes; those of MXINT8 count in 2^-6."""
+    if name == "mxint8":
+        return [(Fraction(count, 64), count) for count in range(128)]
+    return listed(ML_DTYPES[name])
+
+
 def nearest(number, numbers):
     """Return the nearest listed number, of two the one with the even code; beyond the largest, that."""
     size = min(abs(number), numbers[-1][0])
@@ -60,20 +69,20 @@ def ocp(block, name):
     largest = max(map(abs, block))
     emax, _ = OCP[name]
     exponent = -127 if largest == 0 else min(max(power_below(largest) - emax, -127), 127)
-    scale, numbers = Fraction(2) ** exponent, listed(ML_DTYPES[name])
+    scale, numbers = Fraction(2) ** exponent, elements(name)
     return [nearest(number / scale, numbers) * scale for number in block]
 
 
 def nvfp4(values):
     """NVIDIA's recipe for an array of one axis of Fractions."""
-    elements, scales = listed(ml_dtypes.float4_e2m1fn), listed(ml_dtypes.float8_e4m3fn)
+    numbers, scales = listed(ml_dtypes.float4_e2m1fn), listed(ml_dtypes.float8_e4m3fn)
     whole = max(map(abs, values))
     tensor = Fraction(pr.format("binary32").round(whole / (6 * 448))) or Fraction(1)
     found = []
     for start in range(0, len(values), 16):
         block = values[start : start + 16]
         scale = nearest(max(map(abs, block)) / (6 * tensor), scales) * tensor
-        found += [nearest(number / scale, elements) * scale if scale else Fraction(0) for number in block]
+        found += [nearest(number / scale, numbers) * scale if scale else Fraction(0) for number in block]
     return found
 
 
@@ -112,7 +121,7 @@ def test_a_quotient_just_beside_a_tie_goes_to_the_right_side():
                 assert [Fraction(v) for v in fmt.round(values).tolist()] == nvfp4([Fraction(v) for v in values])
 
 
-@pytest.mark.parametrize("name", MX)
+@pytest.mark.parametrize("name", MX_FLOATS)
 def test_elements_and_scales_have_the_codes_of_ml_dtypes(name, rng):
     fmt, kind = pr.block_format(name), ML_DTYPES[name]
     x = rng.standard_normal((4, 96)).astype(np.float32)
@@ -126,6 +135,20 @@ def test_elements_and_scales_have_the_codes_of_ml_dtypes(name, rng):
     np.testing.assert_array_equal(fmt.element.encode(elements), cast.view(np.uint8))
     decoded = fmt.element.decode(cast.view(np.uint8)), fmt.scale.decode(e8m0.view(np.uint8)), 1.0
     np.testing.assert_array_equal(fmt.decode(decoded), fmt.round(x))
+
+
+def test_elements_of_mxint8_have_the_codes_of_int8(rng):
+    fmt = pr.block_format("MX-INT8")
+    parts = fmt.split(np.append(rng.standard_normal(95), [-0.0]))
+    codes = fmt.element.encode(parts.elements)
+    np.testing.assert_array_equal(codes.view(np.int8), parts.elements * 64)
+    np.testing.assert_array_equal(fmt.element.decode(codes), parts.elements)
+    every = np.arange(256, dtype=np.uint8)
+    np.testing.assert_array_equal(fmt.element.decode(every), every.view(np.int8) / 64)
+    np.testing.assert_array_equal(fmt.element.encode(fmt.element.values()).view(np.int8), np.arange(-127, 128))
+    assert (fmt.element.encode(-1.0), fmt.element.decode(192), fmt.bits) == (192, -1.0, 8.25)
+    with pytest.raises(OptionError, match="round them first"):
+        fmt.element.encode([-2.0])  # unused, so that the numbers are symmetric
 
 
 def test_nvfp4_scales_have_the_codes_of_ml_dtypes(rng):
@@ -217,7 +240,7 @@ def test_exact_numbers_round_once(rng):
 
 def test_what_is_not_finite_spoils_its_block_where_elements_cannot_say_so():
     x = np.array([1.0, np.nan, np.inf, -np.inf, 0.5])
-    for name in ("mxfp6_e3m2", "mxfp6_e2m3", "mxfp4", "nvfp4"):
+    for name in ("mxfp6_e3m2", "mxfp6_e2m3", "mxfp4", "mxint8", "nvfp4"):
         fmt = pr.block_format(name)
         longer = np.append(x, np.ones(fmt.block))
         rounded = fmt.round(longer)
