@@ -6,6 +6,8 @@ from itertools import combinations
 from random import Random
 from typing import Any
 
+import numpy as np
+
 Value = tuple[str, Any]
 Pair = tuple[Value, Value]
 
@@ -49,17 +51,35 @@ class Grid:
         First come the `given` ones, whose other choices are drawn. Then, for a pair that is left, of some rows that
         have it the one with most others that are left.
         """
-        rows = [self._drawn(rng) | row for row in given]
-        met = {pair for row in rows for pair in self.pairs_of(row)}
-        left = {pair: None for pair in self.all_pairs() if pair not in met}
-        while left:
-            wanted = dict(next(iter(left)))
-            drawn = [self._drawn(rng) | wanted for _ in range(50)]
-            best = max(drawn, key=lambda row: sum(pair in left for pair in self.pairs_of(row)))
-            rows.append(best)
-            for pair in self.pairs_of(best):
-                left.pop(pair, None)
-        return rows
+        values = list(self.choices.values())
+        counts = [len(choices) for choices in values]
+        first = np.cumsum([0, *counts])  # values are numbered through: those of a choice begin here
+        number = {
+            name: {value: start + place for place, value in enumerate(choices)}
+            for (name, choices), start in zip(self.choices.items(), first, strict=False)
+        }
+        of_name = {name: place for place, name in enumerate(self.choices)}
+        meeting = [pair for pair in combinations(self.choices, 2) if pair not in self.apart]
+        one, other = ([of_name[pair[side]] for pair in meeting] for side in (0, 1))
+        left = np.zeros((first[-1], first[-1]), bool)
+        for i, k in zip(one, other, strict=True):
+            left[first[i] : first[i + 1], first[k] : first[k + 1]] = True
 
-    def _drawn(self, rng: Random) -> dict[str, Any]:
-        return {name: rng.choice(values) for name, values in self.choices.items()}
+        draw = np.random.default_rng(rng.getrandbits(64))
+        given = list(given)
+        rows = list(draw.integers(first[:-1], first[1:], (len(given), len(counts))))
+        for drawn, row in zip(rows, given, strict=True):
+            for name, value in row.items():
+                drawn[of_name[name]] = number[name][value]
+            left[drawn[one], drawn[other]] = False
+        choice = np.repeat(np.arange(len(counts)), counts)
+        for wanted in np.argwhere(left):
+            if left[tuple(wanted)]:
+                drawn = draw.integers(first[:-1], first[1:], (50, len(counts)))
+                drawn[:, choice[wanted]] = wanted
+                rows.append(drawn[left[drawn[:, one], drawn[:, other]].sum(axis=1).argmax()])
+                left[rows[-1][one], rows[-1][other]] = False
+        return [
+            {name: self.choices[name][place] for name, place in zip(self.choices, row - first[:-1], strict=True)}
+            for row in rows
+        ]
