@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from functools import partial
 from numbers import Integral
 from typing import Any
@@ -16,7 +16,7 @@ from recfact.decay import check_decay, read_times
 from recfact.errors import ArrayTypeError, DTypeError, OptionError, ShapeError
 from recfact.number_types import REALS
 from recfact.offsets import check_offsets
-from recfact.weighted import Weighting, statistics, windowed
+from recfact.weighted import Average, Weighting, no_state
 from recfact.windows import Full, WindowLike, check_window
 
 STATISTICS = ("mean", "sum", "var", "std")
@@ -114,6 +114,36 @@ def ewm(
     >>> rf.ewm([1.0, 3.0], halflife="7D", times=np.array(["2001-01-01", "2001-01-15"], "datetime64[D]"))
     array([1. , 2.6])
     """
+    values, axis, wrap = _read(u, axis)
+    _check_labels(u, times, axis)
+    decay = {"halflife": halflife, "tau": tau, "span": span, "com": com, "alpha": alpha}
+    options = {"adjust": adjust, "ignore_na": ignore_na, "min_periods": min_periods, "bias": bias}
+    wanted = check_average(values.shape[axis], decay, times, offsets, window, stat, **options)
+    found = np.empty(values.shape, values.dtype)
+    wanted.put(values, found, axis, no_state(values.size // max(1, values.shape[axis])))
+    return wrap(found)
+
+
+def check_average(
+    steps: int,
+    decay: Mapping[str, Any],
+    times: Any,
+    offsets: Any,
+    window: WindowLike,
+    stat: Any,
+    *,
+    adjust: Any,
+    ignore_na: Any,
+    min_periods: Any,
+    bias: Any,
+) -> Average:
+    """Return what `ewm` computes of so many steps, from its arguments.
+
+    Parameters
+    ----------
+    decay : mapping
+        The arguments halflife, tau, span, com and alpha. All except one are None.
+    """
     stat = choice(stat, "stat", STATISTICS)
     window = check_window(window)
     adjust, ignore_na, bias = boolean(adjust, "adjust"), boolean(ignore_na, "ignore_na"), boolean(bias, "bias")
@@ -121,23 +151,12 @@ def ewm(
         raise OptionError("adjust=False has no sums, only stat='mean', 'var' and 'std'; leave adjust out")
     if window != Full() and (stat in ("var", "std") or not adjust):
         raise OptionError(f"a window goes with means and sums, and with adjust=True, got {window}; leave it out")
-    values, axis, wrap = _read(u, axis)
-    steps = values.shape[axis]
     starts = np.unique([0, steps] if offsets is None else check_offsets(offsets, steps))  # no empty groups
-    _check_labels(u, times, axis)
     at = None if times is None else read_times(times, steps)
-    decay = check_decay(halflife, tau, span, com, alpha, None if at is None else at.dtype.kind == "M")
     least = max(1, positive_integer(min_periods, "min_periods", least=0, most=LONGEST))
-    weighting = Weighting(starts, at, decay, adjust, ignore_na, least)
+    forgets = check_decay(**decay, instants=None if at is None else at.dtype.kind == "M")
     kind = ("biased" if bias else "unbiased") if stat in ("var", "std") else stat
-    found = np.empty(values.shape, values.dtype)
-    for given, place in _tables(values, found, axis):
-        with np.errstate(all="ignore"):  # missing values, and what has no weight yet
-            if window == Full():
-                statistics(given, place, weighting, kind, stat == "std")
-            else:
-                place[...] = windowed(given, weighting, window, kind)
-    return wrap(found)
+    return Average(Weighting(starts, at, forgets, adjust, ignore_na, least), kind, stat == "std", window)
 
 
 def _check_labels(u: Any, times: Any, axis: int) -> None:
@@ -147,17 +166,6 @@ def _check_labels(u: Any, times: Any, axis: int) -> None:
             f"times must have the labels of the {type(u).__name__} beside it, got others; align it with .reindex, or "
             "pass .to_numpy()"
         )
-
-
-def _tables(values: Array, found: Array, axis: int) -> Iterator[tuple[Array, Array]]:
-    """Yield tables of values and of the results in their places, of shape (n, columns)."""
-    if not values.size:
-        return
-    if axis == values.ndim - 1:
-        yield values.reshape(-1, values.shape[-1]).T, found.reshape(-1, values.shape[-1]).T
-        return
-    for before in np.ndindex(values.shape[:axis]):
-        yield values[before].reshape(values.shape[axis], -1), found[before].reshape(values.shape[axis], -1)
 
 
 def _read(u: Any, axis: Any) -> tuple[Array, int, Callable[[Array], Any]]:

@@ -59,8 +59,8 @@ def container_of(value: Any) -> str:
     if graph is not None and graph() is not None:  # dask's own, and xarray's that dask computes
         raise ArrayTypeError(
             f"arrays must hold their numbers, got {type(value).__name__}, which dask computes later; pass its "
-            ".compute(); to compute later, call recfact.dask.solve, or map any other function over chunks that hold "
-            "all of time, by map_blocks"
+            ".compute(); to compute later, call solve, vjp or ewm of recfact.dask, or map any other function over "
+            "chunks that hold all of time, by map_blocks"
         )
     return library
 

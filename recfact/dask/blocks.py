@@ -6,6 +6,7 @@ a_{n+1} x_{n+1}. Both are in the type that is computed in. They are None at the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -137,11 +138,14 @@ def mapped(pair: tuple[Any, Any], entering: Any) -> Any:
         return namespace(v).where(entering == 0, v, c * entering + v).astype(v.dtype, copy=False)
 
 
-def scanned(pairs: list[tuple[Any, Any]], entering: Any = None) -> list[Any]:
-    """Return what enters each of some chunks that follow each other, and what leaves the last one."""
+def scanned(through: Callable[[Any, Any], Any], maps: list[Any], entering: Any = None) -> list[Any]:
+    """Return what enters each of some chunks that follow each other, and what leaves the last one.
+
+    `through` takes the map of a chunk and what enters the chunk to what leaves it.
+    """
     found = [entering]
-    for pair in pairs:
-        found.append(mapped(pair, found[-1]))
+    for one in maps:
+        found.append(through(one, found[-1]))
     return found
 
 

@@ -85,13 +85,14 @@ def vjp(
         window_text(window),
         given.pieces,
     )
-    graph = Graph(given, Work(given.axis, False, window, given.dtype), token)
+    work = Work(given.axis, False, window, given.dtype)
+    graph = Graph(given, work, token)
     back = Graph(given, Work(given.axis, True, window, given.dtype), tokenize(token, "back"))
     arrays, again = [given.a, given.u, g], copied([given.a, given.u, g], token)
     if window == Full():
-        _through_states(graph, back, g, again)
+        _through_states(graph, back, work, g, again)
     else:
-        _through_windows(graph, back, g, again)
+        _through_windows(graph, back, work, g, again)
     graph.fill_in(KINDS)
     names = [f"recurrence-{kind}-{token}" for kind in KINDS]
     layers = fused(names, {**graph.tasks, **back.tasks}, [*arrays, *again, *_there(given.x0)])
@@ -107,18 +108,18 @@ def vjp(
 KINDS = ["da", "du"]
 
 
-def _through_states(graph: Graph, back: Graph, g: Any, again: list[Any]) -> None:
+def _through_states(graph: Graph, back: Graph, work: Work, g: Any, again: list[Any]) -> None:
     """Add the tasks of the whole recurrence: what enters chunks from both sides, and the gradients of each chunk."""
     given = graph.given
     for column in given.columns():
         before = graph.entering(column, again[0], again[1])
         behind = back.entering(column, again[0], again[2])[::-1]
         for piece, state, cotangent in zip(given.pieces, before, behind, strict=True):
-            work = partial(gradient, graph.work, piece)
-            _add(graph, column, piece, work, g, graph.x0(column, piece), state, cotangent)
+            task = partial(gradient, work, piece)
+            _add(graph, column, piece, task, g, graph.x0(column, piece), state, cotangent)
 
 
-def _through_windows(graph: Graph, back: Graph, g: Any, again: list[Any]) -> None:
+def _through_windows(graph: Graph, back: Graph, work: Work, g: Any, again: list[Any]) -> None:
     """Add the tasks of a window: the steps on both sides of each chunk, and the gradients."""
     given, count = graph.given, len(graph.given.pieces)
     for column in given.columns():
@@ -128,14 +129,14 @@ def _through_windows(graph: Graph, back: Graph, g: Any, again: list[Any]) -> Non
                 inputs = side.border(column, place, again[0], again[1])
                 both = None if inputs is None else side.border(column, place, again[0], again[2], "cotangents")
                 borders += [inputs, both]
-            work = partial(gradient_in_window, graph.work, piece)
-            _add(graph, column, piece, work, g, graph.x0(column, piece, graph.work.window), *borders)
+            task = partial(gradient_in_window, work, piece)
+            _add(graph, column, piece, task, g, graph.x0(column, piece, work.window), *borders)
 
 
-def _add(graph: Graph, column: tuple[int, ...], piece: Piece, work: Any, g: Any, *others: Any) -> None:
+def _add(graph: Graph, column: tuple[int, ...], piece: Piece, task: Any, g: Any, *others: Any) -> None:
     place = graph.given.place(column, piece.number)
     chunk = graph.chunk(column, piece, graph.given.a, graph.given.u)
-    both = graph.add("vjp", place, work, *chunk, key_of(g, place), *others)
+    both = graph.add("vjp", place, task, *chunk, key_of(g, place), *others)
     for number, kind in enumerate(KINDS):
         graph.add(kind, place, itemgetter(number), both)
 

@@ -11,7 +11,8 @@ from typing import Any
 import dask
 from dask.system import CPU_COUNT
 
-from recfact.dask.blocks import composed, scanned
+from recfact.dask.averaging import Averaging
+from recfact.dask.blocks import scanned
 from recfact.dask.operands import Key, Operands, key_of
 from recfact.dask.pieces import Piece
 from recfact.dask.work import Work
@@ -27,20 +28,28 @@ class Graph:
 
     Parameters
     ----------
+    given : Operands
+        Coefficients and inputs.
+    work : Work or Averaging
+        What the tasks do.
     token : str
         The end of the names of all tasks.
     """
 
-    def __init__(self, given: Operands, work: Work, token: str) -> None:
+    def __init__(self, given: Operands, work: Work | Averaging, token: str) -> None:
         self.given, self.work, self.token = given, work, token
         self.tasks: dict[Any, Any] = {}
         self.order = given.pieces[::-1] if work.reverse else given.pieces
 
     def add(self, kind: str, place: tuple[int, ...], task: Callable[..., Any], *arguments: Any) -> Key:
         """Add a task of a kind, which dashboards show, and return its key."""
-        key = (f"recurrence-{kind}-{self.token}", *place)
+        key = (self.name(kind), *place)
         self.tasks[key] = (task, *arguments)
         return key
+
+    def name(self, kind: str) -> str:
+        """Return the name of the tasks of a kind."""
+        return f"{self.work.prefix}-{kind}-{self.token}"
 
     def chunk(self, column: tuple[int, ...], piece: Piece, a: Any, u: Any) -> tuple[Key, Key]:
         """Return the keys of the chunks of coefficients and inputs."""
@@ -73,7 +82,13 @@ class Graph:
                 # A task without dependencies lets dask store the states of a chunk before it goes on with the next one.
                 turn = self.add("turn", place, bool)
                 both = self.add(
-                    "chain", place, partial(self.work.chained, piece), *chunk, self.x0(column, piece), entering, turn
+                    "chain",
+                    place,
+                    partial(self.work.of(piece).chained, piece),
+                    *chunk,
+                    self.x0(column, piece),
+                    entering,
+                    turn,
                 )
                 self.add("states", place, itemgetter(0), both)
                 entering = self.add("state", place, itemgetter(1), both)
@@ -84,7 +99,14 @@ class Graph:
             for piece, entering in zip(self.order, self.entering(column, a, u), strict=True):
                 place = self.given.place(column, piece.number)
                 chunk = self.chunk(column, piece, self.given.a, self.given.u)
-                self.add("states", place, partial(self.work.solved, piece), *chunk, self.x0(column, piece), entering)
+                self.add(
+                    "states",
+                    place,
+                    partial(self.work.of(piece).solved, piece),
+                    *chunk,
+                    self.x0(column, piece),
+                    entering,
+                )
 
     def entering(self, column: tuple[int, ...], a: Any, u: Any) -> list[Key | None]:
         """Return the keys of what enters each chunk, in the order of the recurrence."""
@@ -92,7 +114,7 @@ class Graph:
             self.add(
                 "map",
                 self.given.place(column, piece.number),
-                partial(self.work.map, piece),
+                partial(self.work.of(piece).map, piece),
                 *self.chunk(column, piece, a, u),
                 self.x0(column, piece),
             )
@@ -106,12 +128,14 @@ class Graph:
         """Yield the keys of what enters chunks that follow each other, and of what leaves the last one."""
         if len(maps) <= AT_ONCE:
             place = (*column, *level)
-            found = self.add("scan", place, scanned, maps, entering)
+            found = self.add("scan", place, partial(scanned, self.work.merging[0]), maps, entering)
             for number in range(len(maps) + 1):
                 yield entering if number == 0 else self.add("entry", (*place, number), itemgetter(number), found)
             return
         groups = [maps[first : first + AT_ONCE] for first in range(0, len(maps), AT_ONCE)]
-        joined = [self.add("map-of-maps", (*column, *level, n), composed, group) for n, group in enumerate(groups)]
+        joined = [
+            self.add("map-of-maps", (*column, *level, n), self.work.merging[1], group) for n, group in enumerate(groups)
+        ]
         starts = list(self.scan(joined, column, entering, (*level, len(groups))))
         for n, group in enumerate(groups):
             keys = self.scan(group, column, starts[n], (*level, n))
@@ -126,7 +150,7 @@ class Graph:
                 border = self.border(column, at, a, u)
                 chunk = self.chunk(column, piece, self.given.a, self.given.u)
                 x0 = self.x0(column, piece, self.work.window)
-                self.add("states", place, partial(self.work.windowed, piece), *chunk, x0, border)
+                self.add("states", place, partial(self.work.of(piece).windowed, piece), *chunk, x0, border)
 
     def border(self, column: tuple[int, ...], at: int, a: Any, u: Any, kind: str = "border") -> Key | None:
         """Return the key of the steps beside a chunk that it depends on, or None if there are none."""
@@ -141,10 +165,10 @@ class Graph:
         others = near if self.work.reverse else near[::-1]
         chunks = zip(*(self.chunk(column, other, a, u) for other in others), strict=True)
         place = self.given.place(column, piece.number)
-        return self.add(kind, place, partial(self.work.border, steps), *map(list, chunks))
+        return self.add(kind, place, partial(self.work.of(piece).border, steps), *map(list, chunks))
 
 
-def steps_beside(piece: Piece, work: Work) -> int:
+def steps_beside(piece: Piece, work: Work | Averaging) -> int:
     """Return how many steps beside a piece the window connects to it."""
     return piece.steps_behind(work.window) if work.reverse else piece.steps_before(work.window)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,9 +14,11 @@ from recfact.dask.blocks import (
     backward,
     backward_map,
     backward_window,
+    composed,
     forward,
     forward_map,
     forward_window,
+    mapped,
     on_gpu,
 )
 from recfact.dask.pieces import Piece
@@ -31,6 +34,12 @@ class Work:
     reverse: bool
     window: Window
     dtype: DType
+    prefix: ClassVar[str] = "recurrence"
+    merging: ClassVar[tuple[Callable[..., Any], Callable[..., Any]]] = mapped, composed
+
+    def of(self, _: Piece) -> Work:
+        """Return the tasks of one chunk. Those of a solve are alike."""
+        return self
 
     def solved(self, piece: Piece, a: Any, u: Any, x0: Any, entering: Any) -> Any:
         """Return the states of a chunk, from what enters it."""
