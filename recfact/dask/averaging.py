@@ -11,8 +11,8 @@ import numpy as np
 
 from recfact.array_functions import concatenate
 from recfact.arrays import Array
+from recfact.cuts import Piece
 from recfact.dask.merging import Part, composed, through
-from recfact.dask.pieces import Piece
 from recfact.weighted import Average, no_state
 from recfact.windows import Full, Window
 

@@ -6,14 +6,13 @@ a_{n+1} x_{n+1}. Both are in the type that is computed in. They are None at the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from recfact.array_functions import broadcast_to, concatenate, namespace
 from recfact.arrays import Array, library_of
-from recfact.dask.pieces import Piece
+from recfact.cuts import Piece, product_with_zeros
 from recfact.number_types import NUMBER_TYPES, accumulator
 from recfact.results import empty_product
 from recfact.solve import solve
@@ -122,41 +121,7 @@ def product(a: Any, steps: int, dtype: DType) -> Any:
         else:
             nothing = np.broadcast_to(np.zeros((), dtype), a.shape)
             c = _on(a.astype(dtype, copy=False), nothing, 1, Full(), return_state=True, states=False).parts[0, ...]
-        xp = namespace(c)
-        if wide in NUMBER_TYPES and not xp.isfinite(c).all():
-            c = xp.where((a == 0).any(0) & xp.isfinite(a.astype(wide, copy=False)).all(0), 0, c)
-    return c
-
-
-def mapped(pair: tuple[Any, Any], entering: Any) -> Any:
-    """Return what leaves a chunk from its map and what enters it."""
-    c, v = pair
-    if c is None or v is None or entering is None:
-        return v
-    with np.errstate(all="ignore"):
-        # If the entering state is 0, a product beyond the number type must not multiply it.
-        return namespace(v).where(entering == 0, v, c * entering + v).astype(v.dtype, copy=False)
-
-
-def scanned(through: Callable[[Any, Any], Any], maps: list[Any], entering: Any = None) -> list[Any]:
-    """Return what enters each of some chunks that follow each other, and what leaves the last one.
-
-    `through` takes the map of a chunk and what enters the chunk to what leaves it.
-    """
-    found = [entering]
-    for one in maps:
-        found.append(through(one, found[-1]))
-    return found
-
-
-def composed(pairs: list[tuple[Any, Any]]) -> tuple[Any, Any]:
-    """Return the map of chunks that follow each other."""
-    c, v = pairs[0]
-    with np.errstate(all="ignore"):
-        for pair in pairs[1:]:
-            v = mapped(pair, v)
-            c = None if c is None or pair[0] is None else pair[0] * c
-    return c, v
+        return product_with_zeros(c, a.astype(wide, copy=False)) if wide in NUMBER_TYPES else c
 
 
 def forward_window(a: Any, u: Any, x0: Any, border: Any, piece: Piece, window: Window, dtype: DType) -> Any:

@@ -12,10 +12,10 @@ from dask.array.utils import meta_from_array
 from dask.base import tokenize
 
 from recfact.array_functions import concatenate
+from recfact.cuts import Piece
 from recfact.dask.copies import copied
 from recfact.dask.fusion import fused
 from recfact.dask.operands import Operands, check_lazy, key_of
-from recfact.dask.pieces import Piece
 from recfact.dask.plans import Graph
 from recfact.dask.work import Work
 from recfact.errors import OptionError

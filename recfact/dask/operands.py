@@ -24,7 +24,7 @@ from recfact.arrays import (
 )
 from recfact.checks import boolean
 from recfact.containers import container_of_any, unwrapped
-from recfact.dask.pieces import pieces
+from recfact.cuts import pieces
 from recfact.errors import ArrayTypeError, OptionError, ShapeError
 from recfact.number_types import accumulator
 from recfact.offsets import check_offsets

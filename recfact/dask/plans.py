@@ -11,10 +11,9 @@ from typing import Any
 import dask
 from dask.system import CPU_COUNT
 
+from recfact.cuts import Piece, scanned
 from recfact.dask.averaging import Averaging
-from recfact.dask.blocks import scanned
 from recfact.dask.operands import Key, Operands, key_of
-from recfact.dask.pieces import Piece
 from recfact.dask.work import Work
 from recfact.solve import solve
 from recfact.windows import Full, Window

@@ -9,19 +9,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from recfact.array_functions import beside, broadcast_to, concatenate, moveaxis
+from recfact.cuts import Piece, composed, mapped
 from recfact.dask.blocks import (
     DType,
     backward,
     backward_map,
     backward_window,
-    composed,
     forward,
     forward_map,
     forward_window,
-    mapped,
     on_gpu,
 )
-from recfact.dask.pieces import Piece
 from recfact.gradients.time_first import TimeFirst
 from recfact.windows import Window
 
