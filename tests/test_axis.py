@@ -259,7 +259,7 @@ SEGMENTED = sorted(
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("offsets", [[0, 1, 1, 4, 5], [0, 5], [0, 0, 2, 5]], ids=str)
-@pytest.mark.parametrize("name", [name for name in SEGMENTED if name != "pr.truncation_norm"])
+@pytest.mark.parametrize("name", [name for name in SEGMENTED if name not in POOLED | {"pr.truncation_norm"}])
 def test_segments_are_treated_as_they_are_alone(name, offsets, axis, problem):
     call = SEVERAL[name]
     a, u = (np.moveaxis(array, -1, axis) for array in np.broadcast_arrays(problem.a, problem.u))
@@ -289,8 +289,8 @@ def test_norms_of_segments_are_those_of_a_block_diagonal_matrix(order, relative_
 
 def test_what_takes_segments():
     assert SEGMENTED == [
-        "pr.effective_horizon", "pr.engine_bound", "pr.forward_bound", "pr.posterior_truncation_bound",
-        "pr.rounded_solve", "pr.running_bound", "pr.stochastic_bound",
+        "pr.choose_window", "pr.effective_horizon", "pr.engine_bound", "pr.forward_bound",
+        "pr.posterior_truncation_bound", "pr.rounded_solve", "pr.running_bound", "pr.stochastic_bound",
         "pr.truncation_norm", "pr.truncation_witness", "pr.verify",
     ]  # fmt: skip
 

@@ -18,6 +18,7 @@ from recfact import precision as pr
 from recfact.cli.app import app
 from recfact.cli.precision import _percents
 from recfact.data import load_co2
+from recfact.plot import window_bounds
 from recfact.precision.formats.rounding import ROUNDINGS, UNDERFLOWS
 from recfact.precision.materialization.constructions import METHODS
 from recfact.precision.verification.computations import COMPUTATIONS
@@ -354,3 +355,17 @@ def test_errors_list_both_kinds_of_formats():
     assert all(name in said for name in (*pr.FORMATS, *pr.BLOCK_FORMATS))
     said = unboxed(run("verify", "--format", "mxfp5", code=2).stderr)
     assert all(name in said for name in pr.BLOCK_FORMATS)
+
+
+def test_verify_takes_segments_and_draws_the_one_with_the_largest_error(rng, monkeypatch):
+    a, u = rng.uniform(0.3, 0.99, (90, 2)), rng.standard_normal((90, 2))
+    u[20:60, 1] *= 100
+    np.save("a.npy", a)
+    np.save("u.npy", u)
+    given = ("verify", "--a", "a.npy", "--u", "u.npy", "--axis", "0", "--window", "jagged:16")
+    expected = pr.verify(a, u, window=Jagged(16), axis=0, offsets=[0, 20, 60, 90])
+    assert str(expected) in run(*given, "--offsets", "0,20,60,90").stdout
+    drawn, real = [], window_bounds.sweep_windows
+    monkeypatch.setattr(window_bounds, "sweep_windows", lambda a, u, *rest: drawn.append(u) or real(a, u, *rest))
+    run(*given, "--offsets", "0,20,60,90", "--plot", "errors.svg")
+    np.testing.assert_array_equal(drawn[0], u[20:60, 1])

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from recfact import precision as pr
 from recfact.cli.app import app
 from recfact.data import load_co2
+from recfact.precision.formats.block_catalogue import number_format
 from recfact.windows import window_of
 
 
@@ -146,3 +147,32 @@ def test_windows_of_coefficients_as_blocks_store_them(a, rng):
     (found,) = choices("--a", 0.9, "--format", "mxfp4")
     assert window_of(found["window"]) == pr.choose_window(0.75, format="binary32").window
     assert "(for coefficients as mxfp4 stores them)" in run("--a", "a.npy", "--format", "mxfp4").stdout
+
+
+def test_windows_of_segments(a):
+    offsets = [0, 100, 100, 300]
+    np.save("offsets.npy", np.array(offsets))
+    Path("offsets.csv").write_text("offsets\n" + "\n".join(map(str, offsets)) + "\n")
+    for name in ("bfloat16", "nvfp4"):
+        fmt = number_format(name)
+        parts = [np.asarray(fmt.round(part)) for part in (a[:100], a[100:])]
+        kept, goal = np.concatenate(parts), pr.Arithmetic.of(fmt).format
+        expected = pr.choose_window(kept, format=goal, offsets=offsets)
+        reach = pr.effective_horizon(kept, expected.tol, offsets=offsets)
+        for given in ("0,100,100,300", "offsets.npy", "offsets.csv"):
+            (found,) = choices("--a", "a.npy", "--format", name, "--offsets", given)
+            assert window_of(found["window"]) == expected.window
+            assert (found["error"], found["horizon"]) == (expected.error, reach.largest)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "code"),
+    [
+        (("--a", "a.npy", "--offsets", "0,x"), "must be integers with commas between them", 2),
+        (("--a", "a.npy", "--offsets", "0,200"), "offsets must begin with 0 and end with 300", 1),
+        (("--a", "0.9", "--tol", "0.1", "--offsets", "0,2"), "--offsets goes with a file in --a", 2),
+        (("--rho", "0.9", "--tol", "0.1", "--offsets", "0,2"), "--offsets goes with a file in --a", 2),
+    ],
+)
+def test_offsets_that_do_not_fit(a, arguments, message, code):
+    assert message in " ".join(run(*arguments, code=code).stderr.replace("│", " ").split())

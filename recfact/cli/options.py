@@ -153,6 +153,14 @@ Axis = Annotated[
         help="Axis of time in arrays with several axes. All their sequences are then taken.",
     ),
 ]
+Offsets = Annotated[
+    str | None,
+    typer.Option(
+        "--offsets",
+        metavar="FILE|INTEGERS",
+        help="Where segments start, and where the last one ends, as in 0,512,4096. Each is a sequence of its own.",
+    ),
+]
 Block = Annotated[
     int, typer.Option("--block", metavar="INTEGER", parser=whole(1), help="Block length to look at closely.")
 ]
@@ -244,6 +252,25 @@ def _seconds(tau: str) -> float:
     if seconds is None or not 0 < seconds < float("inf"):
         raise typer.BadParameter(f"--tau must be a positive number of seconds, or one with a unit as 30d, got {tau!r}")
     return seconds
+
+
+def read_offsets(offsets: str | None) -> Any:
+    """Return the integers in a file, or those that are typed with commas between them. None stays None."""
+    from recfact.report.files import read_array
+    from recfact.report.sources import STANDARD_INPUT, split_part
+
+    if offsets is None:
+        return None
+    path = split_part(offsets)[0]
+    if str(path) == STANDARD_INPUT or path.exists():
+        values = read_array(offsets, "offsets")
+        return values.astype(int) if (values == values // 1).all() else values
+    try:
+        return [int(part) for part in offsets.split(",")]
+    except ValueError:
+        raise typer.BadParameter(
+            f"--offsets must be integers with commas between them or a file, got {offsets!r}, and there is no such file"
+        ) from None
 
 
 def read_state(x0: str | None) -> Any:

@@ -16,6 +16,7 @@ from recfact.cli.options import (
     Dt,
     Json,
     Kept,
+    Offsets,
     Pick,
     Tau,
     Time,
@@ -25,12 +26,14 @@ from recfact.cli.options import (
     format_name,
     one_of,
     read_batch,
+    read_offsets,
     read_problem,
     whole,
 )
 
 if TYPE_CHECKING:
     from recfact.precision.materialization.construction_table import ConstructionRow
+    from recfact.precision.verification.result import Verification
 
 
 STYLES = ("text", "markdown", "latex", "csv", "html")
@@ -119,6 +122,7 @@ def verify(
     tau: Tau = None,
     pick: Pick = None,
     axis: Axis = None,
+    offsets: Offsets = None,
     window: Kept = "full",
     number_format: Annotated[
         str | None,
@@ -170,8 +174,9 @@ def verify(
     """Measure the errors of a recurrence in a number format exactly, and compare them with their proved bounds.
 
     The recurrence is the bundled CO2 record, or the one in --a and --u. With --axis all their sequences are measured,
-    and the worst one is named and drawn. The table has the error of the window, the error of rounding, and both
-    together. The exit code is 1 if a bound is broken or a state overflows.
+    and the worst one is named and drawn. With --offsets the segment with the largest error is drawn. The table has the
+    error of the window, the error of rounding, and both together. The exit code is 1 if a bound is broken or a state
+    overflows.
     """
     from recfact import precision
     from recfact.plot.window_bounds import SIZES, bound_figure, sweep_windows
@@ -184,6 +189,7 @@ def verify(
         check_picture(picture)
     batch = None if axis is None else read_batch(a, u, axis, dt=dt, time=time, tau=tau, pick=pick)
     problem = batch or read_problem(a, u, dt, time, time_unit, steps_as_given, tau, pick)
+    segments = read_offsets(offsets)
     name = number_format or format_of_arrays(problem.a, problem.u)
     arithmetic = precision.Arithmetic(name, accumulate, fma, rounding, underflow)
     with progress(100 + (len(SIZES) if picture else 0)) as step:
@@ -194,18 +200,29 @@ def verify(
             format=arithmetic,
             algorithm=algorithm,
             axis=-1 if batch is None else batch.axis,
+            offsets=segments,
             progress=_percents(step, "verifying"),
         )
         if picture:
             kind = Uniform if isinstance(window, Uniform) else Jagged
             drawn = problem if batch is None else batch.sequence(found.total.spread.ranked()[0].tolist())
-            sweep = sweep_windows(drawn.a, drawn.u, arithmetic, kind, algorithm, step)
+            piece = _worst_segment(found, segments)
+            sweep = sweep_windows(drawn.a[piece], drawn.u[piece], arithmetic, kind, algorithm, step)
             save(bound_figure([sweep]), picture)
     typer.echo(to_json({"source": problem.source, **found.as_dict()}) if as_json else f"{problem.title}\n{found}")
     if picture:
         say_written(picture)
     if found.holds is False:
         raise typer.Exit(1)
+
+
+def _worst_segment(found: Verification, offsets: Any) -> slice:
+    """Return the segment in which the total error is largest."""
+    from recfact.precision.sequences import segments_of
+
+    spread = found.total.spread
+    step = spread.worst[spread.axis]
+    return next(each for each in segments_of(offsets, found.shape[spread.axis]) if each.start <= step < each.stop)
 
 
 def _percents(step: Callable[[str], None], what: str) -> Callable[[float], None]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recfact.cli.app import app, progress, show_table
-from recfact.cli.options import Json, Pick, any_format, whole
+from recfact.cli.options import Json, Offsets, Pick, any_format, read_offsets, whole
 
 if TYPE_CHECKING:
     from recfact.arrays import Array
@@ -63,6 +63,7 @@ def window(
             help="Axis of time in --a. The window is then good for all sequences.",
         ),
     ] = None,
+    offsets: Offsets = None,
     as_json: Json = False,
 ) -> None:
     """Choose the cheapest window that is proved to lose little enough, whatever the inputs are.
@@ -85,6 +86,8 @@ def window(
         raise typer.BadParameter("--pick goes with a file in --a")
     if axis is not None and (a is None or constant(a) is not None):
         raise typer.BadParameter("--axis goes with a file in --a")
+    if offsets is not None and (rho is not None or (a is not None and constant(a) is not None)):
+        raise typer.BadParameter("--offsets goes with a file in --a")
     if axis is not None and pick is not None:
         raise typer.BadParameter("--axis asks for all sequences and --pick for one; leave one out")
     coefficients: Array | str
@@ -102,13 +105,15 @@ def window(
     else:
         record = bundled_problem()
         coefficients, source = record.a, record.source
+    segments = read_offsets(offsets)
     own = [] if isinstance(coefficients, str) else [str(coefficients.real.dtype)]
     goals = [None] if tol is not None else [number_format(name) for name in formats or own]
     found = []
     with progress(len(goals)) as step:
         for fmt in goals:
             step("choosing a window" + (f" in {fmt.name}" if fmt else ""))
-            found.append(window_advice(coefficients, fmt, tol, relative_to, block, -1 if axis is None else axis))
+            along = -1 if axis is None else axis
+            found.append(window_advice(coefficients, fmt, tol, relative_to, block, along, segments))
     if as_json:
         typer.echo(to_json({"source": source, "choices": [each.as_dict() for each in found]}))
         return

@@ -15,6 +15,9 @@ from recfact.containers import check_plain, without_labels
 from recfact.errors import ShapeError
 from recfact.offsets import check_offsets
 
+CACHED = 2**16
+"""Numbers that are worked on at a time, in whole sequences: enough for NumPy, and few enough to stay in a cache."""
+
 
 def time_first(a: Array, u: Array, axis: Any) -> tuple[Array, Array]:
     """Return coefficients and inputs of one shape, as views whose first axis is `axis` of what they broadcast to.

@@ -84,7 +84,13 @@ class WindowAdvice:
 
 
 def window_advice(
-    a: Array | str, fmt: FloatFormat | BlockFormat | None, tol: Any, relative_to: str, block: int | None, axis: int = -1
+    a: Array | str,
+    fmt: FloatFormat | BlockFormat | None,
+    tol: Any,
+    relative_to: str,
+    block: int | None,
+    axis: int = -1,
+    offsets: Any = None,
 ) -> WindowAdvice:
     """Return the window to choose and the horizon.
 
@@ -95,7 +101,7 @@ def window_advice(
         of any length. A string is a bound of the coefficients, written as a number.
     fmt, tol : FloatFormat or BlockFormat, and str, one of them None
         The largest loss allowed: the unit roundoff of a format, or a number.
-    relative_to, block, axis
+    relative_to, block, axis, offsets
         As for `choose_window`.
 
     Raises
@@ -114,9 +120,15 @@ def window_advice(
         rho = magnitude(a, "rho")
         choice = choose_window(rho, tol, format=goal, relative_to=relative_to, block=block)
         return WindowAdvice(fmt, choice, horizon(rho, choice.tol))
-    kept = a if fmt is None else rounded(a, fmt, axis)
+    kept = a if fmt is None else rounded(a, fmt, axis, offsets)
     if fmt is not None and (lost := count_out_of_range(kept)):
         raise DataFileError(f"{fmt.name} can't hold {lost} of the coefficients; choose a format of more range")
-    choice = choose_window(magnitudes(kept), tol, format=goal, relative_to=relative_to, block=block, axis=axis)
-    reach = effective_horizon(kept, choice.tol, axis=axis) if kept.ndim else horizon(float(np.abs(kept)), choice.tol)
+    choice = choose_window(
+        magnitudes(kept), tol, format=goal, relative_to=relative_to, block=block, axis=axis, offsets=offsets
+    )
+    reach = (
+        effective_horizon(kept, choice.tol, axis=axis, offsets=offsets)
+        if kept.ndim
+        else horizon(float(np.abs(kept)), choice.tol)
+    )
     return WindowAdvice(fmt, choice, reach)

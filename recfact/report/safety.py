@@ -14,6 +14,7 @@ from recfact.plot.window_costs import magnitudes
 from recfact.precision import Arithmetic, BlockFormat, FloatFormat, choose_window, effective_horizon, verify
 from recfact.precision.formats.block_catalogue import number_format
 from recfact.precision.horizons.effective_horizons import EffectiveHorizon
+from recfact.precision.sequences import segments_of
 from recfact.precision.truncation.window_choice import WindowChoice
 from recfact.precision.verification.result import Verification
 from recfact.windows import Jagged
@@ -160,13 +161,15 @@ def verified(needs: FormatSafety, a: Array, u: Array, block: int) -> FormatSafet
     return replace(needs, verification=found)
 
 
-def rounded(values: Array, fmt: FloatFormat | BlockFormat, axis: int = -1) -> Array:
-    """Return numbers as the format stores them, complex ones part by part; blocks lie along the axis of time."""
+def rounded(values: Array, fmt: FloatFormat | BlockFormat, axis: int = -1, offsets: Any = None) -> Array:
+    """Return numbers as the format stores them, complex ones part by part; blocks lie along time, in each segment."""
     if values.dtype.kind == "c":
-        return rounded(values.real, fmt, axis) + 1j * rounded(values.imag, fmt, axis)
+        return rounded(values.real, fmt, axis, offsets) + 1j * rounded(values.imag, fmt, axis, offsets)
     if isinstance(fmt, FloatFormat):
         return np.asarray(fmt.round(values))
-    return np.asarray(fmt.round(np.atleast_1d(values), axis=axis)).reshape(values.shape)
+    steps = np.moveaxis(np.atleast_1d(values), axis, 0)
+    stored = [np.asarray(fmt.round(steps[segment], axis=0)) for segment in segments_of(offsets, len(steps))]
+    return np.moveaxis(np.concatenate(stored), 0, axis).reshape(values.shape)
 
 
 def count_out_of_range(values: Array) -> int:

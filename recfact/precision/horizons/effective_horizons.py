@@ -25,15 +25,12 @@ from recfact.precision.exact.scaled import Scaled, scaled_moduli
 from recfact.precision.horizons.horizon import threshold
 from recfact.precision.reals import Number, as_rational
 from recfact.precision.sequence_spread import Spread, quantiles, spread_of
-from recfact.precision.sequences import segments_of
+from recfact.precision.sequences import CACHED, segments_of
 from recfact.printed_table import Column, PrintedTable, Row, Tabular
 from recfact.written_numbers import as_text, given
 
 BAR = 40
 """Characters of the longest bar of a printed histogram."""
-
-GROUP = 2**18
-"""Positions searched at a time, in whole sequences: enough for NumPy, and few enough to stay in a cache."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -245,7 +242,7 @@ def effective_horizon(a: Any, eps: Any, *, axis: int = -1, offsets: Any = None) 
     elif level != math.inf and lags.size:
         smallest = _rounded_up(Fraction(level))
         sequences, found = rows.reshape(-1, n), lags.reshape(-1, n)
-        step = max(1, GROUP // n)
+        step = max(1, CACHED // n)
         for first in range(0, len(sequences), step):
             group = np.s_[first : first + step]
 

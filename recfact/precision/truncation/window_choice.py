@@ -72,8 +72,8 @@ class WindowChoice(Tabular):
     reason : str
         Why there is no window, if there is none.
     length : int, optional
-        Length of the sequences. A window of that length would keep everything. None if a bound of all coefficients was
-        given.
+        Length of the longest sequence. A window of that length would keep everything. None if a bound of all
+        coefficients was given.
     worst : tuple of int, optional
         The place in the coefficients where the cheapest window loses most. None for a bound, or if nothing is lost.
     fastest : Candidate, optional
@@ -203,6 +203,7 @@ def choose_window(
     format: Any = None,
     block: int | None = None,
     axis: int = -1,
+    offsets: Any = None,
 ) -> WindowChoice:
     """Return the cheapest window whose truncation error is proved to be at most `tol`.
 
@@ -226,6 +227,9 @@ def choose_window(
         them start inside the sequence than its length has digits.
     axis : int, default -1
         The axis of `a` along which time runs.
+    offsets : array_like of int, shape (N + 1,), optional
+        Where segments start, and where the last one ends, as for `recfact.solve`. Each segment is a sequence of its
+        own, and the window is good for all of them.
 
     Returns
     -------
@@ -236,7 +240,7 @@ def choose_window(
     Raises
     ------
     ShapeError
-        If `a` has no such axis.
+        If `a` has no such axis, or the offsets don't rise from 0 to its length.
     OptionError
         If neither or both of `tol` and `format` are given, if `tol` is negative or between 0 and 2^-1074, or if a
         number is infinite or NaN.
@@ -275,7 +279,9 @@ def choose_window(
     given = as_numpy(a, "a")
     search: BoundSearch | DataSearch
     if given.ndim:
-        search = DataSearch(given, limit, relative_to, check_axis(axis, given.ndim))
+        search = DataSearch(given, limit, relative_to, check_axis(axis, given.ndim), offsets)
+    elif offsets is not None:
+        raise OptionError("go with coefficients, and a bound is for sequences of any length", "offsets", given=offsets)
     else:
         search = BoundSearch(a, limit, relative_to)
     uniform = search.uniform()

@@ -7,10 +7,12 @@ in the lost states. Significands and exponents are kept apart, so no product lea
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from math import inf
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from recfact.arrays import Array
 from recfact.factorizations.norms import row_sums
@@ -59,10 +61,11 @@ class WindowLosses:
         block, terms = window.block, window.terms
         if (terms + 1) * block >= n:
             return self._none
-        # The state before the first block that is kept, in the first row of each block that loses one.
-        lost = np.s_[..., block - 1 :: block]
-        first = at(self._products(terms * block + 1), lost)
-        states = self._states[lost][..., : first[0].shape[-1]]
+        # The first row of each block that loses a state: its factors begin where the first block that is kept does.
+        lag = terms * block + 1
+        factors = at(self._coefficients, np.s_[..., block:])
+        first = _product(_each(factors, lambda part: sliding_window_view(part, lag, axis=-1)[..., ::block, :]))
+        states = self._states[..., block - 1 :: block][..., : first[0].shape[-1]]
         # Without growth the first step of a block loses most.
         return self._largest(times_up(first, self._growth(block, terms + 1)) if self.grows else first, states)
 
@@ -122,6 +125,20 @@ class WindowLosses:
         slack = 1 + (self.moduli.shape[-1] + 8) * 2.0**-53 * (1 + 2.0**-20)
         with np.errstate(over="ignore"):
             return np.asarray(np.nextafter(row_sums(self.moduli) * slack, inf))
+
+
+def _each(x: Scaled, change: Callable[[Array], Array]) -> Scaled:
+    return change(x[0]), change(x[1])
+
+
+def _product(x: Scaled) -> Scaled:
+    """Return the products along the last axis, in the order of `WindowLosses._products`."""
+    lag = x[0].shape[-1]
+    if lag == 1:
+        return at(x, np.s_[..., 0])
+    halves = _product(_each(x, lambda part: part[..., : lag // 2 * 2].reshape(*part.shape[:-1], 2, lag // 2)))
+    squared = times_up(at(halves, np.s_[..., 1]), at(halves, np.s_[..., 0]))
+    return squared if lag % 2 == 0 else times_up(at(x, np.s_[..., -1]), squared)
 
 
 def _round_up(a: Array) -> Array:

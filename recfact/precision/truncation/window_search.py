@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from math import inf, log, prod
+from math import inf, log
+from operator import itemgetter
 from typing import Any, TypeVar
 
 import numpy as np
 
 from recfact.arrays import Array
-from recfact.errors import DTypeError, OptionError, shown
-from recfact.factorizations.norms import row_sums
-from recfact.factorizations.scalars import as_coefficients
+from recfact.errors import OptionError, shown
 from recfact.precision.truncation.truncation_bounds import magnitude, truncation_bound
 from recfact.precision.truncation.window_errors import truncation_norm
 from recfact.precision.truncation.window_losses import WindowLosses
+from recfact.precision.truncation.window_rows import RowLosses, rows_of
 from recfact.windows import Jagged, Uniform
 
 MARGIN = 1e-6
@@ -27,8 +27,6 @@ NEAREST = Fraction(1, 2**256)
 _GROWTH = "coefficients above 1 in magnitude make lost states larger"
 
 W = TypeVar("W", Uniform, Jagged)
-Steps = slice | Array
-"""Steps of a sequence, as an index."""
 
 
 class BoundSearch:
@@ -100,81 +98,44 @@ class DataSearch:
         As for `BoundSearch`.
     axis : int
         The axis of `a` along which time runs, from 0.
+    offsets : array_like of int, optional
+        Where segments start, each a sequence of its own, and where the last one ends.
     """
 
-    def __init__(self, a: Array, limit: Fraction, relative_to: str, axis: int) -> None:
-        last = np.moveaxis(a, axis, -1)
-        self.axis, self.sequences, self.length = axis, last.shape[:-1], last.shape[-1]
-        self.a = as_coefficients(last.ravel()).reshape(prod(self.sequences), self.length)
+    def __init__(self, a: Array, limit: Fraction, relative_to: str, axis: int, offsets: Any = None) -> None:
+        self.a, self.axis = np.moveaxis(a, axis, -1), axis
         self.limit, self.relative_to = limit, relative_to
-        if self.a.dtype.kind == "c":
-            raise DTypeError("windows are chosen for real coefficients, got complex ones; pass their magnitudes")
-        try:
-            moduli = np.abs(self.a.astype(np.float64))
-        except (TypeError, ValueError):
-            raise DTypeError("a window needs real coefficients, got an array of other objects; pass numbers") from None
-        except OverflowError:
-            raise OptionError("a window needs coefficients in the range of float64, got larger ones") from None
-        if not np.all(np.isfinite(moduli)):
-            raise OptionError("a window needs finite coefficients, got NaN or infinity; replace them first")
-        self.proved = WindowLosses(self.a, relative_to)
-        self.grows = self.proved.grows
-        zero = np.asarray(self.a == 0, dtype=bool)
-        logarithms = np.log(np.where(zero, 1.0, np.maximum(moduli, np.nextafter(0.0, 1.0))))
-        logarithms[..., :1], zero[..., :1] = 0.0, False  # a[0] multiplies the initial state alone
-        # The product of a[i] ... a[j] has the logarithm products[i + 1] - products[j], and zeros[i + 1] - zeros[j]
-        # factors 0 besides: a sum of logarithms alone would not tell 0 from what is merely small. states[j] is that of
-        # the largest state before j.
-        self.products = _sums(logarithms)
-        self.zeros = _sums(zero) if zero.any() else None
-        self.states = np.log(_one_later(row_sums(moduli))) if relative_to == "input" else None
+        self.parts = [RowLosses(rows, rows.of(self.a), relative_to) for rows in rows_of(self.a.shape, offsets)]
+        self.length = max((part.length for part in self.parts), default=self.a.shape[-1])
+        self.grows = any(part.grows for part in self.parts)
         self.target = _log(limit) + MARGIN if limit else -inf
-
-    def rows(self, window: Uniform | Jagged) -> tuple[Steps, Steps]:
-        """Return the rows that lose most, and the first step that each of them keeps."""
-        n = self.length
-        if isinstance(window, Uniform):
-            return slice(window.lags, n), slice(1, max(1, n - window.lags + 1))
-        block, lost = window.block, (window.terms + 1) * window.block
-        if self.grows:
-            rows = np.arange(min(lost, n), n)
-            return rows, (rows // block - window.terms) * block
-        # Without growth the first step of a block loses most.
-        return slice(lost, n, block), slice(block, max(block, n - window.terms * block), block)
-
-    def lost(self, rows: Steps, first: Steps) -> Array:
-        """Return the logarithms of what rows lose whose windows begin at `first` > 0; -inf where they lose nothing."""
-        lost: Array = self.products[:, 1:][:, rows] - self.products[:, first]
-        if self.states is not None:
-            lost += self.states[:, first]
-        if self.zeros is not None:
-            lost[self.zeros[:, 1:][:, rows] != self.zeros[:, first]] = -inf
-        return lost
 
     def fits(self, window: Uniform | Jagged) -> bool:
         """Return whether a window's error is small enough, as far as sums of logarithms tell."""
-        return bool(np.max(self.lost(*self.rows(window)), initial=-inf) <= self.target)
+        return all(part.most(window) <= self.target for part in self.parts)
 
     def worst(self, window: Uniform | Jagged) -> tuple[int, ...] | None:
         """Return where in the coefficients a window loses most, as far as logarithms tell."""
-        rows, first = self.rows(window)
-        lost = self.lost(rows, first)
-        if np.max(lost, initial=-inf) == -inf:
+        most, sequence, step = max((part.worst(window) for part in self.parts), key=itemgetter(0), default=(-inf, 0, 0))
+        if most == -inf:
             return None
-        sequence, row = np.unravel_index(int(np.argmax(lost)), lost.shape)
-        place = [int(at) for at in np.unravel_index(sequence, self.sequences)] if self.sequences else []
-        return (*place[: self.axis], int(np.arange(self.length)[rows][row]), *place[self.axis :])
+        place = [int(at) for at in np.unravel_index(sequence, self.a.shape[:-1])] if self.a.ndim > 1 else []
+        return (*place[: self.axis], step, *place[self.axis :])
 
     def prove(self, window: W) -> tuple[W, float] | None:
         """Return the window with its error if the error is small enough; sharper numbers decide close cases."""
         if not self.fits(window):
             return None
-        errors = self.proved.bounds(window)
-        for close in np.flatnonzero(errors > self.limit):
-            errors[close] = truncation_norm(self.a[close], window, relative_to=self.relative_to)
-            if errors[close] > self.limit:
-                return None
-        return window, float(np.max(errors, initial=0.0))
+        largest = 0.0
+        for part in self.parts:
+            a = part.rows.of(self.a)
+            errors = WindowLosses(a, self.relative_to).bounds(window)
+            for close in np.flatnonzero(errors > self.limit):
+                errors[close] = truncation_norm(a[close], window, relative_to=self.relative_to)
+                if errors[close] > self.limit:
+                    return None
+            largest = max(largest, float(np.max(errors, initial=0.0)))
+        return window, largest
 
     def uniform(self) -> tuple[Uniform, float] | None:
         """Return the shortest uniform window; one of the shorter ones if coefficients grow."""
@@ -211,8 +172,10 @@ class DataSearch:
 
     def _resets(self, longest: int) -> Iterator[int]:
         """Yield the lengths of blocks without terms whose first steps all lose little enough."""
-        steps = slice(1, self.length)
-        kept = np.concatenate([[False], (self.lost(steps, steps) > self.target).any(axis=0)])
+        kept = np.zeros(self.length, dtype=bool)
+        for part in self.parts:
+            steps = slice(1, part.length)
+            kept[steps] |= (part.lost(steps, steps) > self.target).any(axis=0)
         ends = np.flatnonzero(~kept[: longest + 1])[1:].tolist()  # of first blocks; few, if few coefficients are small
         yield from (length for length in ends if not kept[length::length].any())
 
@@ -221,7 +184,8 @@ class DataSearch:
         n = self.length
         if self.grows:
             return _GROWTH
-        error = self.proved.bound(Uniform(n - 1))
+        window = Uniform(n - 1)
+        error = max(WindowLosses(part.rows.of(self.a), self.relative_to).bound(window) for part in self.parts)
         return (
             f"the last of {n} steps still sees the first with a weight of {error:.3g}, the product of all coefficients"
         )
@@ -238,18 +202,6 @@ def smallest(fits: Callable[[int], bool], most: int | None = None) -> int | None
         middle = (low + high) // 2
         low, high = (low, middle) if fits(middle) else (middle, high)
     return high
-
-
-def _sums(values: Array) -> Array:
-    """Return the sums of the values before each place, and of all."""
-    sums = np.zeros((*values.shape[:-1], values.shape[-1] + 1), dtype=float if values.dtype.kind == "f" else int)
-    np.cumsum(values, axis=-1, out=sums[..., 1:])
-    return sums
-
-
-def _one_later(values: Array) -> Array:
-    """Return the values one step later, and 1 first."""
-    return np.concatenate([np.ones_like(values[:, :1]), values[:, :-1]], axis=1)
 
 
 def _log(value: Fraction) -> float:

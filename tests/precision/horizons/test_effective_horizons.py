@@ -1,5 +1,6 @@
 """How far back an input matters, against the literal products in exact arithmetic."""
 
+import tracemalloc
 from fractions import Fraction
 
 import numpy as np
@@ -197,7 +198,7 @@ def test_the_distribution():
 @pytest.mark.parametrize("group", [1, 7, 30, 10**6])
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_sequences_of_a_batch_do_not_see_each_other(group, axis, rng, monkeypatch):
-    monkeypatch.setattr(effective_horizons, "GROUP", group)
+    monkeypatch.setattr(effective_horizons, "CACHED", group)
     a = rng.choice([0.5, 1.0, -0.75, 2.0, 0.0, np.nan], (3, 6, 5), p=[0.3, 0.3, 0.1, 0.1, 0.2, 0])
     first = np.moveaxis(a, axis, 0)[:1]
     first[...] = np.nan  # isn't read
@@ -248,3 +249,13 @@ def test_an_empty_distribution():
         found.quantile(0.5)
     with pytest.raises(OptionError, match="from 0 to 1"):
         effective_horizon([1.0], "half").quantile(50)
+
+
+def test_memory_is_a_few_times_that_of_the_coefficients(rng):
+    a = rng.uniform(0.5, 0.99, (4, 1024, 256)).astype(np.float32)
+    tracemalloc.start()
+    effective_horizon(a, 2.0**-24, axis=1)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # The result has 64-bit integers, and the sequences are copied once. What is searched at a time has 2^16 numbers.
+    assert peak < 3 * a.nbytes + 400 * 2**16

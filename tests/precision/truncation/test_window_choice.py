@@ -2,6 +2,7 @@
 
 import json
 import re
+import tracemalloc
 from fractions import Fraction
 
 import numpy as np
@@ -10,9 +11,9 @@ from market import fractions
 
 from recfact import Jagged, TransferOperator, Uniform
 from recfact.algorithms import hierarchical
-from recfact.errors import DTypeError, OptionError
+from recfact.errors import DTypeError, OptionError, ShapeError
 from recfact.precision import FloatFormat, choose_window, truncation_bound, truncation_norm
-from recfact.precision.truncation import window_search
+from recfact.precision.truncation import window_rows, window_search
 from recfact.precision.truncation.window_choice import Candidate, entries_per_step, operations_per_step
 from recfact.recurrence import windowed
 
@@ -21,12 +22,12 @@ def kinds(result):
     return {type(candidate.window): candidate.window for candidate in result.candidates}
 
 
-def best(a, tol, relative_to, block):
+def best(a, tol, relative_to, block, offsets=None):
     """Return the cheapest window of each kind by trying all that are shorter than the sequence.
 
     Blocks without terms that are longer than twice the shortest uniform window end as often as n has digits.
     """
-    n = len(a)
+    n = len(a) if offsets is None else max(np.diff(offsets))
     uniform = [Uniform(lags) for lags in range(1, max(2, n))]
     if block is None:
         pairs = [(length, terms) for length in range(1, n) for terms in range(n) if (terms + 1) * length < n]
@@ -39,7 +40,8 @@ def best(a, tol, relative_to, block):
         if block is None and Uniform in found:
             short = max(2 * found[Uniform].lags, (n - 1) // len(str(n)))
             windows = [window for window in windows if window.terms or window.block <= short]
-        good = [window for window in windows if truncation_norm(a, window, relative_to=relative_to) <= tol]
+        options = {"relative_to": relative_to, "offsets": offsets}
+        good = [window for window in windows if truncation_norm(a, window, **options) <= tol]
         if good:
             cheapest = min(good, key=lambda window: (operations_per_step(window), entries_per_step(window)))
             found[type(cheapest)] = cheapest
@@ -397,3 +399,60 @@ def test_long_sequences_need_no_number_of_128_bits(monkeypatch, rng):
     assert choose_window(a, format="binary32")
     assert choose_window(np.full(200_000, 0.5), format="bfloat16").window == Jagged(7)
     assert not choose_window(np.full(200_000, 1 - 2.0**-24), format="binary32")
+
+
+@pytest.mark.parametrize("cached", [1, 2**16])
+@pytest.mark.parametrize("relative_to", ["state", "input"])
+def test_a_window_for_segments_is_good_for_each_of_them(relative_to, cached, rng, monkeypatch):
+    monkeypatch.setattr(window_rows, "CACHED", cached)
+    for case in range(10):
+        offsets = np.append(0, np.sort(rng.integers(0, 25, int(rng.integers(0, 6)))))
+        offsets = np.append(offsets, 24)
+        a = rng.uniform(-1, 1, 24) * rng.choice([0.3, 0.9, 1])
+        if case % 3 == 0:
+            a[rng.integers(24, size=3)] = 0
+        block, tol = [None, 3][case % 2], float(rng.choice([0, 1e-3, 0.05, 0.4]))
+        found = choose_window(a, tol, relative_to=relative_to, block=block, offsets=offsets)
+        assert kinds(found) == best(a, tol, relative_to, block, offsets)
+        for candidate in found.candidates:
+            exact = truncation_norm(a, candidate.window, relative_to=relative_to, offsets=offsets)
+            assert exact <= candidate.error <= tol
+            assert candidate.error <= exact * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("offsets", [None, [0, 5, 5, 40, 90]])
+def test_many_sequences_are_searched_as_one_by_one(offsets, rng, monkeypatch):
+    a = rng.uniform(0, 0.99, (2, 90, 3))
+    a[1, 60:, 2] = 0.999
+    together = choose_window(a, 1e-3, axis=1, offsets=offsets)
+    apart = [choose_window(a[i, :, k], 1e-3, offsets=offsets) for i in range(2) for k in range(3)]
+    assert kinds(together)[Uniform].lags == max(kinds(each)[Uniform].lags for each in apart)
+    assert together.worst[0] == 1
+    assert together.worst[2] == 2
+    assert together.worst[1] > 60
+    monkeypatch.setattr(window_rows, "CACHED", 100)
+    assert choose_window(a, 1e-3, axis=1, offsets=offsets) == together
+
+
+def test_the_step_where_a_segment_loses_most_is_one_of_the_whole_sequence():
+    a = np.full(60, 0.5)
+    a[45:52] = 0.9
+    assert choose_window(a, 1e-2, offsets=[0, 17, 40, 60]).worst[0] in range(45, 60)
+
+
+def test_offsets_of_a_bound_are_refused():
+    with pytest.raises(OptionError, match="offsets go with coefficients"):
+        choose_window(0.9, 0.1, offsets=[0, 3])
+    with pytest.raises(ShapeError, match="end with 3"):
+        choose_window([0.5] * 3, 0.1, offsets=[0, 2])
+
+
+@pytest.mark.parametrize("relative_to", ["state", "input"])
+def test_memory_is_a_few_times_that_of_the_coefficients(relative_to, rng):
+    a = rng.uniform(0.5, 0.99, (4, 1024, 256)).astype(np.float32)
+    tracemalloc.start()
+    choose_window(a, format="binary32", relative_to=relative_to, axis=1)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # Logarithms are kept in float64, and with states as well. What is worked on at a time has 2^16 numbers.
+    assert peak < (2 if relative_to == "state" else 4) * a.nbytes + 200 * 2**16
