@@ -21,7 +21,7 @@ from recfact.written_numbers import Power, given, scientific
 Row = Mapping[str, Any]
 
 LINE = 100
-"""Characters of a line where Python shows a table by itself, which terminals don't break."""
+"""Characters of a line where Python shows or prints a table, which terminals don't break."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class Column:
 class Tabular(Record, ABC):
     """A result that prints as a table and can be written in several formats.
 
-    ``print(table)`` prints the whole text. An interactive session shows it in lines of `LINE` characters, and a
-    notebook shows the HTML. Text and HTML include the title and the notes. Markdown and LaTeX are the table alone, for
+    Python shows and prints it in lines of at most `LINE` characters, and a notebook shows the HTML. `to_text` gives
+    whole lines. Text and HTML include the title and the notes. Markdown and LaTeX are the table alone, for
     a document of your own. Rows, CSV and JSON hold the values themselves instead of their printed form.
     """
 
@@ -66,7 +66,8 @@ class Tabular(Record, ABC):
     def to_text(self, width: int | None = None) -> str:
         """Return the table as text in columns. A table that has a title and no rows gives the title.
 
-        Columns that don't fit into `width` characters follow below, with the first column repeated.
+        Columns that don't fit into `width` characters follow below. The first columns are repeated there, as many as
+        tell the rows apart.
 
         Raises
         ------
@@ -79,13 +80,15 @@ class Tabular(Record, ABC):
         if table.title and not table.rows:
             return table.title
         lines = [[column.heading for column in table.columns], *table.cells("{}2^{}", "inf", "-")]
-        first, *others = (
+        columns = [
             _aligned(cells, column.words) for cells, column in zip(zip(*lines, strict=True), table.columns, strict=True)
-        )
-        panels = [[first]]
+        ]
+        apart = (k for k in range(1, len(columns)) if len(set(zip(*columns[:k], strict=True))) == len(lines))
+        first, others = columns[: (lead := next(apart, 1))], columns[lead:]
+        panels = [[*first]]
         for cells in others:
             if width is not None and sum(len(each[0]) + 2 for each in (*panels[-1], cells)) - 2 > width:
-                panels.append([first])
+                panels.append([*first])
             panels[-1].append(cells)
         rows = ["\n".join("  ".join(line).rstrip() for line in zip(*panel, strict=True)) for panel in panels]
         return "\n".join([*filter(None, [table.title]), "\n\n".join(rows), *table.notes])
@@ -167,9 +170,6 @@ class Tabular(Record, ABC):
     def _record(self) -> Any:
         """Return the object that JSON holds."""
         return self.to_rows()
-
-    def __str__(self) -> str:
-        return self.to_text()
 
     def __repr__(self) -> str:
         return self.to_text(LINE)

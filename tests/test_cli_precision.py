@@ -253,7 +253,7 @@ def test_verify_says_what_is_wrong(arguments, says):
 def test_materialize_compares_families():
     options = ["materialize", "--family", "10% zeros", "--family", "U(0.9, 1)", "--format", "bf16", "--blocks", 20]
     table = pr.materialization_table(["10% zeros", "U(0.9, 1)"], format="bf16", blocks=20)
-    assert run(*options).stdout == f"{table}\n"
+    assert run(*options).stdout == f"{table.to_text()}\n"
     assert json.loads(run(*options, "--json").stdout) == json.loads(table.to_json())
 
 

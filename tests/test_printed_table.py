@@ -39,9 +39,8 @@ def test_every_table_writes_itself_in_the_same_ways(make):
     count, width = len(printed), len(printed.columns)
     title, notes = [printed.title] * bool(printed.title), list(printed.notes)
     assert isinstance(table, Tabular)
-    assert str(table) == table.to_text()
-    assert repr(table) == table.to_text(LINE)
-    lines = str(table).splitlines()
+    assert str(table) == repr(table) == table.to_text(LINE)
+    lines = table.to_text().splitlines()
     assert len(lines) == len(title) + 1 + count + len(notes)
     assert lines[: len(title)] == title
     assert lines[len(lines) - len(notes) :] == notes
@@ -60,8 +59,8 @@ def test_every_table_writes_itself_in_the_same_ways(make):
 
 def test_text_is_wrapped_by_columns():
     table = pr.horizon_table(["half", "binary128"])
-    wide = str(table)
-    assert max(map(len, repr(table).splitlines())) <= 100 < max(map(len, wide.splitlines()))
+    wide = table.to_text()
+    assert max(map(len, str(pr.horizon_table()).splitlines())) <= 100 < max(map(len, wide.splitlines()))
     for width in (50, 80, 120, 500):
         text = table.to_text(width)
         assert max(map(len, text.splitlines())) <= max(width, 60)  # the first column and one of 39 digits
@@ -70,6 +69,16 @@ def test_text_is_wrapped_by_columns():
         joined = [[word for panel in panels for word in panel[k].split()[k > 0 :]] for k in (1, 2)]
         assert joined == [line.split()[1:] for line in wide.splitlines()[1:]]
     assert table.to_text(500) == wide
+
+
+def test_below_a_table_as_many_columns_are_repeated_as_tell_its_rows_apart():
+    names = ("kind", "size", "left", "right")
+    rows = tuple(dict(zip(names, row, strict=True)) for row in (("a", 1, 5, 6), ("a", 2, 7, 8), ("b", 1, 9, 10)))
+    columns = tuple(Column(name, name, lambda row, name=name: row[name], words=name == "kind") for name in names)
+    assert PrintedTable(rows, columns, names).to_text(18).split("\n\n") == [
+        "kind  size  left\na        1     5\na        2     7\nb        1     9",
+        "kind  size  right\na        1      6\na        2      8\nb        1     10",
+    ]
 
 
 def test_what_json_says_beside_the_rows():

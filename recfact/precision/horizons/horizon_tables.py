@@ -49,10 +49,14 @@ def horizon_table(formats: Any = None, rho: Any = None) -> PrintedTable:
 
     Examples
     --------
-    >>> print(horizon_table(["fp32", "bf16"]))
-    format     p  e bits  bias        rho     eps  eps 2^-p   k for eps  k for eps 2^-p  tail for eps  tail for eps 2^-p
-    binary32  23       8   127  1 - 2^-24  2^-126    2^-149  1465264032      1732732863    1744361943         2011830774
-    bfloat16   7       8   127   1 - 2^-8  2^-126    2^-133       22314           23554         23731              24970
+    >>> print(horizon_table(["fp32", "e4m3fn"]))
+    format          p  e bits  bias        rho     eps  eps 2^-p   k for eps  k for eps 2^-p
+    binary32       23       8   127  1 - 2^-24  2^-126    2^-149  1465264032      1732732863
+    float8_e4m3fn   3       4     7     0.9375    2^-6      2^-9          64              96
+    <BLANKLINE>
+    format         tail for eps  tail for eps 2^-p
+    binary32         1744361943         2011830774
+    float8_e4m3fn           107                139
     >>> [row["normal"] for row in horizon_table("half", rho=["0.9", "0.99"])]
     [92, 965]
     """
@@ -135,9 +139,10 @@ def actual_horizon_table(formats: Any = None, rho: Any = None) -> PrintedTable:
     Examples
     --------
     >>> print(actual_horizon_table(["fp16", "e4m3fn"]))
-    format               rho  exact normal  exact subnormal ...  toward zero  flushed  Kogge-Stone  in fp32, normal ...
-    binary16       1 - 2^-11         19869            34061 ...        15359    14336        34166           178821 ...
-    float8_e4m3fn     0.9375            64               96 ...           55       48           92             1353 ...
+    format               rho  exact normal  exact subnormal          nearest  toward zero  flushed
+    binary16       1 - 2^-11         19869            34061  2^-14 from 14336        15359    14336
+    float8_e4m3fn     0.9375            64               96     2^-6 from 48           55       48
+    ...
     """
     rates = list(rho) if isinstance(rho, list | tuple) else [rho]
     rows = tuple(_actual_row(fmt, rate) for fmt in several_formats(formats) for rate in rates)

@@ -97,7 +97,7 @@ BOTH = pytest.mark.parametrize("make", [pr.horizon_table, pr.actual_horizon_tabl
 @BOTH
 def test_all_prints_say_the_same(make):
     table = make()
-    text = [line.split("  ") for line in str(table).splitlines()]
+    text = [line.split("  ") for line in table.to_text().splitlines()]
     text = [[cell.strip() for cell in line if cell.strip()] for line in text]
     markdown = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.to_markdown().splitlines()]
     latex = table.to_latex().splitlines()
@@ -139,7 +139,7 @@ def test_empty_tables(make):
     table = make([])
     assert len(table) == 0
     assert list(table) == []
-    assert len(str(table).splitlines()) == 1
+    assert len(table.to_text().splitlines()) == 1
     assert len(table.to_markdown().splitlines()) == 2
     assert table.to_csv().strip() == ",".join(table.names)
     assert r"\midrule" + "\n" + r"\bottomrule" in table.to_latex()

@@ -116,7 +116,7 @@ def test_a_seed_repeats():
 def test_it_prints_and_exports():
     kinds = ["float16", Arithmetic("float16", accumulate="float32")]
     table = materialization_table(["first one zero", "U(0, 1)"], format=kinds, blocks=20)
-    head, titles, *lines = str(table).splitlines()
+    head, titles, *lines = table.to_text().splitlines()
     assert head.startswith("relative error in %")
     assert titles.split() == ["coefficients", "block", "format", *METHODS, "use"]
     assert len(lines) == 4
