@@ -174,6 +174,16 @@ def test_many_chunks_are_scanned_in_a_tree(count, monkeypatch, rng):
             np.testing.assert_allclose(x.compute(), rf.solve(a, u, **options), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow
+def test_more_than_ten_thousand_chunks_are_scanned_in_a_tree(rng):
+    a, u = rng.uniform(-1, 1, 10_005), rng.standard_normal(10_005)
+    x = rf.dask.solve(da.from_array(a, 1), da.from_array(u, 1), method="carriers")
+    counted = names(x)
+    assert counted["recurrence-map-of-maps"] == 2
+    assert sum(count for name, count in counted.items() if name.startswith("recurrence-")) <= 6 * len(u)
+    np.testing.assert_allclose(x.compute(), rf.solve(a, u), rtol=1e-12, atol=1e-12)
+
+
 def names(x):
     """Return how many tasks of each kind a lazy array has, by the names that dashboards show."""
     return Counter(dask.utils.key_split(key) for key in dict(x.__dask_graph__()))

@@ -61,6 +61,15 @@ def test_a_worker_that_dies_changes_nothing(method, cluster, tmp_path):
 
 
 @pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("options", [{"method": "chain"}, {"method": "carriers"}, {"window": "jagged:16"}], ids=str)
+def test_two_processes_average_what_one_does(options, cluster):
+    _, u = numbers((1000, 3))
+    given = {"axis": 0, "halflife": 9.0, "times": np.arange(1000.0) ** 1.1, "window": options.get("window", "full")}
+    x = rf.dask.ewm(da.from_array(u, chunks=(130, 2)), **given, method=options.get("method", "auto"))
+    np.testing.assert_allclose(x.compute(), rf.ewm(u, **given), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("default")
 def test_what_workers_hold_already_is_taken_as_it_is(cluster):
     a, u = numbers((400, 2))
     held = [da.from_array(array, chunks=(70, 1)).persist() for array in (a, u)]
@@ -91,10 +100,27 @@ def test_a_task_needs_the_memory_of_three_chunks(reverse, window, method, schedu
     cut = ((steps,) * 12, (channels,))
     a, u = (da.map_blocks(load, chunks=cut, dtype=float, meta=np.empty((0, 0)), token=name) for name in "au")
     x = rf.dask.solve(a, u, axis=0, window=window, method=method, reverse=reverse)
+    assert peak(x, scheduler) <= 3 * steps * channels * 8 * 1.1
+
+
+@pytest.mark.parametrize("method", ["chain", "carriers"])
+@pytest.mark.parametrize("stat", ["mean", "std"])
+def test_an_average_needs_the_memory_of_three_chunks(stat, method):
+    steps, channels = 1 << 16, 4
+
+    def load(block_info=None):
+        return np.full(block_info[None]["chunk-shape"], 0.5)
+
+    u = da.map_blocks(load, chunks=((steps,) * 12, (channels,)), dtype=float, meta=np.empty((0, 0)))
+    x = rf.dask.ewm(u, span=9.0, axis=0, stat=stat, method=method)
+    assert peak(x, "threads") <= 3 * steps * channels * 8 * 1.1
+
+
+def peak(x, scheduler):
+    """Return the most bytes in use while a lazy array is computed and forgotten."""
     da.store(x, Nowhere(), lock=False, scheduler=scheduler, num_workers=1)  # compiles, and imports
     tracemalloc.start()
     da.store(x, Nowhere(), lock=False, scheduler=scheduler, num_workers=1)
-    peak = tracemalloc.get_traced_memory()[1]
+    found = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-
-    assert peak <= 3 * steps * channels * 8 * 1.1
+    return found

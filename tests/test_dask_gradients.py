@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import recfact as rf
-from recfact.errors import ShapeError
+from recfact.errors import OptionError, ShapeError
 from recfact.windows import Full, Jagged, Uniform
 
 dask = pytest.importorskip("dask", reason="dask is not installed")
@@ -17,18 +17,18 @@ N = 23
 @pytest.mark.parametrize("chunks", [5, (0, 4, 1, 18)], ids=str)
 @pytest.mark.parametrize("window", [Full(), Uniform(6), Jagged(4), Jagged(2, 3)], ids=str)
 @pytest.mark.parametrize("offsets", [None, [0, 5, 5, 6, 17, 23]])
-@pytest.mark.parametrize("initial", [False, True])
-def test_gradients_are_those_of_arrays_in_memory(initial, offsets, window, chunks, rng):
+@pytest.mark.parametrize("begin", ["nothing", "state", "reverse"])
+def test_gradients_are_those_of_arrays_in_memory(begin, offsets, window, chunks, rng):
     for axis, shape, of_a in ((1, (2, N), (1, N)), (0, (N,), (1,)), (0, (N, 3), (N, 3))):
         a, u, g = rng.uniform(-1.1, 1.1, of_a), rng.standard_normal(shape), rng.standard_normal(shape)
         a[rng.random(of_a) < 0.1] = 0
         beside = shape[:axis] + (() if offsets is None else (5,)) + shape[axis + 1 :]
-        x0 = rng.standard_normal(beside) if initial else None
+        x0 = rng.standard_normal(beside) if begin == "state" else None
         cut = [
             da.from_array(v, chunks=tuple(1 if v.shape[d] == 1 else chunks if d == axis else 2 for d in range(v.ndim)))
             for v in (a, u)
         ]
-        options = {"axis": axis, "offsets": offsets, "window": window, "x0": x0}
+        options = {"axis": axis, "offsets": offsets, "window": window, "x0": x0, "reverse": begin == "reverse"}
         found = rf.dask.vjp(*cut, da.from_array(g), **options)
         for lazy, expected in zip(found, rf.gradients.vjp(a, u, g, **options), strict=True):
             if expected is None:
@@ -77,6 +77,22 @@ def test_what_stands_out_of_sight_may_be_nan():
     ):
         if expected is not None:
             np.testing.assert_array_equal(np.isnan(found.compute(scheduler="sync")), np.isnan(expected))
+
+
+@pytest.mark.parametrize("empty", [(0, 1), (1, 0), (0, 1, 0)])
+def test_axes_that_broadcast_may_have_empty_chunks(empty, rng):
+    a, u, g, x0 = rng.uniform(-1, 1, (1, 1)), rng.standard_normal((5, 3)), rng.standard_normal((5, 1)), np.ones(1)
+    lazy = da.from_array(a, (empty, empty)), da.from_array(u, (2, 2)), da.from_array(g, (5, empty))
+    initial = da.from_array(x0, (empty,))
+    expected = [rf.solve(a, u, x0=x0, axis=0), *rf.gradients.vjp(a, u, g, x0=x0, axis=0)]
+    found = [rf.dask.solve(*lazy[:2], x0=initial, axis=0), *rf.dask.vjp(*lazy, x0=initial, axis=0)]
+    for own, right in zip(found, expected, strict=True):
+        np.testing.assert_allclose(own.compute(scheduler="sync"), right, rtol=1e-13)
+
+
+def test_a_reversed_recurrence_takes_no_initial_state():
+    with pytest.raises(OptionError, match="x0 doesn't go with reverse"):
+        rf.dask.vjp(0.5, da.ones(6, chunks=2), np.ones(6), x0=1.0, reverse=True)
 
 
 def test_cotangents_must_fit():

@@ -15,12 +15,13 @@ from recfact.array_functions import concatenate
 from recfact.cuts import Piece
 from recfact.dask.copies import copied
 from recfact.dask.fusion import fused
-from recfact.dask.operands import Operands, check_lazy, key_of
+from recfact.dask.operands import Operands, broadcast, check_lazy, key_of
 from recfact.dask.plans import Graph
 from recfact.dask.work import Work
 from recfact.errors import OptionError
 from recfact.gradients.products import vjp as vjp_in_memory
 from recfact.number_types import accumulator
+from recfact.solve import solve
 from recfact.windows import Full, WindowLike, check_window, window_text
 
 
@@ -31,6 +32,7 @@ def vjp(
     *,
     x0: Any = None,
     axis: int | str = -1,
+    reverse: bool = False,
     window: WindowLike = Full(),
     offsets: Any = None,
 ) -> tuple[Any, Any, Any]:
@@ -42,7 +44,7 @@ def vjp(
         Coefficients and inputs, as for `recfact.dask.solve`.
     g : array_like
         Cotangents of the states. They broadcast to the shape of the states, and are cut into the same chunks.
-    x0, axis, window, offsets
+    x0, axis, reverse, window, offsets
         As for `recfact.dask.solve`.
 
     Returns
@@ -61,8 +63,7 @@ def vjp(
     -----
     For the whole recurrence, the maps of all chunks in both directions come first, and then `recfact.gradients.vjp` of
     each chunk. For a window it is `vjp` of each chunk together with the steps around it that the window connects to it.
-    All chunks are loaded twice. The reversed recurrence needs no function of its own: z = solve(a, g) is the gradient
-    of its inputs.
+    All chunks are loaded twice. The reversed recurrence is the transpose, so that inputs and cotangents change places.
 
     Examples
     --------
@@ -73,15 +74,16 @@ def vjp(
     """
     window = check_window(window)
     shapes = [np.shape(value) for value in (a, u, () if x0 is None else x0)]
-    given = Operands(a, u, x0, axis, False, offsets)
+    given = Operands(a, u, x0, axis, reverse, offsets)
     if given.on_gpu:
         raise OptionError("vjp takes only chunks on the host, got chunks on a GPU; copy them to the host")
     g = g if isinstance(g, da.Array) else da.asarray(g)
     check_lazy(g, "g")
-    g = da.broadcast_to(g, given.shape).rechunk(given.chunks)
+    g = broadcast(g, given.shape).rechunk(given.chunks)
     token = tokenize(
         *(None if array is None else array.name for array in (given.a, given.u, given.x0, g)),
         given.axis,
+        given.reverse,
         window_text(window),
         given.pieces,
     )
@@ -112,10 +114,11 @@ def _through_states(graph: Graph, back: Graph, work: Work, g: Any, again: list[A
     """Add the tasks of the whole recurrence: what enters chunks from both sides, and the gradients of each chunk."""
     given = graph.given
     for column in given.columns():
-        before = graph.entering(column, again[0], again[1])
-        behind = back.entering(column, again[0], again[2])[::-1]
+        inputs, cotangents = again[:0:-1] if given.reverse else again[1:]
+        before = graph.entering(column, again[0], inputs)
+        behind = back.entering(column, again[0], cotangents)[::-1]
         for piece, state, cotangent in zip(given.pieces, before, behind, strict=True):
-            task = partial(gradient, work, piece)
+            task = partial(gradient, work, given.reverse, piece)
             _add(graph, column, piece, task, g, graph.x0(column, piece), state, cotangent)
 
 
@@ -129,7 +132,7 @@ def _through_windows(graph: Graph, back: Graph, work: Work, g: Any, again: list[
                 inputs = side.border(column, place, again[0], again[1])
                 both = None if inputs is None else side.border(column, place, again[0], again[2], "cotangents")
                 borders += [inputs, both]
-            task = partial(gradient_in_window, work, piece)
+            task = partial(gradient_in_window, work, given.reverse, piece)
             _add(graph, column, piece, task, g, graph.x0(column, piece, work.window), *borders)
 
 
@@ -141,26 +144,48 @@ def _add(graph: Graph, column: tuple[int, ...], piece: Piece, task: Any, g: Any,
         graph.add(kind, place, itemgetter(number), both)
 
 
-def gradient(work: Work, piece: Piece, a: Any, u: Any, g: Any, x0: Any, state: Any, cotangent: Any) -> tuple[Any, Any]:
+def gradient(
+    work: Work, reverse: bool, piece: Piece, a: Any, u: Any, g: Any, x0: Any, state: Any, cotangent: Any
+) -> tuple[Any, Any]:
     """Return the gradients of a chunk in the whole recurrence, from what enters it from both sides."""
     a, u, x0 = work.front(piece, a, u, x0)
+    g = np.moveaxis(g, work.axis, 0)
+    if reverse:
+        u, g = g, u
     wide = accumulator(work.dtype)
-    a, u = np.broadcast_to(a, u.shape).astype(wide, copy=False), u.astype(wide, copy=False)
-    g = np.moveaxis(g, work.axis, 0).astype(wide)
+    a, u, g = np.broadcast_to(a, u.shape).astype(wide, copy=False), u.astype(wide, copy=False), g.astype(wide)
     if cotangent is not None:
         g[-1] += cotangent
     found, first = [], piece.cuts[1] if piece.before else 0
     if first:
-        found.append(vjp_in_memory(a[:first], u[:first], g[:first], x0=state, axis=0)[:2])
+        found.append(_pair(reverse, a[:first], u[:first], g[:first], x0=state))
     if first < len(u):
         rows = None if x0 is None else x0[bool(first) :]
         cuts = [cut - first for cut in piece.cuts if cut >= first]
-        found.append(vjp_in_memory(a[first:], u[first:], g[first:], x0=rows, offsets=cuts, axis=0)[:2])
+        found.append(_pair(reverse, a[first:], u[first:], g[first:], x0=rows, offsets=cuts))
     return _joined(work, found)
 
 
+def _pair(reverse: bool, a: Any, u: Any, g: Any, **begin: Any) -> tuple[Any, Any]:
+    """Return the gradients of coefficients and inputs. Those of the reversed inputs `g` are the states of `u`."""
+    if not reverse:
+        return vjp_in_memory(a, u, g, axis=0, **begin)[:2]
+    x = solve(a, u, axis=0, threads=1, **begin)
+    return vjp_in_memory(a, u, g, axis=0, x=x, **begin)[0], x
+
+
 def gradient_in_window(
-    work: Work, piece: Piece, a: Any, u: Any, g: Any, x0: Any, before: Any, g_before: Any, behind: Any, g_behind: Any
+    work: Work,
+    reverse: bool,
+    piece: Piece,
+    a: Any,
+    u: Any,
+    g: Any,
+    x0: Any,
+    before: Any,
+    g_before: Any,
+    behind: Any,
+    g_behind: Any,
 ) -> tuple[Any, Any]:
     """Return the gradients of a chunk in a window, from it and the steps on both sides."""
     a, u, x0 = work.front(piece, a, u, x0)
@@ -180,7 +205,7 @@ def gradient_in_window(
         x0 = None if x0 is None else concatenate([np.zeros_like(x0[:1]), x0[1:]])
     cuts = [0, *(known + cut for cut in piece.cuts[1:-1]), len(u)]
     own = slice(known, len(u) - rest)
-    found = vjp_in_memory(a, u, g, x0=x0, offsets=cuts, axis=0, window=work.window)[:2]
+    found = vjp_in_memory(a, u, g, x0=x0, offsets=cuts, axis=0, reverse=reverse, window=work.window)[:2]
     return _joined(work, [(found[0][own], found[1][own])])
 
 

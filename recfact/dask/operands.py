@@ -73,7 +73,9 @@ class Operands:
         self.shape = broadcast_shape(a, u)
         self.axis = check_axis(axis, len(self.shape))
         lead = max((x for x in (a, u) if isinstance(x, da.Array)), key=lambda x: (x.size, x is u))
-        self.a, self.u = (x if isinstance(x, da.Array) else _cut_like(x, lead, self.shape) for x in (a, u))
+        self.a, self.u = (
+            joined(x, self.shape) if isinstance(x, da.Array) else _cut_like(x, lead, self.shape) for x in (a, u)
+        )
         self.chunks = common_chunks(self.a, self.u, self.shape)
         metas = [x._meta for x in (self.u, self.a)]
         self.on_gpu = "gpu" in map(library_of, metas)
@@ -99,7 +101,7 @@ class Operands:
             x0 = _read(x0, "x0")
         whole = "one step of the result" if segments is None else "the result with one step for each segment"
         check_state(x0.dtype, x0.shape, accumulator(self.dtype), step, whole)
-        x0 = da.broadcast_to(x0 if isinstance(x0, da.Array) else da.from_array(x0, chunks=-1), step)
+        x0 = broadcast(x0 if isinstance(x0, da.Array) else da.from_array(x0, chunks=-1), step)
         x0 = da.expand_dims(x0, self.axis) if segments is None else x0
         x0 = x0.rechunk({d: -1 if d == self.axis else self.chunks[d] for d in range(x0.ndim)})
         return x0 if segments is None else da.take(x0, filled, self.axis)
@@ -132,6 +134,18 @@ def check_lazy(array: Any, name: str) -> None:
             "say the shape where it is made"
         )
     library_of(array._meta)  # raises an error for arrays that recfact doesn't take, such as masked ones
+
+
+def joined(array: Any, shape: tuple[int, ...]) -> Any:
+    """Return a lazy array whose axes that broadcast to `shape` are one chunk. dask may have empty chunks beside it."""
+    behind = shape[len(shape) - array.ndim :]
+    cut = [d for d, count in enumerate(array.numblocks) if count > 1 and array.shape[d] == 1 != behind[d]]
+    return array.rechunk(dict.fromkeys(cut, 1)) if cut else array
+
+
+def broadcast(array: Any, shape: tuple[int, ...]) -> Any:
+    """Return a lazy array broadcast to a shape."""
+    return da.broadcast_to(joined(array, shape), shape)
 
 
 def common_chunks(a: Any, u: Any, shape: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
