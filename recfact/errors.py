@@ -118,5 +118,9 @@ class DeviceError(RecfactError, RuntimeError):
     """There is no GPU that recfact can use. The message says what is missing and how to get it."""
 
 
+class RankError(RecfactError, RuntimeError):
+    """Processes that solve a sequence together don't agree, or one of them failed. The message says which, and how."""
+
+
 class GrowthWarning(RuntimeWarning):
     """The recurrence amplifies its inputs by more than the number type can resolve."""

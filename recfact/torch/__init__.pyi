@@ -1,3 +1,4 @@
+from recfact.torch import context_parallel as context_parallel
 from recfact.torch.phalanx import Phalanx as Phalanx
 from recfact.torch.phalanx import phalanx_weights as phalanx_weights
 from recfact.torch.solver import solve as solve

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from math import gcd, inf
 from typing import Any
 
@@ -12,6 +13,8 @@ from torch import Tensor, nn
 from recfact.checks import boolean, choice, positive_integer
 from recfact.errors import OptionError, OptionTypeError, ShapeError
 from recfact.gating import mixed
+from recfact.torch import context_parallel
+from recfact.torch.ranks import Ranks
 from recfact.torch.solver import solve
 from recfact.torch.states import State
 from recfact.windows import Jagged, WindowLike, check_window
@@ -48,6 +51,9 @@ class Phalanx(nn.Module):
         Whether there are gates. Without them k = q = 1.
     bias : bool, default False
         Whether the projections of coefficients and gates have biases.
+    group : ProcessGroup, optional
+        Processes that have one piece each of the same sequences, in the order of their ranks, as for
+        `recfact.torch.context_parallel.solve`. The gradients of the weights are then sums over the ranks.
     device, dtype
         Device and number type of the parameters, as for ``torch.nn.Linear``.
 
@@ -93,6 +99,7 @@ class Phalanx(nn.Module):
         most: float = 1.0,
         gates: bool = True,
         bias: bool = False,
+        group: Any = None,
         device: Any = None,
         dtype: Any = None,
     ) -> None:
@@ -111,6 +118,7 @@ class Phalanx(nn.Module):
         self.gate_groups, self.window = groups, check_window(window)
         self.kind, self.most = choice(coefficient, "coefficient", COEFFICIENTS), _finite(most)
         gates, bias = boolean(gates, "gates"), boolean(bias, "bias")
+        self.group = None if group is None else Ranks(group).group
         made: dict[str, Any] = {"device": device, "dtype": dtype}
         gate = groups * (self.dim // self.heads)
         self.coefficient: nn.Linear | nn.Parameter | None
@@ -137,7 +145,7 @@ class Phalanx(nn.Module):
             Whether to return the State after the last step as well.
         offsets : tensor or array_like of int, shape (N + 1,), optional
             Where sequences that lie one behind the other along n start, and where the last one ends. It excludes
-            `state` and `return_state`.
+            `state` and `return_state`. With a `group` these are the sequences of all ranks.
 
         Returns
         -------
@@ -156,10 +164,11 @@ class Phalanx(nn.Module):
 
         def solved(a: Tensor, u: Tensor) -> tuple[Tensor, Any]:
             options: dict[str, Any] = {"offsets": offsets, "dim": -3, "window": self.window}
+            run = solve if self.group is None else partial(context_parallel.solve, group=self.group)
             if keep:
-                states, end = solve(a, u, state=state, return_state=True, **options)
+                states, end = run(a, u, state=state, return_state=True, **options)
                 return states, end
-            return solve(a, u, **options), None
+            return run(a, u, **options), None
 
         y, end = self._mixed(x, solved)
         return (y, end) if return_state else y

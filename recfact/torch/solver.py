@@ -80,14 +80,7 @@ def solve(
     tensor([1.7500, 1.5000, 1.0000])
     """
     window, reverse = check_window(window), boolean(reverse, "reverse")
-    a, u = _operands(a, u)
-    ndim = max(a.ndim, u.ndim)
-    if ndim == 0:
-        raise ShapeError("a and u must have at least one axis for the recurrence, got two scalars; pass sequences")
-    dim = integer(dim, "dim")
-    if not -ndim <= dim < ndim:
-        raise ShapeError(f"must be an axis of the result, {-ndim} to {ndim - 1}", "dim", given=dim)
-    dim = dim if dim < 0 else dim - ndim
+    a, u, dim = operands(a, u, dim)
     if x0 is not None and not isinstance(x0, Tensor):
         x0 = torch.as_tensor(x0, dtype=computed_type(torch.promote_types(a.dtype, u.dtype)), device=u.device)
     if offsets is not None:
@@ -107,15 +100,22 @@ def solve(
     return (x, end) if return_state else x
 
 
-def _operands(a: Any, u: Any) -> tuple[Tensor, Tensor]:
-    """Return coefficients and inputs as tensors of floats or complex numbers."""
+def operands(a: Any, u: Any, dim: Any) -> tuple[Tensor, Tensor, int]:
+    """Return coefficients and inputs as tensors of floats or complex numbers, and the axis of time from the end."""
     tensors = [value for value in (u, a) if isinstance(value, Tensor)]
     if not tensors:
         raise ArrayTypeError(
             f"a or u must be a torch tensor, got {type(a).__name__} and {type(u).__name__}; recfact.solve takes other "
             "arrays"
         )
-    return _operand(a, "a", tensors[0]), _operand(u, "u", tensors[0])
+    a, u = _operand(a, "a", tensors[0]), _operand(u, "u", tensors[0])
+    ndim = max(a.ndim, u.ndim)
+    if ndim == 0:
+        raise ShapeError("a and u must have at least one axis for the recurrence, got two scalars; pass sequences")
+    dim = integer(dim, "dim")
+    if not -ndim <= dim < ndim:
+        raise ShapeError(f"must be an axis of the result, {-ndim} to {ndim - 1}", "dim", given=dim)
+    return a, u, dim if dim < 0 else dim - ndim
 
 
 def _operand(value: Any, name: str, leader: Tensor) -> Tensor:

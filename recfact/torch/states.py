@@ -241,7 +241,7 @@ def solve_through(
     shape = broadcast_shape(a, u)
     axis = len(shape) + dim
     step = (*shape[:axis], *([] if offsets is None else [len(offsets) - 1]), *shape[axis + 1 :])
-    state = _first_state(window, step, x0, u, dtype) if state is None else _checked(state, window, step, dtype, u)
+    state = _first_state(window, step, x0, u, dtype) if state is None else checked_state(state, window, step, dtype, u)
     a, u = (one.to(computed_type(dtype)).reshape((1,) * (len(shape) - one.ndim) + one.shape) for one in (a, u))
     a, u = (one.expand(*one.shape[:axis], shape[axis], *one.shape[axis + 1 :]) for one in (a, u))
     x, end = _solve_any(a, u, state, dim) if offsets is None else _solve_each(a, u, state, offsets.tolist(), dim)
@@ -274,7 +274,8 @@ def _first_state(window: Window, step: Any, x0: Tensor | None, u: Tensor, dtype:
     return State(window, (torch.stack([torch.zeros_like(part), part]) if steps else part)[None], 0, dtype)
 
 
-def _checked(state: Any, window: Window, step: Any, dtype: torch.dtype, u: Tensor) -> State:
+def checked_state(state: Any, window: Window, step: Any, dtype: torch.dtype, u: Tensor) -> State:
+    """Return the argument of a caller as a State with tensors that fits what it continues."""
     if isinstance(state, recfact.state.State):
         state = State.from_numpy(state, u.device)
     check_state(state, State, window)
