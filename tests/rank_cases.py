@@ -15,7 +15,10 @@ import recfact as rf
 
 
 def run(cases, world, folder):
-    """Return the results of each case, a list with one of each rank. A case is a function of the module and options."""
+    """Return the results of each case, a list with one of each rank, or None from a rank that died.
+
+    A case is a function of this module and its options.
+    """
     context = get_context("forkserver")  # torch is imported once for all processes
     context.set_forkserver_preload(["rank_cases"])
     (folder / "cases").write_bytes(pickle.dumps(cases))
@@ -28,7 +31,8 @@ def run(cases, world, folder):
     finally:
         for process in processes:
             process.kill()
-    found = [pickle.loads((folder / str(rank)).read_bytes()) for rank in range(world)]
+    ends = [folder / str(rank) for rank in range(world)]
+    found = [pickle.loads(end.read_bytes()) if end.exists() else [None] * len(cases) for end in ends]
     return [list(results) for results in zip(*found, strict=True)]
 
 
@@ -149,6 +153,20 @@ def absent(rank, at):
     group = dist.new_group(timeout=timedelta(seconds=2))
     if rank != at:
         rf.torch.context_parallel.solve(0.5, torch.ones(3), group=group)
+
+
+def dead(rank, at):
+    """End one process without a word."""
+    if rank == at:
+        os._exit(1)
+    rf.torch.context_parallel.solve(0.5, torch.ones(3))
+
+
+def nothing(rank):
+    """Return the State after no steps at all."""
+    state = rf.torch.State("jagged:4", torch.ones(2, 3), 2)
+    x, end = rf.torch.context_parallel.solve(0.5, torch.ones(3, 0), window="jagged:4", state=state, return_state=True)
+    return tuple(x.shape), end.parts.tolist(), end.phase
 
 
 def among(rank, members):

@@ -79,12 +79,15 @@ def all_cases():
 
 
 CASES = dict(all_cases())
+ROWS, APART = torch.ones(1, 2), torch.tensor([1, 2])
 ERRORS = {
     "an argument": ("wrong", {"at": 1, "u": torch.ones(2, 3), "a": "x"}),
     "a window": ("wrong", {"at": 1, "window": "jagged:4"}),
     "a shape": ("wrong", {"at": 1, "u": torch.ones(4, 3)}),
     "a type": ("wrong", {"at": 1, "u": torch.ones(2, 3).double()}),
     "offsets": ("wrong", {"at": 0, "offsets": [0, 1]}),
+    "rows at other steps": ("wrong", {"at": 0, "window": "jagged:4", "state": rf.torch.State("jagged:4", ROWS, APART)}),
+    "segments and a State": ("wrong", {"at": 0, "return_state": True, "offsets": [0, 6]}),
     "a State elsewhere": ("wrong", {"at": 1, "state": rf.State("full", np.zeros((1, 2), np.float32))}),
     "the engine": ("broken", {"at": 0}),
     "nobody there": ("absent", {"at": 1}),
@@ -92,6 +95,7 @@ ERRORS = {
 OTHERS = {
     "a group": ("among", {"members": [0, 1]}),
     "gradients of one rank": ("without_gradients", {}),
+    "no steps": ("nothing", {}),
     "a bound": ("solved", {}),
 }
 LAYERS = {window: {"window": window, "heads": 2} for window in ("full", "jagged:4")} | {
@@ -216,6 +220,12 @@ MESSAGES = {
     "a shape": ("RankError", "RankError", r"u must be the same on all ranks, got torch.float32 steps of shape \(2,\)"),
     "a type": ("RankError", "RankError", r"u must be .* torch.float64 steps of shape \(2,\) on rank 1"),
     "offsets": ("RankError", "RankError", r"offsets must be the same on all ranks, got \[0, 1\] on rank 0 and None"),
+    "rows at other steps": (
+        "OptionError",
+        "RankError",
+        r"rank 0 failed: OptionError: state must have all rows at the same step of a block, got steps 1 to 2; solve",
+    ),
+    "segments and a State": ("OptionError", "RankError", "rank 0 failed: OptionError: offsets don't go with state and"),
     "a State elsewhere": ("OptionError", "OptionError", "state must be on rank 0, the first one that has steps"),
     "the engine": ("MemoryError", "RankError", "rank 0 failed: MemoryError: no room"),
     "nobody there": (None, "RankError", "the ranks lost each other: one has ended, or didn't call this"),
@@ -232,6 +242,20 @@ def test_a_rank_that_fails_ends_all(name, world, results):
         assert (found and found[0]) == kind
         if rank != at:
             assert re.search(message, found[1]), found[1]
+
+
+def test_a_rank_that_dies_ends_all(tmp_path):
+    from rank_cases import run
+
+    ((alive, dead),) = run([("dead", {"at": 1})], 2, tmp_path)
+    assert alive[0] == "RankError"
+    assert "the ranks lost each other: one has ended" in alive[1]
+    assert dead is None
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_without_any_steps_the_state_stays(world, results):
+    assert results(world)["no steps"] == [((3, 0), [[1.0] * 3] * 2, 2)] * world
 
 
 @pytest.mark.parametrize("world", WORLDS)

@@ -142,12 +142,13 @@ class Ranks:
         raise RankError(f"rank {rank} failed: {text}")
 
     def _differ(self, own: dict[str, str]) -> None:
+        """Raise an error about the first rank that differs from rank 0."""
         texts = self._texts(own)
-        name, rank = next((name, rank) for name in own for rank, other in enumerate(texts) if other[name] != own[name])
-        first, second = sorted({self.rank: own, rank: texts[rank]}.items())
+        name, rank = next(
+            (name, rank) for name in own for rank, other in enumerate(texts) if other[name] != texts[0][name]
+        )
         raise RankError(
-            f"must be the same on all ranks, got {first[1][name]} on rank {first[0]} and {second[1][name]} on rank "
-            f"{second[0]}",
+            f"must be the same on all ranks, got {texts[0][name]} on rank 0 and {texts[rank][name]} on rank {rank}",
             name,
         )
 
