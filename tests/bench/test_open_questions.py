@@ -53,9 +53,14 @@ def test_states_apart_are_those_of_a_loop():
     for rho, u in product((0.9375, 0.875, 0.5), (0, 1)):
         states = fmt.values()
         reached = states = states[states >= 0]
+        counts = []
         for _ in range(200):
             reached = fmt.round(fmt.round(rho * reached) + u, overflow="saturate")
-        assert horizons.apart(fmt, rho, u) == (len(states), len(np.unique(reached)))
+            counts.append(len(np.unique(reached)))
+        assert horizons.apart(fmt, rho, u) == (len(states), counts[-1])
+        assert [horizons.apart(fmt, rho, u, steps)[1] for steps in (1, 2, 3, 6)] == [
+            counts[k - 1] for k in (1, 2, 3, 6)
+        ]
 
 
 def test_the_compiled_loop_is_the_predicted_one():
