@@ -50,7 +50,7 @@ def wide(array):
 
 @each_case
 def test_the_states_are_within_the_rounding_bound(case):
-    ours, _ = case.make(NUMBERS // 8)
+    ours, _ = case.make(NUMBERS // 16)
     a, u = ours.args
     options = dict(ours.keywords)
     axis = options.pop("axis", -1)
