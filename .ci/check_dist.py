@@ -10,7 +10,9 @@ from email.parser import Parser
 from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).resolve().parent.parent
-EXTRAS = {"report", "dask", "gpu-cuda12", "gpu-cuda13", "gpu-test", "jax", "torch", "test", "docs", "bench", "dev"}
+EXTRAS = {
+    "report", "dask", "gpu-cuda12", "gpu-cuda13", "gpu-test", "jax", "torch", "study", "test", "docs", "bench", "dev",
+}  # fmt: skip
 
 
 def files_of(folder: str) -> set[str]:

@@ -1,0 +1,101 @@
+"""The part of docs/hybrids.md that shows what has been run: a section only where there is a row of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmarks.hybrids import display, figures
+from benchmarks.hybrids.display import Records
+from recfact.report.pictures import save
+
+BEGIN, END = "<!-- rows:begin -->", "<!-- rows:end -->"
+
+LOSSES = (
+    "Losses are in bits a byte, on bytes that are held out: the mean over seeds, and in brackets the least and the "
+    "greatest. Models of one seed see the same data in the same order, so the last column compares them seed by seed. "
+    "If its range contains 0, these runs don't tell which of the two is better."
+)
+RATES = (
+    "Losses after a quarter of the training, seed 0, for each learning rate. The best rate of P also serves the "
+    "variants of P, and that of T serves S."
+)
+CUTS = (
+    "What the loss becomes if a trained model is run with another window, without more training. Positive numbers are "
+    "bits a byte more than with its own window."
+)
+OTHERS = (
+    "The same for other changes. *In bfloat16*: coefficients, inputs and states are rounded to bfloat16. *Blocks 8 "
+    "steps late*: the blocks of jagged windows start at another place. *Proved windows*: what `choose_window` finds "
+    "for all heads of a model together, for the unit roundoff of bfloat16."
+)
+COEFFICIENTS = (
+    "The coefficients on eight sequences that are held out: the mean over heads and seeds, and the range. *Weight from "
+    "lag 32 on*: the share of a row's entries in the transfer operator. *Cut off by Jagged(16)*: what truncation "
+    "removes from the states, as a fraction of their root mean square. *Heads without a window*: those for which no "
+    "window shorter than the sequence is proved to lose at most the unit roundoff of bfloat16. *Truncation* and "
+    "*rounding*: the largest errors that `verify` measures with the model's own window in bfloat16, in one sequence "
+    "and the first feature of each head, and whether they keep to their proved bounds."
+)
+TASKS = {
+    "recall": (
+        "Recall",
+        "Eight pairs of a key and a value, then keys that ask for their values. Two blocks of 64 features.",
+    ),
+    "parity": (
+        "Parity",
+        "Is the number of ones so far odd? One Phalanx block of 16 features, trained on 64 steps and judged on 256.",
+    ),
+    "copying": (
+        "Copying over a gap",
+        "A marked token, noise, and a question for the token. One Phalanx block of 64 features.",
+    ),
+}
+PICTURES = {
+    "bible-losses": "Losses on held-out books, a dot a seed",
+    "bible-curves": "Losses in training, and their differences to P",
+    "python-losses": "Losses on held-out modules, a dot a seed",
+    "python-curves": "Losses in training, and their differences to P",
+    "parity": "Share of right answers by the step of the sequence",
+    "copying": "Share of right answers by the gap",
+}
+
+
+def shown(found: Records) -> str:
+    """Return the sections of what has been run, in Markdown."""
+    drawn = figures.available(found)
+
+    def picture(name: str) -> str:
+        return f"![{PICTURES[name]}](_static/hybrids-{name}.svg)" if name in drawn else ""
+
+    parts = [display.machines(found) or "Nothing has been run yet."]
+    for text, title in display.CORPORA.items():
+        parts += section(f"## {title}", LOSSES, display.losses(found, text))
+        parts += [picture(f"{text}-losses"), picture(f"{text}-curves")]
+        parts += section("### Cut after training", CUTS, display.cuts(found, text))
+        parts += section("### Number type, place of blocks, and proved windows", OTHERS, display.others(found, text))
+        parts += section("### Coefficients", COEFFICIENTS, display.coefficients(found, text))
+    for kind, (title, told) in TASKS.items():
+        parts += section(f"## {title}", told, display.answers(found, kind))
+        parts += [picture(kind)]
+    parts += section("## Learning rates", RATES, display.rates(found))
+    return "\n\n".join(part for part in parts if part)
+
+
+def section(title: str, told: str, table: str) -> list[str]:
+    """Return a section, or nothing without a table."""
+    return [title, told, table] if table else []
+
+
+def filled(page: str, found: Records) -> str:
+    """Return the page with what has been run between its two marks."""
+    before, _, rest = page.partition(BEGIN)
+    return f"{before}{BEGIN}\n\n{shown(found)}\n\n{END}{rest.partition(END)[2]}"
+
+
+def publish(results: Path, docs: Path) -> None:
+    """Write the page and its pictures."""
+    found = display.records(results)
+    page = docs / "hybrids.md"
+    page.write_text(filled(page.read_text(encoding="utf-8"), found), encoding="utf-8")
+    for name, draw in figures.available(found).items():
+        save(draw(), docs / "_static" / f"hybrids-{name}.svg")
