@@ -125,6 +125,10 @@ def test_solve_writes_the_average_of_a_record_and_skips_what_is_missing():
             np.testing.assert_allclose(np.array(x, float), expected, rtol=1e-14)
             assert header == ("day,x" if "--time" in options else "x")
             assert times == ([("2001-01-01", "2001-01-02", "2001-01-05")] if "--time" in options else [])
+    halved = ["--u", "s.csv:level", "--dt", "step", "--steps-as-given", "--halflife", "3d", "--out", "x.csv"]
+    run("solve", *halved)
+    expected = recfact.ewm([1.0, 2.0, 4.0], halflife=3.0, times=[0.0, 1.0, 4.0], adjust=False)
+    np.testing.assert_allclose(np.array(Path("x.csv").read_text().split()[1:], float), expected, rtol=1e-14)
     Path("r.csv").write_text("day,level\n2001-01-01,\n2001-01-02,\n")
     options = ["--u", "r.csv:level", "--time", "day", "--tau", "2d", "--out", "x.csv"]
     assert "all values of column 'level' are missing" in run("solve", *options, code=1).stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from math import log
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -140,6 +141,14 @@ Tau = Annotated[
         "bundled data it is 30 days by default.",
     ),
 ]
+Halflife = Annotated[
+    str | None,
+    typer.Option(
+        "--halflife",
+        metavar="DURATION",
+        help="Instead of --tau: the time after which a value counts half, tau ln 2, as in --halflife 30d.",
+    ),
+]
 Pick = Annotated[
     str | None,
     typer.Option("--pick", metavar="INDEX", help="Which sequence to take from arrays with several axes, as in 0,:,3."),
@@ -193,16 +202,15 @@ def read_problem(
     time: str | None,
     unit: str,
     as_given: bool,
-    tau: str | None,
+    tau: float | None,
     pick: str | None,
 ) -> Problem:
     """Return the recurrence that the options of a command name. Options that don't go together are usage errors.
 
-    Standard error says how a column of times or steps was read.
+    `tau` is in seconds (`time_constant`). Standard error says how a column of times or steps was read.
     """
     from recfact.report.problem import bundled_problem, problem_from_files, problem_from_record
 
-    seconds = None if tau is None else _seconds(tau)
     if dt is not None and time is not None:
         raise typer.BadParameter("--dt and --time exclude each other")
     if time is None and unit != "auto":
@@ -213,20 +221,20 @@ def read_problem(
         column = "--dt" if time is None else "--time"
         if a is not None or pick is not None:
             raise typer.BadParameter(f"{column} goes without {'--a' if a is not None else '--pick'}")
-        if u is None or seconds is None:
-            missing = "--u, the file with the values" if u is None else "--tau, the time constant"
+        if u is None or tau is None:
+            missing = "--u, the file with the values" if u is None else "--tau, the time constant, or --halflife"
             raise typer.BadParameter(f"{column} needs {missing}")
-        problem = problem_from_record(u, seconds, dt=dt, time=time, unit=unit, as_given=as_given)
+        problem = problem_from_record(u, tau, dt=dt, time=time, unit=unit, as_given=as_given)
         typer.echo(problem.source, err=True)
         return problem
     if a is None and u is None:
         if pick is not None:
             raise typer.BadParameter("--pick goes with --a")
-        return bundled_problem() if seconds is None else bundled_problem(seconds)
+        return bundled_problem() if tau is None else bundled_problem(tau)
     if a is None:
         raise typer.BadParameter("--u needs coefficients: pass --a, or --tau with --time or --dt")
-    if seconds is not None:
-        raise typer.BadParameter("--tau goes with --time or --dt, or with the bundled data")
+    if tau is not None:
+        raise typer.BadParameter("--tau or --halflife goes with --time or --dt, or with the bundled data")
     return problem_from_files(a, u, pick)
 
 
@@ -242,15 +250,24 @@ def read_batch(a: str | None, u: str | None, axis: int, **others: str | None) ->
     return batch_from_files(a, u, axis)
 
 
-def _seconds(tau: str) -> float:
+def time_constant(tau: str | None, halflife: str | None) -> float | None:
+    """Return the time constant in seconds that --tau or --halflife gives. None without both."""
+    if tau is not None and halflife is not None:
+        raise typer.BadParameter("--tau and --halflife exclude each other")
+    if halflife is not None:
+        return _seconds("--halflife", halflife) / log(2)
+    return None if tau is None else _seconds("--tau", tau)
+
+
+def _seconds(name: str, text: str) -> float:
     from recfact.decay import seconds_of
     from recfact.report.sources import parse_number
 
-    seconds = parse_number(tau)
+    seconds = parse_number(text)
     if seconds is None:
-        seconds = seconds_of(tau)
+        seconds = seconds_of(text)
     if seconds is None or not 0 < seconds < float("inf"):
-        raise typer.BadParameter(f"--tau must be a positive number of seconds, or one with a unit as 30d, got {tau!r}")
+        raise typer.BadParameter(f"{name} must be a positive number of seconds, or with a unit as 30d, got {text!r}")
     return seconds
 
 

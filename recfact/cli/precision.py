@@ -14,6 +14,7 @@ from recfact.cli.options import (
     AsGiven,
     Axis,
     Dt,
+    Halflife,
     Json,
     Kept,
     Offsets,
@@ -28,6 +29,7 @@ from recfact.cli.options import (
     read_batch,
     read_offsets,
     read_problem,
+    time_constant,
     whole,
 )
 
@@ -120,6 +122,7 @@ def verify(
     time_unit: TimeUnit = "auto",
     steps_as_given: AsGiven = False,
     tau: Tau = None,
+    halflife: Halflife = None,
     pick: Pick = None,
     axis: Axis = None,
     offsets: Offsets = None,
@@ -187,8 +190,8 @@ def verify(
 
     if picture:
         check_picture(picture)
-    batch = None if axis is None else read_batch(a, u, axis, dt=dt, time=time, tau=tau, pick=pick)
-    problem = batch or read_problem(a, u, dt, time, time_unit, steps_as_given, tau, pick)
+    batch = None if axis is None else read_batch(a, u, axis, dt=dt, time=time, tau=tau, halflife=halflife, pick=pick)
+    problem = batch or read_problem(a, u, dt, time, time_unit, steps_as_given, time_constant(tau, halflife), pick)
     segments = read_offsets(offsets)
     name = number_format or format_of_arrays(problem.a, problem.u)
     arithmetic = precision.Arithmetic(name, accumulate, fma, rounding, underflow)

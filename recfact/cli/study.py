@@ -15,6 +15,7 @@ from recfact.cli.options import (
     Block,
     Dt,
     Formats,
+    Halflife,
     Json,
     Kept,
     Pick,
@@ -26,6 +27,7 @@ from recfact.cli.options import (
     read_batch,
     read_problem,
     read_state,
+    time_constant,
     whole,
 )
 from recfact.errors import DataFileError, MissingExtraError
@@ -43,6 +45,7 @@ def report(
     time_unit: TimeUnit = "auto",
     steps_as_given: AsGiven = False,
     tau: Tau = None,
+    halflife: Halflife = None,
     block: Block = 16,
     formats: Formats = None,
     pick: Pick = None,
@@ -69,8 +72,12 @@ def report(
     from recfact.report.safety import chosen_formats
     from recfact.report.tables import report_text, to_json
 
-    batch = None if axis is None else read_batch(a, u, axis, dt=dt, time=time, tau=tau, pick=pick)
-    problem = batch.first if batch else read_problem(a, u, dt, time, time_unit, steps_as_given, tau, pick)
+    batch = None if axis is None else read_batch(a, u, axis, dt=dt, time=time, tau=tau, halflife=halflife, pick=pick)
+    problem = (
+        batch.first
+        if batch
+        else read_problem(a, u, dt, time, time_unit, steps_as_given, time_constant(tau, halflife), pick)
+    )
     path = out if out is not None or as_json else Path("report.html")
     if path:
         if path.suffix.lower() not in PAGE_SUFFIXES:
@@ -125,6 +132,7 @@ def solve_files(
     time_unit: TimeUnit = "auto",
     steps_as_given: AsGiven = False,
     tau: Tau = None,
+    halflife: Halflife = None,
     window: Kept = "full",
     x0: Annotated[str | None, typer.Option("--x0", metavar="NUMBER|FILE", help="State before the first step.")] = None,
     axis: Annotated[int, typer.Option("--axis", metavar="INTEGER", parser=whole(), help="Axis of time.")] = -1,
@@ -145,10 +153,10 @@ def solve_files(
     check_destination(out, SUFFIXES)
     with progress(4) as step:
         step("reading coefficients")
-        if a is None or any(option is not None for option in (dt, time, tau)):
+        if a is None or any(option is not None for option in (dt, time, tau, halflife)):
             if x0 is not None:
                 raise typer.BadParameter("--x0 goes with --a: an average starts from its first value")
-            problem = read_problem(a, u, dt, time, time_unit, steps_as_given, tau, None)
+            problem = read_problem(a, u, dt, time, time_unit, steps_as_given, time_constant(tau, halflife), None)
             coefficients, inputs, times = problem.a, problem.u, problem.cells
         else:
             coefficients, inputs, times = read_array(a, "a"), read_array(u, "u"), None
@@ -206,6 +214,7 @@ def plot(
     time_unit: TimeUnit = "auto",
     steps_as_given: AsGiven = False,
     tau: Tau = None,
+    halflife: Halflife = None,
     block: Block = 16,
     formats: Formats = None,
     pick: Pick = None,
@@ -219,7 +228,7 @@ def plot(
     from recfact.report.tables import to_json
 
     check_picture(out)
-    problem = read_problem(a, u, dt, time, time_unit, steps_as_given, tau, pick)
+    problem = read_problem(a, u, dt, time, time_unit, steps_as_given, time_constant(tau, halflife), pick)
     with progress(None) as step:
         step("drawing")
         save(gallery.draw(picture, Report(problem, block, chosen_formats(formats or ()), step=step)), out)
