@@ -195,7 +195,7 @@ def test_other_separators_than_commas_are_named(separator):
 
 def test_what_takes_longer_than_a_second_is_said():
     code = (
-        "import time; from recfact.cli.app import progress\n"
+        "import time; from recfact.cli.progress import progress\n"
         "with progress(4) as step: step('reading'); step('solving'); time.sleep(1.5)"
     )
     done = run_python(code)

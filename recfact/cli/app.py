@@ -1,15 +1,13 @@
-"""The `recfact` command itself, and the common parts of its commands: error messages, text and progress."""
+"""The `recfact` command itself, and the common parts of its commands: error messages and text."""
 
 from __future__ import annotations
 
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from shutil import get_terminal_size
-from threading import Event, Thread
 from typing import Annotated, Any, Protocol, TypeVar
 
 import typer
@@ -173,41 +171,3 @@ def show_table(table: Wrapped) -> None:
 def say_written(path: Path, what: str = "") -> None:
     """Say on standard error that a picture was written, because standard output holds the table."""
     typer.echo(f"wrote {path}{what}", err=True)
-
-
-@contextmanager
-def progress(total: int | None) -> Iterator[Callable[[str], None]]:
-    """Give a function that shows progress on standard error: a bar on a terminal, and single lines elsewhere."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        with _lines(total) as step:
-            yield step
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("starting", total=total)
-        yield lambda what: bar.update(task, description=what, advance=1)
-
-
-@contextmanager
-def _lines(total: int | None) -> Iterator[Callable[[str], None]]:
-    """Give a function as `progress` does. Long work is reported after one second, and then every ten seconds."""
-    finished, steps = Event(), ["starting"]
-
-    def tell() -> None:
-        pause = 1
-        while not finished.wait(pause):
-            share = f", {100 * (len(steps) - 2) // total} %" if total and len(steps) > 1 else ""
-            typer.echo(f"{steps[-1]}{share} ...", err=True)
-            pause = 10
-
-    thread = Thread(target=tell, daemon=True)
-    thread.start()
-    try:
-        yield steps.append
-    finally:
-        finished.set()
-        thread.join()

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recfact.cli.app import app, progress, show
+from recfact.cli.app import app, show
 from recfact.cli.options import Json
+from recfact.cli.progress import progress
 
 if TYPE_CHECKING:
     from recfact.gpu.benchmark import Goal

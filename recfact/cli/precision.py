@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recfact.cli.app import app, progress, say_written, show_table
+from recfact.cli.app import app, say_written, show_table
 from recfact.cli.options import (
     A,
     AsGiven,
@@ -32,6 +32,7 @@ from recfact.cli.options import (
     time_constant,
     whole,
 )
+from recfact.cli.progress import progress
 
 if TYPE_CHECKING:
     from recfact.precision.materialization.construction_table import ConstructionRow

@@ -1,4 +1,4 @@
-"""The commands that solve, describe and draw one recurrence: report, solve and plot."""
+"""The commands that describe and draw one recurrence: report and plot."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from recfact.cli.app import app, progress, show
+from recfact.cli.app import app, show
 from recfact.cli.options import (
     A,
     AsGiven,
@@ -17,7 +17,6 @@ from recfact.cli.options import (
     Formats,
     Halflife,
     Json,
-    Kept,
     Pick,
     Tau,
     Time,
@@ -26,12 +25,10 @@ from recfact.cli.options import (
     one_of,
     read_batch,
     read_problem,
-    read_state,
     time_constant,
-    whole,
 )
-from recfact.errors import DataFileError, MissingExtraError
-from recfact.windows import window_text
+from recfact.cli.progress import progress
+from recfact.errors import MissingExtraError
 
 PAGE_SUFFIXES = (".html", ".htm")
 
@@ -106,81 +103,6 @@ def report(
         return
     show(report_text(made))
     typer.echo(f"\nwrote {path}")
-
-
-@app.command("solve", epilog="Example: recfact solve --a a.npy --u u.npy --window jagged:16 --out x.npy")
-def solve_files(
-    u: Annotated[
-        str,
-        typer.Option(
-            "--u",
-            metavar="FILE|NUMBER",
-            help="Inputs, which broadcast against the coefficients. With --dt or --time, the measured values.",
-        ),
-    ],
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out",
-            metavar="FILE",
-            help="File for the states: .npy, .npz or .csv. A .csv file also gets the column of --time.",
-        ),
-    ],
-    a: A = None,
-    dt: Dt = None,
-    time: Time = None,
-    time_unit: TimeUnit = "auto",
-    steps_as_given: AsGiven = False,
-    tau: Tau = None,
-    halflife: Halflife = None,
-    window: Kept = "full",
-    x0: Annotated[str | None, typer.Option("--x0", metavar="NUMBER|FILE", help="State before the first step.")] = None,
-    axis: Annotated[int, typer.Option("--axis", metavar="INTEGER", parser=whole(), help="Axis of time.")] = -1,
-    reverse: Annotated[
-        bool, typer.Option("--reverse", help="Run from the last step to the first: the transpose.")
-    ] = False,
-    as_json: Json = False,
-) -> None:
-    """Solve x_i = a_i x_(i-1) + u_i for the arrays in two files, or average a column of values over --tau."""
-    import numpy as np
-
-    from recfact.report.files import check_destination, read_array, write_array
-    from recfact.report.sources import SUFFIXES
-    from recfact.report.tables import to_json
-    from recfact.report.words import number
-    from recfact.solve import solve
-
-    check_destination(out, SUFFIXES)
-    with progress(4) as step:
-        step("reading coefficients")
-        if a is None or any(option is not None for option in (dt, time, tau, halflife)):
-            if x0 is not None:
-                raise typer.BadParameter("--x0 goes with --a: an average starts from its first value")
-            problem = read_problem(a, u, dt, time, time_unit, steps_as_given, time_constant(tau, halflife), None)
-            coefficients, inputs, times = problem.a, problem.u, problem.cells
-        else:
-            coefficients, inputs, times = read_array(a, "a"), read_array(u, "u"), None
-        step("reading the initial state")
-        state = read_state(x0)
-        if coefficients.ndim == inputs.ndim == 0:
-            raise DataFileError(f"a sequence is required, and {a} and {u} are numbers; name a file for one of them")
-        step("solving")
-        x = np.asarray(solve(coefficients, inputs, x0=state, axis=axis, reverse=reverse, window=window))
-        step("writing")
-        write_array(out, x, times)
-    size = np.abs(x)
-    if as_json:
-        about = {
-            "shape": list(x.shape),
-            "dtype": str(x.dtype),
-            "window": window_text(window),
-            "axis": axis,
-            "reverse": reverse,
-        }
-        typer.echo(to_json({**about, "largest_state": float(size.max()), "out": str(out)}))
-        return
-    shape = " x ".join(map(str, x.shape))
-    typer.echo(f"solved {shape} states in {x.dtype}, the largest {number(float(size.max()))} in magnitude; wrote {out}")
 
 
 PICTURES = (

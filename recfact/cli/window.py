@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recfact.cli.app import app, progress, show_table
+from recfact.cli.app import app, show_table
 from recfact.cli.options import Json, Offsets, Pick, any_format, read_offsets, whole
+from recfact.cli.progress import progress
 
 if TYPE_CHECKING:
     from recfact.arrays import Array

@@ -56,13 +56,13 @@ def read_array(source: str, name: str) -> Array:
         return np.array(number)
     found = find_source(source)
     place = found.place
-    with _system_errors(place):
+    with system_errors(place):
         match found.kind:
             case ".npy":
                 if found.part is not None:
                     raise DataFileError(f"{place} is one array without named parts; drop ':{found.part}'")
                 with found.open() as stream:
-                    return _numbers(_load_npy(stream, place), place)
+                    return check_numbers(_load_npy(stream, place), place)
             case ".npz":
                 return _read_npz(found, name)
             case _:
@@ -81,7 +81,7 @@ def read_table(source: str, name: str, other: str) -> tuple[CsvTable, str]:
     place = found.place
     if found.kind != ".csv":
         raise DataFileError(f"times and time steps are read from a column of a .csv file, got {place}")
-    with _system_errors(place):
+    with system_errors(place):
         table = read_csv(found)
     table.index(other)
     values = tuple(column for column in table.columns if column != other)
@@ -145,7 +145,7 @@ def write_array(path: Path, x: Array, beside: Mapping[str, Sequence[str]] | None
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """Yield a stream whose contents replace `path` at the end. If anything fails, `path` stays as it was."""
     check_destination(path)
-    with _system_errors(path):
+    with system_errors(path):
         place = Path(os.path.realpath(path))  # so that a link stays one
         temporary = place.with_name(f".{place.name}.{os.getpid()}")
         try:
@@ -158,7 +158,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _system_errors(place: object) -> Iterator[None]:
+def system_errors(place: object) -> Iterator[None]:
     """Turn an error of the operating system about a file into a DataFileError."""
     try:
         yield
@@ -189,7 +189,7 @@ def _read_npz(source: Source, name: str) -> Array:
                 raise DataFileError(f"{whole} has no array named {chosen!r}; it has {listed(parts)}")
             place = f"{whole}, array {chosen!r}"
             with archive.open(f"{chosen}.npy") as stream:
-                return _numbers(_load_npy(stream, place), place)
+                return check_numbers(_load_npy(stream, place), place)
     except DataFileError:
         raise
     except (*_CORRUPT, *_CORRUPT_ZIP) as error:
@@ -217,7 +217,7 @@ def _load_npy(stream: Any, place: str) -> Array:
         raise DataFileError(f"{place} is not a readable .npy array: {error}") from None
 
 
-def _numbers(array: Array, place: str) -> Array:
+def check_numbers(array: Array, place: str) -> Array:
     """Return `array` if it holds finite numbers, integers as float64.
 
     NumPy writes the bfloat16 of ml_dtypes as two bytes without a type, and reads them back without one.

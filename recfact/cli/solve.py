@@ -1,0 +1,166 @@
+"""The command that solves files: `recfact solve`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from recfact.cli.app import app
+from recfact.cli.options import (
+    A,
+    AsGiven,
+    Dt,
+    Halflife,
+    Json,
+    Kept,
+    Tau,
+    Time,
+    TimeUnit,
+    read_problem,
+    read_state,
+    time_constant,
+    whole,
+)
+from recfact.cli.progress import progress, transfer
+from recfact.errors import DataFileError
+from recfact.windows import Window, window_text
+
+if TYPE_CHECKING:
+    from recfact.report.streaming import Stream
+
+LARGE = 1 << 30
+"""Bytes of .npy files from which on they are solved piece by piece."""
+
+
+@app.command("solve", epilog="Example: recfact solve --a a.npy --u u.npy --window jagged:16 --out x.npy")
+def solve_files(
+    u: Annotated[
+        str,
+        typer.Option(
+            "--u",
+            metavar="FILE|NUMBER",
+            help="Inputs, which broadcast against the coefficients. With --dt or --time, the measured values.",
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="File for the states: .npy, .npz, .csv or .zarr. A .csv file also gets the column of --time.",
+        ),
+    ],
+    a: A = None,
+    dt: Dt = None,
+    time: Time = None,
+    time_unit: TimeUnit = "auto",
+    steps_as_given: AsGiven = False,
+    tau: Tau = None,
+    halflife: Halflife = None,
+    window: Kept = "full",
+    x0: Annotated[str | None, typer.Option("--x0", metavar="NUMBER|FILE", help="State before the first step.")] = None,
+    axis: Annotated[int, typer.Option("--axis", metavar="INTEGER", parser=whole(), help="Axis of time.")] = -1,
+    reverse: Annotated[
+        bool, typer.Option("--reverse", help="Run from the last step to the first: the transpose.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Solve x_i = a_i x_(i-1) + u_i for the arrays in two files, or average a column of values over --tau.
+
+    Files of zarr, and .npy files of more than 1 GiB, are solved piece by piece in constant memory. If that is
+    interrupted, the same command goes on where it stood.
+    """
+    import numpy as np
+
+    from recfact.report.files import check_destination, read_array, write_array
+    from recfact.report.sources import SUFFIXES
+    from recfact.solve import solve
+
+    averages = a is None or any(option is not None for option in (dt, time, tau, halflife))
+    if a is not None and not averages and is_streamed(a, u, out, reverse):
+        found = stream(a, u, read_state(x0), axis, window, out)
+        say_solved(found.shape, found.dtype, found.largest, window, axis, reverse, out, as_json)
+        return
+    check_destination(out, SUFFIXES)
+    with progress(4) as step:
+        step("reading coefficients")
+        if a is None or averages:
+            if x0 is not None:
+                raise typer.BadParameter("--x0 goes with --a: an average starts from its first value")
+            problem = read_problem(a, u, dt, time, time_unit, steps_as_given, time_constant(tau, halflife), None)
+            coefficients, inputs, times = problem.a, problem.u, problem.cells
+        else:
+            coefficients, inputs, times = read_array(a, "a"), read_array(u, "u"), None
+        step("reading the initial state")
+        state = read_state(x0)
+        if coefficients.ndim == inputs.ndim == 0:
+            raise DataFileError(f"a sequence is required, and {a} and {u} are numbers; name a file for one of them")
+        step("solving")
+        x = np.asarray(solve(coefficients, inputs, x0=state, axis=axis, reverse=reverse, window=window))
+        step("writing")
+        write_array(out, x, times)
+    say_solved(x.shape, x.dtype, float(np.abs(x).max()), window, axis, reverse, out, as_json)
+
+
+def is_streamed(a: str, u: str, out: Path, reverse: bool) -> bool:
+    """Say whether files are solved piece by piece.
+
+    Options that only go with arrays in memory are usage errors beside files of zarr.
+    """
+    from recfact.report.sources import constant
+
+    paths = [Path(source) for source in (a, u) if constant(source) is None]
+    of_zarr = [path for path in (*paths, out) if path.suffix.lower() == ".zarr"]
+    fits = all(path.suffix.lower() in (".npy", ".zarr") for path in (*paths, out)) and paths
+    if of_zarr and (reverse or not fits):
+        what = "without --reverse" if reverse else "with .npy and .zarr files only"
+        raise typer.BadParameter(f"{of_zarr[0]} is solved piece by piece, which goes {what}")
+    if of_zarr:
+        return True
+    present = [path for path in paths if path.is_file()]
+    return bool(fits) and not reverse and sum(path.stat().st_size for path in present) > LARGE
+
+
+def stream(a: str, u: str, x0: Any, axis: int, window: Window, out: Path) -> Stream:
+    """Solve files piece by piece, and show how far this is."""
+    from recfact.report.files import check_destination, read_array
+    from recfact.report.sources import constant
+    from recfact.report.stored import Stored, is_zarr
+    from recfact.report.streaming import Stream
+
+    if not (is_zarr(out) and out.is_dir()):
+        check_destination(out)
+    coefficients, inputs = (
+        Stored(Path(source) if constant(source) is None else read_array(source, name))
+        for name, source in (("a", a), ("u", u))
+    )
+    solves = Stream(coefficients, inputs, x0, axis, window, out)
+    if solves.done:
+        typer.echo(f"going on at step {solves.done} of {solves.steps}", err=True)
+    with transfer(solves.nbytes, solves.nbytes // solves.steps * solves.done) as step:
+        solves.run(step)
+    return solves
+
+
+def say_solved(
+    shape: tuple[int, ...],
+    dtype: Any,
+    largest: float,
+    window: Window,
+    axis: int,
+    reverse: bool,
+    out: Path,
+    as_json: bool,
+) -> None:
+    """Print what was solved."""
+    from recfact.report.tables import to_json
+    from recfact.report.words import number
+
+    if as_json:
+        about = {"shape": list(shape), "dtype": str(dtype), "window": window_text(window), "axis": axis}
+        typer.echo(to_json({**about, "reverse": reverse, "largest_state": largest, "out": str(out)}))
+        return
+    sizes = " x ".join(map(str, shape))
+    typer.echo(f"solved {sizes} states in {dtype}, the largest {number(largest)} in magnitude; wrote {out}")

@@ -1,0 +1,230 @@
+"""`recfact solve` on files that are solved piece by piece: results, memory, interruptions and what stays behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import recfact as rf
+from recfact.cli import solve as command
+from recfact.cli.app import app
+from recfact.report import streaming
+
+STEPS = 5000
+
+
+@pytest.fixture(autouse=True)
+def _(tmp_path, monkeypatch):
+    """Pieces of few steps, of files that count as large."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(streaming, "PIECE", 1 << 14)
+    monkeypatch.setattr(command, "LARGE", 0)
+
+
+def run(*options, code=0):
+    result = CliRunner().invoke(app, ["solve", *options])
+    assert result.exit_code == code, result.output
+    return result
+
+
+def written(rng, shape, dtype=float, kind="npy", shared=False):
+    """Write coefficients and inputs to files, and return them."""
+    a = rng.uniform(-1, 1, shape[-1:] if shared else shape).astype(dtype)
+    u = rng.standard_normal(shape).astype(dtype)
+    for name, array in (("a", a), ("u", u)):
+        if kind == "npy":
+            np.save(f"{name}.npy", array)
+        else:
+            zarr = pytest.importorskip("zarr", reason="zarr is not installed")
+            zarr.create_array(f"{name}.zarr", data=array, chunks=tuple(min(n, 300) for n in array.shape))
+    return a, u
+
+
+def read(path):
+    if path.endswith(".npy"):
+        return np.load(path)
+    import zarr
+
+    return zarr.open_array(path, mode="r")[...]
+
+
+@pytest.mark.parametrize("window", ["full", "jagged:16", "uniform:30"])
+@pytest.mark.parametrize(("kind", "out"), [("npy", "x.npy"), ("npy", "x.zarr"), ("zarr", "x.zarr"), ("zarr", "x.npy")])
+def test_the_states_are_those_of_arrays_in_memory(kind, out, window, rng):
+    if "zarr" in kind + out:
+        pytest.importorskip("zarr", reason="zarr is not installed")
+    for shape, axis, shared in (((STEPS,), 0, False), ((STEPS, 2), 0, False), ((3, STEPS), -1, True)):
+        for old in (*Path().glob("[au].zarr"), *Path().glob("[au].npy")):
+            subprocess.run(["rm", "-r", old], check=True)
+        a, u = written(rng, shape, kind=kind, shared=shared)
+        options = ["--a", f"a.{kind}", "--u", f"u.{kind}", "--axis", str(axis), "--window", window, "--x0", "2"]
+        about = json.loads(run(*options, "--out", out, "--json").stdout)
+        expected = rf.solve(a, u, x0=2.0, axis=axis, window=window)
+        np.testing.assert_allclose(read(out), expected, rtol=1e-12, atol=1e-12)
+        assert about["shape"] == list(shape)
+        assert about["largest_state"] == np.abs(read(out)).max()
+        assert not list(Path().glob(".x*"))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16, np.complex64, np.int16])
+def test_number_types_are_those_of_arrays_in_memory(dtype, rng):
+    a, u = written(rng, (STEPS,), dtype)
+    run("--a", "a.npy", "--u", "u.npy", "--out", "x.npy")
+    expected = rf.solve(a, u)
+    found = np.load("x.npy").view(expected.dtype)
+    precise = np.finfo(np.float32 if expected.dtype.itemsize < 4 else expected.dtype).eps
+    near = {"rtol": 8 * precise, "atol": 8 * precise} if expected.dtype.itemsize > 2 else {"rtol": 1e-2, "atol": 1e-2}
+    np.testing.assert_allclose(found.astype(complex), expected.astype(complex), **near)
+
+
+def test_few_pieces_are_in_memory(rng, monkeypatch):
+    written(rng, (1 << 19,))
+    monkeypatch.setattr(streaming, "PIECE", 1 << 18)
+    tracemalloc.start()
+    run("--a", "a.npy", "--u", "u.npy", "--out", "x.npy")  # compiles, and imports
+    tracemalloc.reset_peak()
+    before = tracemalloc.get_traced_memory()[0]
+    run("--a", "a.npy", "--u", "u.npy", "--out", "x.npy")
+    peak = tracemalloc.get_traced_memory()[1] - before
+    tracemalloc.stop()
+    assert peak < 4 * streaming.PIECE < 8 << 19
+
+
+CHILD = """
+import os, signal, sys
+from pathlib import Path
+from recfact.cli import solve
+from recfact.cli.app import main
+from recfact.report import stored, streaming
+streaming.PIECE, solve.LARGE = 1 << 14, 0
+left, half, log = int(sys.argv.pop(1)), sys.argv.pop(1) == "half", Path("log")
+write = stored.Partial.write
+
+def deadly(self, axis, start, states):
+    global left
+    left -= 1
+    if left == 0:
+        if half:
+            write(self, axis, start, states[: len(states) // 2])
+        os.kill(os.getpid(), signal.SIGKILL)
+    with log.open("a") as stream:
+        print(start, file=stream)
+    write(self, axis, start, states)
+
+stored.Partial.write = deadly
+main()
+"""
+
+
+@pytest.mark.parametrize("half", ["half", "none"])
+@pytest.mark.parametrize(("kind", "window"), [("npy", "full"), ("npy", "jagged:16"), ("zarr", "uniform:30")])
+def test_a_killed_solve_goes_on_and_writes_nothing_twice(kind, window, half, rng):
+    written(rng, (STEPS,), kind=kind)
+    options = ["solve", "--a", f"a.{kind}", "--u", f"u.{kind}", "--out", f"x.{kind}", "--window", window, "--x0", "2"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+
+    def child(pieces):
+        command = [sys.executable, "-c", CHILD, str(pieces), half, *options]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+    piece = int(rng.integers(2, 7))
+    assert child(piece).returncode == -signal.SIGKILL
+    assert not Path(f"x.{kind}").exists()
+    finished = child(0)
+    assert finished.returncode == 0, finished.stderr
+    starts = [int(line) for line in Path("log").read_text().split()]
+    assert f"going on at step {starts[piece - 1]} of {STEPS}" in finished.stderr
+    assert starts == sorted(set(starts))
+    interrupted = read(f"x.{kind}")
+    run(*options[1:])
+    np.testing.assert_array_equal(interrupted, read(f"x.{kind}"))
+    assert not list(Path().glob(".x*"))
+
+
+def test_another_solve_starts_anew(rng, monkeypatch):
+    a, u = written(rng, (STEPS,))
+    options = ["--a", "a.npy", "--u", "u.npy", "--out", "x.npy"]
+
+    def interrupted(self, start, end):
+        if start:
+            raise KeyboardInterrupt
+        piece(self, start, end)
+
+    piece = streaming.Stream._piece
+    for change in (["--window", "jagged:4"], ["--x0", "3"], []):
+        monkeypatch.setattr(streaming.Stream, "_piece", interrupted)
+        CliRunner().invoke(app, ["solve", *options])
+        assert sorted(path.name for path in Path().glob(".x*")) == [".x.npy.part", ".x.npy.state"]
+        monkeypatch.setattr(streaming.Stream, "_piece", piece)
+        if not change:
+            np.save("u.npy", 2 * u)
+            os.utime("u.npy", ns=(1, 1))
+        assert "going on" not in run(*options, *change).stderr
+        np.testing.assert_allclose(np.load("x.npy")[0], (1 + (not change)) * u[0] + 3 * a[0] * ("--x0" in change))
+
+
+@pytest.mark.parametrize("kind", ["npy", "zarr"])
+def test_bad_numbers_leave_nothing_behind_and_change_nothing(kind, rng):
+    written(rng, (STEPS,), kind=kind)
+    options = ["--a", f"a.{kind}", "--u", f"u.{kind}", "--out", f"x.{kind}"]
+    run(*options)
+    before = read(f"x.{kind}")
+    if kind == "npy":
+        u = np.load("u.npy", mmap_mode="r+")
+    else:
+        import zarr
+
+        u = zarr.open_array("u.zarr")
+    u[4321] = np.nan
+    del u
+    assert f"u.{kind}, of which" in run(*options, code=1).stderr
+    np.testing.assert_array_equal(read(f"x.{kind}"), before)
+    assert not list(Path().glob(".x*"))
+
+
+def test_progress_tells_the_rate_and_the_time_left(rng, monkeypatch):
+    from recfact.cli import progress
+
+    written(rng, (STEPS,))
+    monkeypatch.setattr(progress, "FIRST", 0.0)
+    said = run("--a", "a.npy", "--u", "u.npy", "--out", "x.npy").stderr.splitlines()
+    assert said[0].startswith("solving, ")
+    assert said[0].endswith(" s left ...")
+    assert "MB/s" in said[0]
+    assert len(said) == 1
+
+
+def test_small_files_are_solved_at_once(rng, monkeypatch):
+    a, u = written(rng, (STEPS,))
+    monkeypatch.setattr(command, "LARGE", 1 << 30)
+    monkeypatch.setattr(streaming.Stream, "run", None)
+    run("--a", "a.npy", "--u", "u.npy", "--out", "x.npy")
+    np.testing.assert_array_equal(np.load("x.npy"), rf.solve(a, u))
+
+
+def test_what_is_not_streamed_is_refused(rng):
+    pytest.importorskip("zarr", reason="zarr is not installed")
+    written(rng, (30,), kind="zarr")
+    options = ["--a", "a.zarr", "--u", "u.zarr"]
+
+    def said(*options, code):
+        return " ".join(run(*options, code=code).stderr.replace("│", " ").split())
+
+    assert "goes without --reverse" in said(*options, "--out", "x.zarr", "--reverse", code=2)
+    assert "goes with .npy and .zarr files only" in said(*options, "--out", "x.csv", code=2)
+    Path("no.zarr").mkdir()
+    Path("n.npy").write_bytes(b"nothing")
+    for name, message in (
+        ("no.zarr", "no.zarr is not a readable array of zarr"),
+        ("n.npy", "n.npy is not a readable .npy array"),
+        ("no-such.npy", "no-such.npy"),
+    ):
+        assert message in said("--a", name, "--u", "u.zarr", "--out", "x.npy", code=1)
