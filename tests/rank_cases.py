@@ -4,14 +4,17 @@ import faulthandler
 import os
 import pickle
 import traceback
+from copy import deepcopy
 from datetime import timedelta
 from multiprocessing import get_context
 from pathlib import Path
 
-import torch
-from torch import distributed as dist
+import pytest
 
 import recfact as rf
+
+torch = pytest.importorskip("torch")
+dist = pytest.importorskip("torch.distributed")
 
 
 def run(cases, world, folder):
@@ -117,7 +120,7 @@ def counted(rank, a, u, g, lengths, **options):
 def layer(rank, x, lengths, options):
     """Return what a layer makes of a piece, and the gradients of its weights, summed over the ranks."""
     torch.manual_seed(0)
-    own = rf.torch.Phalanx(x.shape[-1], dtype=x.dtype, group=dist.group.WORLD, **options)
+    own = deepcopy(rf.torch.Phalanx(x.shape[-1], dtype=x.dtype, group=dist.group.WORLD, **options))
     y = own(cut(x, lengths, rank, -2))
     y.square().sum().backward()
     grads = []

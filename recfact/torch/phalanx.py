@@ -118,7 +118,7 @@ class Phalanx(nn.Module):
         self.gate_groups, self.window = groups, check_window(window)
         self.kind, self.most = choice(coefficient, "coefficient", COEFFICIENTS), _finite(most)
         gates, bias = boolean(gates, "gates"), boolean(bias, "bias")
-        self.group = None if group is None else Ranks(group).group
+        self.ranks = None if group is None else Ranks(group)
         made: dict[str, Any] = {"device": device, "dtype": dtype}
         gate = groups * (self.dim // self.heads)
         self.coefficient: nn.Linear | nn.Parameter | None
@@ -164,7 +164,7 @@ class Phalanx(nn.Module):
 
         def solved(a: Tensor, u: Tensor) -> tuple[Tensor, Any]:
             options: dict[str, Any] = {"offsets": offsets, "dim": -3, "window": self.window}
-            run = solve if self.group is None else partial(context_parallel.solve, group=self.group)
+            run = solve if self.ranks is None else partial(context_parallel.solve, group=self.ranks.group)
             if keep:
                 states, end = run(a, u, state=state, return_state=True, **options)
                 return states, end

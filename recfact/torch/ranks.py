@@ -64,6 +64,10 @@ class Ranks:
             raise OptionTypeError("must be a process group", "group", given=group, advice=advice)
         self.rank, self.size = dist.get_rank(self.group), dist.get_world_size(self.group)
 
+    def __deepcopy__(self, _: Any) -> Ranks:
+        """Return the same processes. A group can't be copied, but layers are."""
+        return self
+
     def meet(self, made: Callable[[], Own], device: Any) -> tuple[Own, list[list[int]]]:
         """Return what this rank brings, made by `made`, and the numbers of each rank.
 
