@@ -23,7 +23,7 @@ def run(cases, world, folder):
     A case is a function of this module and its options.
     """
     context = get_context("forkserver")  # torch is imported once for all processes
-    context.set_forkserver_preload(["rank_cases"])
+    context.set_forkserver_preload(["torch.distributed", "recfact.torch.context_parallel", "recfact.cpu.engine"])
     (folder / "cases").write_bytes(pickle.dumps(cases))
     processes = [context.Process(target=work, args=(rank, world, str(folder))) for rank in range(world)]
     for process in processes:
