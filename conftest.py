@@ -16,6 +16,7 @@ os.environ.setdefault("MPLBACKEND", "Agg")  # before anything imports matplotlib
 
 collect_ignore_glob = [f"recfact/{room}/*" for room in ("torch", "dask") if not find_spec(room)]  # they import it
 collect_ignore_glob += ["docs/conf.py", "docs/_extensions/*"]  # which import Sphinx
+collect_ignore_glob += ["docs/tutorials/*.py"]  # which train a model
 
 # The python blocks of README.md and docs/*.md run in order, one namespace a page.
 pytest_collect_file = Sybil(
