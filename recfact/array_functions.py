@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from recfact.arrays import Array, is_tensor
+from recfact.number_types import BFLOAT16
 
 
 def namespace(array: Any) -> Any:
@@ -18,7 +19,30 @@ def namespace(array: Any) -> Any:
         return np
     if is_tensor(kind):
         return sys.modules["torch"]
-    return sys.modules["cupy"] if kind.__module__.partition(".")[0] == "cupy" else np
+    return sys.modules["cupy"] if is_cupy(array) else np
+
+
+def is_cupy(array: Any) -> bool:
+    """Say whether an array is one of CuPy's."""
+    return type(array).__module__.partition(".")[0] == "cupy"
+
+
+def in_type(array: Any, dtype: np.dtype[Any]) -> Any:
+    """Return an array of NumPy or CuPy in another number type, rounded to nearest.
+
+    From and to bfloat16 CuPy's arrays are converted by their bits, because not all versions of CuPy can do it. Only
+    arrays of float32 become bfloat16.
+    """
+    if not is_cupy(array):
+        return array.astype(dtype, copy=False)
+    if array.dtype == BFLOAT16 != dtype:  # the upper half of a float32
+        array = (array.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+    if dtype != BFLOAT16 or array.dtype == BFLOAT16:
+        return array.astype(dtype, copy=False)
+    bits = array.view(np.uint32)
+    nearest = (bits + ((bits >> 16 & 1) + 0x7FFF)) >> 16  # ties to even, and too large ones to infinity
+    nearest = namespace(array).where(array == array, nearest, 0x7FC0)
+    return nearest.astype(np.uint16).view(BFLOAT16)
 
 
 def beside(array: Any, values: Array) -> Any:

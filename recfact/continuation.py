@@ -4,7 +4,8 @@ A State acts on the steps up to the end of its block and on the next `terms` blo
 the ghosts that stand for the State (`recfact.past`). All later steps don't see the State, and are solved as usual. The
 State after the last step depends on the last ``terms + 1`` blocks alone.
 
-Every array consists of segments here; a single sequence is one segment. Time is on axis 0.
+Every array consists of segments here; a single sequence is one segment. Time is on axis 0. Arrays are NumPy's, or all
+of them CuPy's.
 """
 
 from __future__ import annotations
@@ -16,16 +17,17 @@ from typing import Any
 
 import numpy as np
 
+from recfact.array_functions import beside, is_cupy, namespace
 from recfact.arrays import Array
 from recfact.checks import boolean
-from recfact.errors import OptionError
+from recfact.errors import ArrayTypeError, OptionError
 from recfact.number_types import accumulator
 from recfact.past import Past, Run
 from recfact.state import State, alike, joined, made, turned
 from recfact.state_parts import WHOLE, check_fits, check_state, holds_steps, initial_place, normal_form
 from recfact.windows import Full, Window
 
-PIECE, LEAST_STEPS = 1 << 16, 1 << 8
+PIECE, PIECE_ON_GPU, LEAST_STEPS = 1 << 16, 1 << 24, 1 << 8
 """Numbers that are solved at once where states aren't kept, of at least so many steps."""
 
 
@@ -37,7 +39,7 @@ def check_options(
     Parameters
     ----------
     given : dict
-        Which of the other arguments are given: "x0", "out", a named "algorithm" and a "device".
+        Which of the other arguments are given: "x0", "out", a named "algorithm" and a "device" that takes no State.
     """
     return_state, states = boolean(return_state, "return_state"), boolean(states, "states")
     name = "return_state" if state is None else "state"
@@ -59,9 +61,7 @@ def check_options(
     if given["algorithm"]:
         raise OptionError("doesn't go with a named algorithm", name, advice='pass algorithm="auto"')
     if given["device"]:
-        raise OptionError(
-            "is only for arrays on the host", name, advice="copy the arrays there, or pass x0 with window=Full()"
-        )
+        raise OptionError("doesn't go with device='gpu'", name, advice="pass CuPy arrays, or solve on the host")
     return return_state, states
 
 
@@ -75,6 +75,7 @@ def solve_on(
     axis: int,
     window: Window,
     offsets: Array | None,
+    dtype: Any = None,
 ) -> State:
     """Solve from a State or from initial states, into `x` if there is one, and return the State after the last step.
 
@@ -88,7 +89,10 @@ def solve_on(
         Initial states. Those of segments are on axis 0.
     offsets : ndarray of int64 or None
         Where segments start, and where the last one ends. A State then has an axis of segments in the place of time.
+    dtype : dtype, optional
+        Number type of the State, if the arrays are of the type that it is computed in.
     """
+    dtype = u.dtype if dtype is None else dtype
     shape = np.broadcast_shapes(a.shape, u.shape)
     a, u = (time_first(array if array.shape == shape else np.broadcast_to(array, shape), axis) for array in (a, u))
     x = None if x is None else time_first(x, axis)
@@ -101,9 +105,15 @@ def solve_on(
         return array[(slice(None),) * at + (0,)] if offsets is None else np.moveaxis(array, at, at + axis)
 
     if state is None:
-        past = before_first(window, (len(cuts) - 1, *u.shape[1:]), u.dtype, x0)
-        return turned(state_of(solve_from(run, a, u, x, cuts, past, window), window, u.dtype), segments_back)
-    check_fits(state, u.dtype, (*shape[:axis], *([] if offsets is None else [len(cuts) - 1]), *shape[axis + 1 :]))
+        past = before_first(window, (len(cuts) - 1, *u.shape[1:]), u.dtype, x0, namespace(u))
+        return turned(state_of(solve_from(run, a, u, x, cuts, past, window), window, dtype), segments_back)
+    if is_cupy(state.parts) != is_cupy(u):
+        raise ArrayTypeError(
+            "must hold its parts where a and u are, on the host or on a GPU; convert it with "
+            "dataclasses.replace(state, parts=cupy.asarray(state.parts)), or with cupy.asnumpy",
+            "state",
+        )
+    check_fits(state, dtype, (*shape[:axis], *([] if offsets is None else [len(cuts) - 1]), *shape[axis + 1 :]))
     if len(u) == 0:
         return state
     start = turned(state, segments_first)
@@ -111,11 +121,11 @@ def solve_on(
     for places, part in alike(start):
         if not places:
             end = solve_from(run, a, u, x, cuts, past_of(part), window)
-            return turned(state_of(end, window, u.dtype), segments_back)
-        rows: Any = (slice(None), *places)
+            return turned(state_of(end, window, dtype), segments_back)
+        rows: Any = (slice(None), *(beside(u, place) for place in places))
         states = None if x is None else np.empty_like(x[rows])
         end = solve_from(run, a[rows], u[rows], states, cuts, past_of(part), window)
-        ends.append((rows, state_of(end, window, u.dtype)))
+        ends.append(((slice(None), *places), state_of(end, window, dtype)))
         if x is not None:
             x[rows] = states
     return turned(joined(start.shape, ends), segments_back)
@@ -171,15 +181,16 @@ def solve_between(run: Run, a: Array, u: Array, x: Array, x0: Array | None, wind
 
 def solve_whole(run: Run, a: Array, u: Array, x: Array | None, offsets: list[int], past: Past) -> Past:
     """Solve segments without a window. Their last states, in the type computed in, are all that continues."""
-    n, kept = len(u), past.parts.dtype
-    last, begun = np.zeros(past.parts.shape[1:], kept), list(map(bool, past.held))
+    n, kept, xp = len(u), past.parts.dtype, namespace(u)
+    last, begun = xp.zeros(past.parts.shape[1:], kept), list(map(bool, past.held))
     if any(begun):
         last[:] = past.parts[0]
-    if x is None and u.dtype == kept and len(offsets) == 2:
+    if x is None and u.dtype == kept and len(offsets) == 2 and xp is np:
         x = in_one_place(n, np.empty(u.shape[1:], kept))
     direct = x is not None and x.dtype == kept
-    steps = n if direct else max(LEAST_STEPS, PIECE // max(1, prod(u.shape[1:])))
-    spare = x if x is not None and direct else np.empty((min(n, steps), *u.shape[1:]), kept)
+    piece = PIECE if xp is np else PIECE_ON_GPU
+    steps = n if direct else max(LEAST_STEPS, piece // max(1, prod(u.shape[1:])))
+    spare = x if x is not None and direct else xp.empty((min(n, steps), *u.shape[1:]), kept)
     for start in range(0, n, steps):
         end = min(start + steps, n)
         first, behind = bisect_right(offsets, start) - 1, bisect_left(offsets, end)
@@ -206,11 +217,14 @@ def in_one_place(n: int, place: Array) -> Array:
 
 
 def without(a: Array, steps: list[int]) -> Array:
-    """Return coefficients with 0 at some steps, if a coefficient there times a state of 0 wouldn't be 0."""
-    if not steps or (a.dtype != object and np.isfinite(a[steps]).all()):
+    """Return coefficients with 0 at some steps, if a coefficient there times a state of 0 wouldn't be 0.
+
+    On a GPU they always are, because the host doesn't wait for an answer.
+    """
+    if not steps or (type(a) is np.ndarray and a.dtype != object and np.isfinite(a[steps]).all()):
         return a
     a = a.copy()
-    a[steps] = 0
+    a[beside(a, np.array(steps))] = 0
     return a
 
 
@@ -219,9 +233,9 @@ def time_first(array: Array, axis: int) -> Array:
     return np.moveaxis(array, axis, 0) if axis else array
 
 
-def before_first(window: Window, shape: tuple[int, ...], dtype: np.dtype[Any], x0: Array | None) -> Past:
-    """Return the past of segments before their first step; `shape` is that of their states."""
-    parts = np.zeros((0 if x0 is None else 1, *(2,) * holds_steps(window), *shape), accumulator(dtype))
+def before_first(window: Window, shape: tuple[int, ...], dtype: np.dtype[Any], x0: Array | None, xp: Any = np) -> Past:
+    """Return the past of segments before their first step; `shape` is that of their states, in the library `xp`."""
+    parts = xp.zeros((0 if x0 is None else 1, *(2,) * holds_steps(window), *shape), accumulator(dtype))
     if x0 is not None:
         parts[initial_place(window)] = x0
     return Past(*normal_form(window), parts, [0] * shape[0], [len(parts)] * shape[0])

@@ -10,6 +10,23 @@ from recfact.arrays import Array, as_numpy
 from recfact.errors import OptionTypeError, ShapeError, shown
 
 
+def one_step(shape: tuple[int, ...], axis: int, offsets: Array | None) -> tuple[tuple[int, ...], str]:
+    """Return the shape that initial states broadcast to, and its name: with offsets, time has a step for each segment.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        The shape of the states.
+    axis : int
+        Time, counted from the front.
+    offsets : ndarray or None
+        Where segments start, and where the last one ends.
+    """
+    if offsets is None:
+        return shape[:axis] + shape[axis + 1 :], "one step of the result"
+    return (*shape[:axis], len(offsets) - 1, *shape[axis + 1 :]), "the result with one step for each segment"
+
+
 def check_offsets(offsets: Any, steps: int) -> Array:
     """Return where segments start, and where the last one ends, as 64-bit integers next to each other in memory.
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from recfact.array_functions import broadcast_to, column, concatenate, namespace
+from recfact.array_functions import beside, broadcast_to, column, concatenate, namespace
 from recfact.arrays import Array
 from recfact.recurrence import folded
 from recfact.windows import Full, Window
@@ -97,7 +97,7 @@ class Past:
     block, terms : int
         The window in its normal form.
     parts : ndarray, shape (k, N, ...), or (k, 2, N, ...) for blocks of one step
-        The parts as in a `State`, for N segments.
+        The parts as in a `State`, for N segments. They may be CuPy's, as the arrays of the steps are then.
     phase, held : sequence of int
         For each segment, the number of steps taken in the open block, and the number of parts that are used.
     """
@@ -112,7 +112,8 @@ class Past:
         """Return the initial state of each segment, if the segments are before their first step and hold one."""
         if not any(self.held):
             return None
-        return np.asarray(self.parts[0, 1] if self.block == 1 else self.parts[0])
+        held: Array = self.parts[0, 1] if self.block == 1 else self.parts[0]
+        return held
 
     def ghosts(self, segment: int) -> int:
         """Return the number of ghost steps that stand for the past of a segment."""
@@ -156,7 +157,8 @@ class Past:
                 phase[segment], held[segment] = (total - 1) % self.block + 1, min(blocks, self.terms + 1)
                 first = (blocks - held[segment]) * self.block
                 tails[segment] = self.steps(a[start:end], u[start:end], segment, first, total)
-        parts = np.zeros((max(held, default=0), *self.parts.shape[1:]), self.parts.dtype)
+        xp = namespace(self.parts)
+        parts = xp.zeros((max(held, default=0), *self.parts.shape[1:]), self.parts.dtype)
         if len(tails) < len(held):
             parts[: len(self.parts)] = self.parts[: len(parts)]
         if self.block == 1:
@@ -167,7 +169,7 @@ class Past:
                 )
         else:
             endings = [Ending(*tail, self.block, self.terms) for tail in tails.values()]
-            parts[:, list(tails)] = sums(run, endings, len(parts))
+            parts[:, beside(parts, np.array(list(tails), int))] = sums(run, endings, len(parts))
         return Past(self.block, self.terms, parts, phase, held)
 
 
@@ -180,9 +182,11 @@ def sums(run: Run, endings: Sequence[Ending], count: int) -> Array:
     offsets = [0, *accumulate(len(ending.u) for ending in endings)]
     like = endings[0].u
     shape = (offsets[-1], max(2, count), *like.shape[2:])  # a single channel would be none, but a row
-    a, u = (np.zeros(shape, like.dtype) for _ in "au")
+    xp = namespace(like)
+    a, u = (xp.zeros(shape, like.dtype) for _ in "au")
     for ending, (start, end) in zip(endings, pairwise(offsets), strict=True):
         blocks = ending.u.shape[1]
         a[start:end, :blocks], u[start:end, :blocks] = ending.a, ending.u
     run(a, u, u, None, Full(), np.array(offsets) if len(endings) > 1 else None)
-    return u[[end - 1 for end in offsets[1:]], :count].swapaxes(0, 1)
+    lasts: Array = u[beside(u, np.array(offsets[1:], int) - 1), :count]
+    return lasts.swapaxes(0, 1)

@@ -19,7 +19,7 @@ from recfact.arrays import (
     to_torch,
 )
 from recfact.errors import ArrayTypeError, OptionError, ShapeError
-from recfact.offsets import check_offsets
+from recfact.offsets import check_offsets, one_step
 
 OPERANDS = (np.ndarray, *SCALARS)
 
@@ -68,12 +68,11 @@ def prepare(
     state = None
     if offsets is not None:
         offsets = check_offsets(offsets, shape[axis])
-        if x0 is not None:
-            whole = (*shape[:axis], len(offsets) - 1, *shape[axis + 1 :])
-            state = initial_state(x0, whole, dtype, "the result with one step for each segment")
-            state = np.moveaxis(np.broadcast_to(state, whole), axis, 0)
-    elif x0 is not None:
-        state = initial_state(x0, shape[:axis] + shape[axis + 1 :], dtype)
+    if x0 is not None:
+        step, name = one_step(shape, axis, offsets)
+        state = initial_state(x0, step, dtype, name)
+        if offsets is not None:
+            state = np.moveaxis(np.broadcast_to(state, step), axis, 0)
     if not states:
         return a, u, None, state, axis, offsets, None
     if out is not None:

@@ -17,6 +17,7 @@ from recfact.continuation import check_options, solve_on
 from recfact.errors import DTypeError, OptionError, RecfactError, shown
 from recfact.mixed_types import solve_mixed, solve_mixed_segments
 from recfact.number_types import NUMBER_TYPES
+from recfact.past import Run
 from recfact.results import prepare
 from recfact.state import State
 from recfact.windows import Full, Window, WindowLike, check_window
@@ -59,8 +60,8 @@ def solve(
     state : State, optional
         The `State` that another solve with the same window returned. The solve continues exactly from there (the page
         on the state). In a window the last state as `x0` would not do that. `state` and `return_state` exclude
-        `reverse`, a named `algorithm` and a GPU, and `state` excludes `x0`. With `offsets` the State has the shape of
-        the result with one step for each segment.
+        `reverse`, a named `algorithm` and `device`, and `state` excludes `x0`. With `offsets` the State has the shape
+        of the result with one step for each segment.
     return_state : bool, default False
         Whether to return the State after the last step as well. With `offsets` it holds the last steps of all segments.
     states : bool, default True
@@ -107,7 +108,8 @@ def solve(
         in float32 and are rounded once. Integers become float64. `object` arrays of any scalars (Fraction, mpf, sympy)
         are solved by the plain loop.
 
-        With `return_state` the result is a pair: the states and a `State`, which always holds NumPy arrays.
+        With `return_state` the result is a pair: the states and a `State`. It holds NumPy arrays, or CuPy arrays if `a`
+        or `u` is one. Tensors on a GPU go through `recfact.torch.solve`, whose States hold tensors.
 
     Raises
     ------
@@ -178,11 +180,19 @@ def solve(
             return (wrap(result[0]), result[1]) if return_state else wrap(result)
     on_gpu = device is not None or "gpu" in libraries
     if stateful:
-        given = {"x0": x0 is not None, "out": out is not None, "algorithm": algorithm != "auto", "device": on_gpu}
+        given = {"x0": x0 is not None, "out": out is not None, "algorithm": algorithm != "auto"}
+        given["device"] = on_gpu and "gpu" not in libraries
         return_state, states = check_options(state, return_state, states, window, reverse, given)
     if on_gpu:
-        check_gpu_options(device, algorithm, threads, offsets)
-        return _gpu_engine()(a, u, x0=x0, axis=axis, reverse=reverse, window=window, out=out)
+        check_gpu_options(device, algorithm, threads)
+        if not stateful:
+            return _gpu_engine()(a, u, x0=x0, axis=axis, reverse=reverse, window=window, offsets=offsets, out=out)
+
+        def go_on(run: Run, a: Any, u: Any, x: Any, x0: Any, axis: int, offsets: Any, dtype: Any) -> State:
+            return solve_on(run, a, u, x, x0, state, axis, window, offsets, dtype)
+
+        result, end = _gpu_states()(go_on, a, u, x0=x0, axis=axis, offsets=offsets, out=out, states=states)
+        return ((result, end) if states else end) if return_state else result
     tensors = "torch" in libraries
     solve_arrays = _untraced() if tensors else solve_numpy
     mixed = algorithm == "auto" and not reverse and not (stateful and offsets is not None)
@@ -259,7 +269,7 @@ def time_first(axis: int, ndim: int) -> tuple[int, ...]:
     return axis, *range(axis), *range(axis + 1, ndim)
 
 
-def check_gpu_options(device: Any, algorithm: str, threads: int | None, offsets: Any) -> None:
+def check_gpu_options(device: Any, algorithm: str, threads: int | None) -> None:
     """Raise OptionError for what excludes a solve on a GPU."""
     if device is not None and not (isinstance(device, str) and device == "gpu"):
         raise OptionError(
@@ -272,11 +282,6 @@ def check_gpu_options(device: Any, algorithm: str, threads: int | None, offsets:
         )
     if threads is not None:
         raise OptionError(f"threads={threads} is for the host only, and the solve runs on a GPU; leave it out")
-    if offsets is not None:
-        raise OptionError(
-            "offsets are for the host only, and the arrays or the device are a GPU's; solve the segments one by one, "
-            "or copy the arrays to the host"
-        )
 
 
 @cache
@@ -285,6 +290,13 @@ def _engine() -> Callable[..., None]:
     from recfact.cpu.engine import solve_into
 
     return solve_into
+
+
+def _gpu_states() -> Callable[..., Any]:
+    """Return the entry of the GPU engine for solves that take or return a State."""
+    from recfact.gpu.solver import solve_through
+
+    return solve_through
 
 
 def _gpu_engine() -> Callable[..., Any]:

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from recfact.arrays import SCALARS, Array, as_operands, library_of, to_torch
+from recfact.array_functions import beside, in_type, is_cupy, namespace
+from recfact.arrays import SCALARS, Array, as_operands, library_of, result_dtype, to_torch
 from recfact.containers import CONTAINERS, unwrapped
 from recfact.errors import DTypeError, OptionError, OptionTypeError, RecfactError, ShapeError, shown
-from recfact.recurrence import forward
 from recfact.state_parts import (
     WHOLE,
     check_fits,
@@ -44,9 +44,10 @@ class State:
     window : Full, Uniform, Jagged or str
         What is kept of the transfer operator.
     parts : array_like, shape (k, ...) or (k, 2, ...)
-        What is kept of the past, the newest first. The last axes are those of one step. For `Jagged`, ``parts[p]`` is
-        what the inputs of the p-th block before this one contribute to the last state. `Full` has one such block. For
-        `Uniform` and blocks of 1, ``parts[p]`` is the coefficient and the input of the p-th step before the last.
+        What is kept of the past, the newest first. CuPy arrays stay on their GPU. The last axes are those of one step.
+        For `Jagged`, ``parts[p]`` is what the inputs of the p-th block before this one contribute to the last state.
+        `Full` has one such block. For `Uniform` and blocks of 1, ``parts[p]`` is the coefficient and the input of the
+        p-th step before the last.
     phase : int or array of int, default 0
         Number of steps taken in the open block, from 0 to its length. 0 means before the first step: ``parts[0]`` then
         holds the initial state if there is one. It is always 0 for the whole recurrence.
@@ -60,7 +61,8 @@ class State:
     shape : tuple of int
         The shape of one step.
     last : array
-        The last state as a NumPy array of `dtype`. Before the first step it is the initial state, or 0.
+        The last state as an array of `dtype` and of the library of `parts`. Before the first step it is the initial
+        state, or 0.
 
     Raises
     ------
@@ -117,18 +119,7 @@ class State:
     def last(self) -> Any:
         """The last state."""
         with np.errstate(all="ignore"):
-            if not is_uniform(self):
-                x = np.empty(self.shape, self.dtype)
-                for rows, state in groups(self):
-                    x[rows] = state.last
-                return x
-            if not self.held:
-                x = np.zeros(self.shape, self.parts.dtype)
-            elif holds_steps(self.window):
-                x = forward(self.parts[::-1, 0], self.parts[::-1, 1])[-1]
-            else:
-                x = self.parts.sum(axis=0)
-            return np.asarray(x, self.parts.dtype).astype(self.dtype)[()]
+            return in_type(_last(self), self.dtype)[()]
 
     def step(self, a_t: Any, u_t: Any) -> tuple[Any, State]:
         """Compute the next step.
@@ -150,6 +141,8 @@ class State:
         ShapeError, DTypeError, ArrayTypeError
             If an array doesn't fit, as for `solve`.
         """
+        if is_cupy(self.parts):
+            return self._step_on_gpu(a_t, u_t)
         libraries = {library_of(a_t), library_of(u_t)}
         wrap: Callable[[Array], Any] = to_torch if "torch" in libraries else _plain
         if not libraries.isdisjoint(CONTAINERS):
@@ -173,6 +166,26 @@ class State:
                 raise
             raise DTypeError(f"a_t and u_t must multiply and add with the State's numbers: {error}") from error
 
+    def _step_on_gpu(self, a_t: Any, u_t: Any) -> tuple[Any, State]:
+        for name, value in (("a_t", a_t), ("u_t", u_t)):
+            if not is_cupy(value) and type(value) not in SCALARS:
+                raise OptionTypeError(
+                    "must be a number or a CuPy array, as the parts of the State are", name, given=value
+                )
+        plain = type(a_t) in SCALARS and type(u_t) in SCALARS
+        check_fits(self, self.dtype if plain else result_dtype(a_t, u_t), self.shape)
+        xp, kept = namespace(self.parts), self.parts.dtype
+        arrays = (in_type(value, kept) if is_cupy(value) else xp.asarray(value, kept) for value in (a_t, u_t))
+        try:
+            a, u = (np.broadcast_to(array, self.shape) for array in arrays)
+        except ValueError:
+            raise ShapeError(
+                f"a_t and u_t must broadcast to one step of the State, of shape {self.shape}, got shapes "
+                f"{getattr(a_t, 'shape', ())} and {getattr(u_t, 'shape', ())}"
+            ) from None
+        state = _after(self, a, u)
+        return state.last, state
+
     def __getitem__(self, index: Any) -> State:
         try:
             places = np.arange(np.prod(self.shape, dtype=int)).reshape(self.shape)[index]
@@ -181,7 +194,7 @@ class State:
                 f"a State must be indexed like an array of its shape, {self.shape}, got {shown(index)} ({error})"
             ) from None
         lead = self.parts.shape[: 1 + holds_steps(self.window)]
-        parts = self.parts.reshape(*lead, int(np.prod(self.shape, dtype=int)))[..., places]
+        parts = self.parts.reshape(*lead, int(np.prod(self.shape, dtype=int)))[..., beside(self.parts, places)]
         phase, held = (np.broadcast_to(value, self.shape).reshape(-1)[places] for value in (self.phase, self.held))
         return State(self.window, parts, phase, held, self.dtype)
 
@@ -220,10 +233,11 @@ class State:
         dict
             ``window`` as a text such as "jagged:16", the name of the ``dtype``, and ``parts``, ``phase`` and ``held``.
         """
+        parts: Any = self.parts
         return {
             "window": window_text(self.window),
             "dtype": self.dtype.name,
-            "parts": self.parts.copy(),
+            "parts": parts.get() if is_cupy(parts) else parts.copy(),
             "phase": self.phase,
             "held": self.held,
         }
@@ -252,7 +266,7 @@ class State:
         return State(window_of(str(window)), parts, phase, held, str(dtype))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return State.from_dict, (self.to_dict(),)
+        return State, (self.window, self.parts, self.phase, self.held, self.dtype.name)
 
     def __repr__(self) -> str:
         phase = self.phase if isinstance(self.phase, int) else f"{self.phase.min()} to {self.phase.max()}"
@@ -261,7 +275,8 @@ class State:
 
 def made(window: Window, parts: Array, phase: Any, held: Any, dtype: np.dtype[Any]) -> State:
     """Return a State without checks; the caller has checked the values and keeps no other reference to the parts."""
-    parts.flags.writeable = False
+    if type(parts) is np.ndarray:
+        parts.flags.writeable = False
     state = object.__new__(State)
     for name, value in (("window", window), ("parts", parts), ("phase", phase), ("held", held), ("dtype", dtype)):
         object.__setattr__(state, name, value)
@@ -278,7 +293,8 @@ def initial_state_of(state: State) -> Array | None:
     """Return the initial state that a State before the first step holds."""
     if not state.held:
         return None
-    return np.asarray(state.parts[initial_place(state.window)])
+    held: Array = _array_like(state.parts[initial_place(state.window)], state.parts)
+    return held
 
 
 def is_uniform(state: State) -> bool:
@@ -314,10 +330,13 @@ def joined(shape: tuple[int, ...], pieces: list[tuple[tuple[Any, ...], State]]) 
     """Return the State of an array of rows of some shape, from the places and the States of its rows."""
     like = pieces[0][1]
     steps = holds_steps(like.window)
-    parts = np.zeros((max(len(state.parts) for _, state in pieces), *(2,) * steps, *shape), like.parts.dtype)
+    parts = namespace(like.parts).zeros(
+        (max(len(state.parts) for _, state in pieces), *(2,) * steps, *shape), like.parts.dtype
+    )
     phase, held = np.zeros(shape, int), np.zeros(shape, int)
     for rows, state in pieces:
-        parts[(slice(len(state.parts)), *(slice(None),) * steps, *rows)] = state.parts
+        own = (beside(parts, row) if isinstance(row, np.ndarray) else row for row in rows)
+        parts[(slice(len(state.parts)), *(slice(None),) * steps, *own)] = state.parts
         phase[rows], held[rows] = state.phase, state.held
     return State(like.window, parts, phase, held, like.dtype)
 
@@ -325,21 +344,48 @@ def joined(shape: tuple[int, ...], pieces: list[tuple[tuple[Any, ...], State]]) 
 def _after(state: State, a: Array, u: Array) -> State:
     """Return the State after a step of the shape and the type of its parts."""
     if not is_uniform(state):
-        return joined(state.shape, [(rows, _after(group, a[rows], u[rows])) for rows, group in groups(state)])
+        return joined(state.shape, [(rows, _after(group, *_taken(a, u, rows))) for rows, group in groups(state)])
     block, terms = normal_form(state.window)
     starts = not state.held or state.phase == block
     with np.errstate(all="ignore"):
         if block == 1:
             older = state.parts[: terms if state.phase else 0]
             x0 = None if state.phase else initial_state_of(state)
-            newest = np.stack([a, u if x0 is None else np.asarray(a * x0[()] + u, u.dtype)])
+            newest = np.stack([a, u if x0 is None else _array_like(a * x0[()] + u, u)])
         elif starts:  # the coefficient of a first step isn't read, and may be NaN
             newest, older = u, a * state.parts[:terms]
         else:
             newest, older = a * state.parts[0] + u, a * state.parts[1:]
     phase = 0 if block == WHOLE else 1 if starts else state.phase + 1
     phase = 1 if block == 1 else phase
-    return State(state.window, np.concatenate([np.asarray(newest, a.dtype)[None], older]), phase, dtype=state.dtype)
+    return State(state.window, np.concatenate([_array_like(newest, a)[None], older]), phase, dtype=state.dtype)
+
+
+def _last(state: State) -> Any:
+    """Return the last state in the type of the parts."""
+    parts, xp = state.parts, namespace(state.parts)
+    if not is_uniform(state):
+        x = xp.empty(state.shape, parts.dtype)
+        for rows, group in groups(state):
+            x[tuple(beside(x, row) for row in rows)] = _last(group)
+        return x
+    if not state.held:
+        return xp.zeros(state.shape, parts.dtype)
+    if holds_steps(state.window):
+        x = parts[-1, 1]
+        for a, u in parts[-2::-1]:
+            x = a * x + u
+        return _array_like(x, parts)
+    return _array_like(parts.sum(axis=0), parts)
+
+
+def _array_like(values: Any, like: Any) -> Any:
+    """Return numbers as an array of the library and the number type of another one."""
+    return namespace(like).asarray(values, like.dtype)
+
+
+def _taken(a: Any, u: Any, rows: tuple[Array, ...]) -> Iterator[Any]:
+    return (array[tuple(beside(array, row) for row in rows)] for array in (a, u))
 
 
 def _plain(array: Array) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from recfact.array_functions import is_cupy
 from recfact.arrays import Array, as_numpy, check_scalars
 from recfact.checks import LONGEST
 from recfact.errors import DTypeError, OptionError, OptionTypeError, ShapeError, shown
@@ -42,7 +43,8 @@ def checked_parts(window: Window, parts: Any, dtype: Any) -> tuple[Array, np.dty
     ShapeError
         If a State of the window has no parts of that shape.
     """
-    parts = check_scalars(as_numpy(parts, "parts"), "parts")
+    if not is_cupy(parts):
+        parts = check_scalars(as_numpy(parts, "parts"), "parts")
     dtype = parts.dtype if dtype is None else _number_type(dtype)
     if not (dtype in NUMBER_TYPES or dtype.kind == "O") or parts.dtype != accumulator(dtype):
         raise DTypeError(
@@ -126,9 +128,10 @@ def listed(states: Any, kind: type[Any]) -> list[Any]:
 
 
 def frozen(array: Array) -> Array:
-    """Return a copy that can't be written to."""
+    """Return a copy that can't be written to. CuPy can't forbid it."""
     array = array.copy()
-    array.flags.writeable = False
+    if type(array) is np.ndarray:
+        array.flags.writeable = False
     return array
 
 

@@ -351,8 +351,6 @@ def test_named_algorithms_take_no_segments(algorithm):
 def test_what_solves_a_single_sequence_takes_no_segments():
     with pytest.raises(OptionError, match="x0 doesn't go with reverse"):
         rf.solve([1.0], [1.0], offsets=[0, 1], x0=1.0, reverse=True)
-    with pytest.raises(OptionError, match="offsets are for the host only"):
-        rf.solve([1.0], [1.0], offsets=[0, 1], device="gpu")
     with pytest.raises(TypeError, match="offsets"):
         rf.solve_chunks([([1.0], [1.0])], offsets=[0, 1])
 

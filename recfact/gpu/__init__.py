@@ -5,5 +5,6 @@ Importing this package imports neither CuPy nor torch, and doesn't look for a GP
 
 from recfact.gpu.availability import why_unavailable
 from recfact.gpu.solver import solve
+from recfact.gpu.warm import warm_up
 
-__all__ = ["solve", "why_unavailable"]
+__all__ = ["solve", "warm_up", "why_unavailable"]

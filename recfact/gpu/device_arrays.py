@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from recfact.array_functions import in_type
 from recfact.arrays import Array, check_tensor, is_tensor, native
 from recfact.errors import ArrayTypeError, DTypeError
 from recfact.gpu.capture import check_uncaptured
@@ -67,6 +68,8 @@ class DeviceArray(Strided):
         """Return it as one of CuPy's arrays."""
         import cupy
 
+        if 0 in self.shape:
+            return cupy.empty(self.shape, self.dtype)
         reach = sum((length - 1) * abs(step) for length, step in zip(self.shape, self.strides, strict=True))
         memory = cupy.cuda.UnownedMemory(self.address, reach + self.dtype.itemsize, self.owner, self.device)
         return cupy.ndarray(self.shape, self.dtype, cupy.cuda.MemoryPointer(memory, 0), self.strides)
@@ -77,14 +80,11 @@ class DeviceArray(Strided):
         return array.view(np.uint16) if self.dtype == BFLOAT16 else array
 
     def converted(self, dtype: DType) -> DeviceArray:
-        """Return it in another number type, wider than bfloat16."""
+        """Return it in another number type."""
         if self.dtype == dtype:
             return self
         check_uncaptured("converts arrays", f"pass them in {dtype}")
-        array = self.bits()
-        if self.dtype == BFLOAT16:  # the upper half of a float32
-            array = (array.astype(np.uint32) << 16).view(np.float32)
-        return of_cupy(array.astype(dtype, copy=False))
+        return of_cupy(in_type(self.as_cupy(), dtype))
 
     def copied(self) -> DeviceArray:
         """Return a copy with the strides in the same order."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd
@@ -56,9 +57,9 @@ class View:
 class Geometry:
     """A solve as the kernels see it.
 
-    `steps` runs fastest, in the order of the recurrence. `channels` may share a coefficient. `x0` has no steps. Time is
-    contiguous if neighbouring steps of input and result are neighbours in memory. `reverse` asks for the transpose. The
-    views are forward in any case.
+    `steps` runs fastest, in the order of the recurrence. `channels` may share a coefficient. The steps of `x0` are the
+    sequences that lie one behind the other, or there are none. Time is contiguous if neighbouring steps of input and
+    result are neighbours in memory. `reverse` asks for the transpose. The views are forward in any case.
     """
 
     reverse: bool
@@ -70,6 +71,7 @@ class Geometry:
     u: View
     x: View
     x0: View | None
+    beside: tuple[View, ...] = ()
 
     @cached_property
     def time_contiguous(self) -> bool:
@@ -101,7 +103,16 @@ class Geometry:
         return self.a.backwards(self.steps), self.u.backwards(self.steps - 1), self.x.backwards(self.steps - 1)
 
 
-def geometry_of(axis: int, a: Strided, u: Strided, x: Strided, x0: Strided | None, reverse: bool) -> Geometry:
+def geometry_of(
+    axis: int,
+    a: Strided,
+    u: Strided,
+    x: Strided,
+    x0: Strided | None,
+    reverse: bool,
+    sequences: int = 0,
+    beside: Sequence[Strided] = (),
+) -> Geometry:
     """Describe a solve.
 
     Parameters
@@ -111,20 +122,25 @@ def geometry_of(axis: int, a: Strided, u: Strided, x: Strided, x0: Strided | Non
     a, u, x : Strided
         Coefficients, inputs, result; the first two broadcast to the shape of the third.
     x0 : Strided or None
-        Initial states; they broadcast to the result without time.
+        Initial states; they broadcast to the result without time, or with one step for each sequence.
     reverse : bool
         Apply the transpose.
+    sequences : int, default 0
+        How many there are in time, if initial states have an axis for them.
+    beside : sequence of Strided, optional
+        Other arrays that broadcast to the shape of the result.
 
     Raises
     ------
     ShapeError
         If more than three dimensions besides time are left after merging those that lie in memory as one.
     """
-    arrays = [x, u.broadcast_to(x.shape), a.broadcast_to(x.shape)]
-    steps = [array.strides[axis] for array in arrays]
-    arrays = [array.taken(axis, 0) for array in arrays]
+    arrays = [x, *(array.broadcast_to(x.shape) for array in (u, a, *beside))]
     if x0 is not None:
-        arrays.append(x0.broadcast_to(arrays[0].shape))
+        x0 = x0.broadcast_to((*x.shape[:axis], *([sequences] if sequences else []), *x.shape[axis + 1 :]))
+        arrays.append(x0)
+    steps = [array.strides[axis] if array is not x0 or sequences else 0 for array in arrays]
+    arrays = [array.taken(axis, 0) if array is not x0 or sequences else array for array in arrays]
     axes, starts = merged(arrays[0].shape, *(array.strides for array in arrays))
     if len(axes) > MOST_DIMENSIONS:
         raise ShapeError(
@@ -132,7 +148,7 @@ def geometry_of(axis: int, a: Strided, u: Strided, x: Strided, x0: Strided | Non
             f"that lie in memory as one, got {len(axes)} for shape {x.shape}; copy the arrays to contiguous ones"
         )
     channels, heads, batch = axes + [Axis(1, (0,) * len(arrays))] * (MOST_DIMENSIONS - len(axes))
-    x_view, u_view, a_view, *initial = (
+    x_view, u_view, a_view, *more = (
         View(
             NUMBER_TYPES[array.dtype],
             batch.strides[k],
@@ -142,9 +158,8 @@ def geometry_of(axis: int, a: Strided, u: Strided, x: Strided, x0: Strided | Non
             array.address + starts[k],
             starts[k],
         )
-        for k, (array, step) in enumerate(zip(arrays, [*steps, 0], strict=False))
+        for k, (array, step) in enumerate(zip(arrays, steps, strict=True))
     )
-    x0_view = initial[0] if initial else None
-    return Geometry(
-        reverse, x.shape[axis], batch.length, heads.length, channels.length, a_view, u_view, x_view, x0_view
-    )
+    lengths = x.shape[axis], batch.length, heads.length, channels.length
+    x0_view = None if x0 is None else more.pop()
+    return Geometry(reverse, *lengths, a_view, u_view, x_view, x0_view, tuple(more))

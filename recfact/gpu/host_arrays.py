@@ -22,9 +22,10 @@ import numpy as np
 from recfact.arrays import Array
 from recfact.errors import DeviceError
 from recfact.gpu.cuda_streams import follow
-from recfact.gpu.device_arrays import DeviceArray, laid_out, of_cupy, uploaded
+from recfact.gpu.device_arrays import DeviceArray, empty_like, laid_out, of_cupy, uploaded
 from recfact.gpu.launch import blocks_of
 from recfact.gpu.run import Solve, run, scratch_bytes
+from recfact.gpu.sequences import run_sequences
 from recfact.number_types import DType, accumulator
 from recfact.windows import Window
 
@@ -130,6 +131,49 @@ def solve_segments(
     finally:
         for slot in slots:
             slot.stream.synchronize()  # before its memory is given back
+
+
+def solve_sequences(
+    a: Array,
+    u: Array,
+    x: Array,
+    x0: Array | None,
+    axis: int,
+    reverse: bool,
+    window: Window,
+    precision: str,
+    offsets: Array,
+    segment_bytes: int = SEGMENT_BYTES,
+) -> None:
+    """Solve sequences that lie one behind the other, as `solve_segments` solves one.
+
+    Neighbours that take no more than `segment_bytes` are on the GPU together. A longer one comes there in segments.
+    """
+    if x.size == 0:
+        return
+    n = x.shape[axis]
+    a, u = (array.reshape((1,) * (x.ndim - array.ndim) + array.shape) for array in (a, u))
+    if x0 is not None:
+        x0 = np.broadcast_to(x0, (*x.shape[:axis], len(offsets) - 1, *x.shape[axis + 1 :]))
+    step_bytes = sum(_steps(array, axis, 0, 1).nbytes for array in (a, u, x) if array.shape[axis] == n)
+    first = 0
+    while first < len(offsets) - 1:
+        room = int(offsets[first]) + segment_bytes // step_bytes
+        last = max(first + 1, int(np.searchsorted(offsets, room, "right")) - 1)
+        start, end = int(offsets[first]), int(offsets[last])
+        own = [_steps(array, axis, start, end) for array in (a, u, x)]
+        entering = None if x0 is None else _steps(x0, axis, first, last)
+        if last == first + 1:
+            entering = None if entering is None else entering.take(0, axis)
+            solve_segments(own[0], own[1], own[2], entering, axis, reverse, window, precision)
+        else:
+            on_gpu = [uploaded(np.ascontiguousarray(array)) for array in own[:2]]
+            result = empty_like(own[2].shape, x.dtype, False, on_gpu[0].device, on_gpu[1])
+            before = None if entering is None else uploaded(np.ascontiguousarray(entering))
+            asked = Solve(on_gpu[0], on_gpu[1], result, before, axis, window, reverse, precision)
+            run_sequences(asked, offsets[first : last + 1] - start)
+            own[2][...] = result.bits().get().view(x.dtype)
+        first = last
 
 
 def _slots(segments: int, sizes: list[int]) -> list[Slot]:

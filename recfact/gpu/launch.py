@@ -9,11 +9,13 @@ from __future__ import annotations
 from recfact.gpu.b2p import B2P
 from recfact.gpu.chain import LEAST_STEPS, chain
 from recfact.gpu.geometry import Geometry, geometry_of
-from recfact.gpu.plans import ENDLESS, WARPS_NEEDED, Blocks, Device, Launch
+from recfact.gpu.plans import ENDLESS, WARPS_NEEDED, Blocks, Device, Launch, Sequences
 from recfact.gpu.sliding import sliding
 from recfact.gpu.sweep import Sweep
 from recfact.strides import Strided
 from recfact.windows import Window, blocks_and_terms
+
+LAUNCH_STEPS = 64  # that a thread of `sweep` takes while the host launches another kernel
 
 
 def blocks_of(window: Window, steps: int) -> Blocks:
@@ -80,6 +82,51 @@ def plan(
     if blocks.terms is not None and blocks.terms > 1:
         return sliding(geometry, blocks, device)
     return _choose(geometry, blocks, device, precision == "full")
+
+
+def plan_sequences(
+    axis: int,
+    a: Strided,
+    u: Strided,
+    x: Strided,
+    x0: Strided | None,
+    *,
+    window: Window,
+    reverse: bool,
+    device: Device,
+    sequences: Sequences,
+) -> Launch | None:
+    """Plan the solve of all sequences that lie one behind the other along an axis by one launch.
+
+    Parameters
+    ----------
+    axis, a, u, x, x0, window, reverse, device
+        As for `plan`. Initial states broadcast to the shape of the result with one step for each sequence.
+    sequences : Sequences
+        What is known of them. The launch reads where each starts, in the order of the sweep.
+
+    Returns
+    -------
+    Launch or None
+        None if a launch for each sequence is better, because they are few and long, or because a window has several
+        blocks.
+
+    Raises
+    ------
+    ShapeError
+        As for `plan`.
+    """
+    geometry = geometry_of(axis, a, u, x, x0, reverse, sequences.count)
+    blocks = blocks_of(window, sequences.longest)
+    if blocks.terms is not None and blocks.terms > 1:
+        return None
+    sweep = Sweep(geometry, blocks, device, sequences)
+    has = f"{sweep.warps / device.multiprocessors:.1f} warps on a multiprocessor"
+    if sweep.warps >= WARPS_NEEDED * device.multiprocessors:
+        return sweep.launch(f"sweep: all sequences together have {has}")
+    if sequences.longest <= LAUNCH_STEPS * sequences.count:
+        return sweep.launch(f"sweep: all sequences together have {has}, and a launch for each would take longer")
+    return None
 
 
 def _choose(geometry: Geometry, blocks: Blocks, device: Device, split_factor: bool) -> Launch:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from recfact.gpu.geometry import Geometry, View
-from recfact.gpu.plans import Argument, places, pointers, wide
+from recfact.gpu.plans import ENDLESS, Argument, places, pointers, wide
 
 THREADS = 128  # of most thread blocks of `sweep` and `sliding`
 ACCESS_BYTES = 16  # the widest access
@@ -95,7 +95,7 @@ class Lines:
         )
 
 
-def lines_of(geometry: Geometry, block: int) -> Lines:
+def lines_of(geometry: Geometry, block: int, unit: int = ENDLESS) -> Lines:
     """Choose the numbers that a thread owns, with the widest access that the addresses allow.
 
     Parameters
@@ -104,6 +104,8 @@ def lines_of(geometry: Geometry, block: int) -> Lines:
         The solve.
     block : int
         Steps of a block. No access crosses from one block into the next.
+    unit : int, optional
+        A power of two that divides where sequences start and end.
     """
     a, u, x = geometry.a, geometry.u, geometry.x
     along = a.step == a.type.size and not geometry.reverse  # backwards, coefficients stand one place off
@@ -112,6 +114,7 @@ def lines_of(geometry: Geometry, block: int) -> Lines:
         width = most
         while width > 1 and (
             block % width
+            or unit % width
             or (geometry.reverse and geometry.steps % width)
             or any(
                 view.alignment(step=False, channel=True) % min(width * view.type.size, ACCESS_BYTES) for view in (u, x)
@@ -121,7 +124,7 @@ def lines_of(geometry: Geometry, block: int) -> Lines:
         aligned = a.alignment(step=False, channel=True) % min(width * a.type.size, ACCESS_BYTES) == 0
         reason = f"{width} steps in one access, because time is contiguous"
         return Lines(geometry, 1, width, True, False, width if along and aligned else 1, reason)
-    coefficient_steps = a.alignment(step=False, channel=True) // a.type.size if along else 1
+    coefficient_steps = min(a.alignment(step=False, channel=True) // a.type.size, unit) if along else 1
     if not geometry.channels_contiguous or not (geometry.shared or a.channel == a.type.size):
         return Lines(
             geometry,

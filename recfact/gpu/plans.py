@@ -137,6 +137,25 @@ class Blocks(NamedTuple):
         return FULL if self.terms is None else (NEIGHBOUR if self.terms else ALONE)
 
 
+@dataclass(frozen=True, slots=True)
+class Sequences:
+    """What a plan needs to know of sequences that lie one behind the other in time.
+
+    Parameters
+    ----------
+    count : int
+        How many there are.
+    longest : int
+        Steps of the longest.
+    unit : int
+        The largest power of two up to `ENDLESS` that divides where all of them start and end.
+    """
+
+    count: int
+    longest: int
+    unit: int
+
+
 class Split(NamedTuple):
     """How time is split.
 

@@ -12,13 +12,14 @@ import numpy as np
 from recfact.errors import ShapeError
 from recfact.gpu.capture import check_uncaptured
 from recfact.gpu.device_arrays import DeviceArray, scratch_for
-from recfact.gpu.launch import plan
+from recfact.gpu.launch import plan, plan_sequences
 from recfact.gpu.modules import function_of
-from recfact.gpu.plans import NEIGHBOUR, Argument, Device, Launch
+from recfact.gpu.plans import NEIGHBOUR, Argument, Device, Launch, Sequences
 from recfact.strides import Key, Strided
 from recfact.windows import Window
 
 PLANS_KEPT = 1024
+PLACES = ("a", "u", "x", "x0", "starts")
 SCRATCH_ALIGNMENT = 256  # bytes; CUDA's own allocations have no less
 
 
@@ -36,6 +37,10 @@ class Solve(NamedTuple):
         Time, counted from the front.
     window, reverse, precision
         As for `recfact.gpu.solve`.
+    sequences : Sequences, optional
+        What time is made of. Initial states then have an axis for them in the place of time.
+    starts : DeviceArray, optional
+        Where each starts in the order of the sweep, and where the last one ends.
     """
 
     a: DeviceArray
@@ -46,6 +51,8 @@ class Solve(NamedTuple):
     window: Window
     reverse: bool
     precision: str
+    sequences: Sequences | None = None
+    starts: DeviceArray | None = None
 
 
 def run(solve: Solve, scratch: Any = None) -> None:
@@ -66,25 +73,23 @@ def run(solve: Solve, scratch: Any = None) -> None:
         return
     if prepared is None:
         return
-    a, u, x, x0, *_ = solve
+    a, u, x, x0, starts = solve.a, solve.u, solve.x, solve.x0, solve.starts
     if prepared.rereads and u.address == x.address:
         run(solve._replace(u=u.copied()), scratch)
         return
-    places = {"a": a.address, "u": u.address, "x": x.address, "x0": 0 if x0 is None else x0.address}
-    launch = prepared.launch
-    if launch.scratch and scratch is None:
+    places = {
+        name: array.address for name, array in zip(PLACES, (a, u, x, x0, starts), strict=True) if array is not None
+    }
+    if prepared.launch.scratch and scratch is None:
         scratch = scratch_for(x, prepared.scratch_bytes)
     offset = 0
-    for array in launch.scratch:
+    for array in prepared.launch.scratch:
         place = scratch.data + offset
         places[array.name] = place.ptr
         if array.zeroed:
             place.memset_async(0, array.bytes)
         offset += _aligned(array.bytes)
-    arguments = tuple(
-        places[value] + offset if isinstance(value, str) else value for value, offset in prepared.arguments
-    )
-    prepared.kernel(launch.grid, launch.block, arguments, shared_mem=launch.shared_bytes)
+    prepared.start(places)
 
 
 def scratch_bytes(solve: Solve) -> int:
@@ -100,12 +105,30 @@ def _slices(solve: Solve) -> Iterator[Solve]:
     """Return the solves of all slices along the shortest axis that isn't time."""
     a, u, x, x0, axis, *_ = solve
     _, k = min((length, k) for k, length in enumerate(x.shape) if k != axis and length > 1)
-    step = x.shape[:axis] + x.shape[axis + 1 :]
+    among = [] if solve.sequences is None else [solve.sequences.count]
+    step = (*x.shape[:axis], *among, *x.shape[axis + 1 :])
     a, u = a.broadcast_to(x.shape), u.broadcast_to(x.shape)
     x0 = None if x0 is None else x0.broadcast_to(step)
     for i in range(x.shape[k]):
-        state = None if x0 is None else x0.taken(k - (k > axis), i)
+        state = None if x0 is None else x0.taken(k if among else k - (k > axis), i)
         yield solve._replace(a=a.taken(k, i), u=u.taken(k, i), x=x.taken(k, i), x0=state, axis=axis - (k < axis))
+
+
+def goes_together(solve: Solve) -> bool:
+    """Say whether one launch solves all sequences, or some for slices of arrays of many dimensions."""
+    try:
+        return _prepared_for(solve) is not None
+    except ShapeError:
+        return all(map(goes_together, _slices(solve)))
+
+
+def explained(solve: Solve) -> list[str]:
+    """Compile the kernels that `run` launches for arrays of this layout, and return the reason for each."""
+    try:
+        prepared = _prepared_for(solve)
+    except ShapeError:
+        return [reason for part in _slices(solve) for reason in explained(part)]
+    return [] if prepared is None else [prepared.launch.reasons[0]]
 
 
 def _aligned(size: int) -> int:
@@ -115,7 +138,7 @@ def _aligned(size: int) -> int:
 
 def _prepared_for(solve: Solve) -> Prepared | None:
     """Return the launch for arrays that are laid out like these, or None if the result is empty."""
-    a, u, x, x0, *asked = solve
+    a, u, x, x0, *asked, _ = solve
     return _prepared(a.key, u.key, x.key, None if x0 is None else x0.key, *asked, x.device)
 
 
@@ -143,6 +166,14 @@ class Prepared:
     rereads: bool
     scratch_bytes: int
 
+    def start(self, places: dict[str, int]) -> None:
+        """Put the launch on the current stream, with arrays at these addresses."""
+        launch = self.launch
+        arguments = tuple(
+            places[value] + offset if isinstance(value, str) else value for value, offset in self.arguments
+        )
+        self.kernel(launch.grid, launch.block, arguments, shared_mem=launch.shared_bytes)
+
 
 @lru_cache(PLANS_KEPT)
 def _prepared(
@@ -154,23 +185,22 @@ def _prepared(
     window: Window,
     reverse: bool,
     precision: str,
+    sequences: Sequences | None,
     device: int,
 ) -> Prepared | None:
-    """Plan a launch and compile its kernel, or return None if the result is empty."""
+    """Plan a launch and compile its kernel, or return None if the result is empty or sequences are better apart."""
     check_uncaptured("compiles its kernel", "do the same solve once before")
-    launch = plan(
-        axis,
-        Strided(*a),
-        Strided(*u),
-        Strided(*x),
-        None if x0 is None else Strided(*x0),
-        window=window,
-        reverse=reverse,
-        device=_device(device),
-        precision=precision,
-    )
-    if launch is None:
-        return None
+    arrays = axis, Strided(*a), Strided(*u), Strided(*x), None if x0 is None else Strided(*x0)
+    options: dict[str, Any] = {"window": window, "reverse": reverse, "device": device_of(device)}
+    if sequences is None:
+        launch = plan(*arrays, **options, precision=precision)
+    else:
+        launch = plan_sequences(*arrays, **options, sequences=sequences)
+    return None if launch is None else prepared_launch(launch, device)
+
+
+def prepared_launch(launch: Launch, device: int) -> Prepared:
+    """Compile the kernel of a launch for a GPU, the current one."""
     arguments, size = tuple(map(_value, launch.arguments)), sum(_aligned(array.bytes) for array in launch.scratch)
     return Prepared(launch, function_of(launch, device), arguments, _rereads(launch), size)
 
@@ -178,7 +208,8 @@ def _prepared(
 def _rereads(launch: Launch) -> bool:
     """Return whether inputs are read after results may have been written to their place."""
     segments = next((argument.value for argument in launch.arguments if argument.name == "segments"), 1)
-    halo = dict(launch.macros).get("WINDOW") == str(NEIGHBOUR) and segments != 1
+    macros = dict(launch.macros)
+    halo = macros.get("WINDOW") == str(NEIGHBOUR) and segments != 1 and macros.get("SEQUENCES") != "1"
     return halo or launch.kernel == "sliding"
 
 
@@ -190,7 +221,7 @@ def _value(argument: Argument) -> tuple[Any, int]:
 
 
 @cache
-def _device(number: int) -> Device:
+def device_of(number: int) -> Device:
     """Return the properties of a GPU that a plan depends on."""
     import cupy
 

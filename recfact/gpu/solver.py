@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
-import numpy as np
-
-from recfact.arrays import (
-    Array,
-    as_numpy,
-    broadcast_shape,
-    check_axis,
-    check_no_state,
-    check_state,
-    converted,
-    library_of,
-    native,
-    result_dtype,
-    to_torch,
-)
+from recfact.arrays import Array, check_no_state, library_of, to_torch
 from recfact.checks import boolean, choice
-from recfact.errors import ArrayTypeError, DTypeError
+from recfact.errors import ArrayTypeError
 from recfact.gpu.availability import current_gpu, require
+from recfact.gpu.capture import check_uncaptured
 from recfact.gpu.cuda_streams import caller_stream
-from recfact.gpu.device_arrays import DeviceArray, as_device_array, empty_like, uploaded
-from recfact.gpu.host_arrays import solve_segments
+from recfact.gpu.device_arrays import as_device_array, of_cupy
+from recfact.gpu.host_arrays import solve_segments, solve_sequences
+from recfact.gpu.operands import common_device, prepare, prepare_host
 from recfact.gpu.run import Solve, run
-from recfact.number_types import FLOAT32, HALVES, NUMBER_TYPES, DType, accumulator, listed
-from recfact.results import check_out, check_overlap, check_place, check_written, empty_product, note_written
-from recfact.windows import Full, WindowLike, check_window
+from recfact.gpu.sequences import run_sequences
+from recfact.number_types import DType, accumulator
+from recfact.windows import Full, Window, WindowLike, check_window
 
 PRECISIONS = ("full", "paper")
 
@@ -41,6 +30,7 @@ def solve(
     axis: int = -1,
     reverse: bool = False,
     window: WindowLike = Full(),
+    offsets: Any = None,
     out: Any = None,
     precision: str = "full",
 ) -> Any:
@@ -62,6 +52,9 @@ def solve(
         Initial state, as for `recfact.solve`. It is on the GPU, or it is a scalar or a list.
     axis, reverse, window
         As for `recfact.solve`.
+    offsets : array_like of int, shape (N + 1,), optional
+        Where segments start, and where the last one ends, as for `recfact.solve`. They are on the host, because the
+        launches depend on them.
     out : array, optional
         An array for the result, as for `recfact.solve`. For inputs in float16 or bfloat16, with coefficients in the
         same type or in float32, it may have the type of the inputs or float32.
@@ -91,8 +84,8 @@ def solve(
     For arrays of the host, the result is written to `out` piece by piece, because keeping it until the end would take
     twice the memory. If the GPU fails during a solve, or after ``KeyboardInterrupt``, `out` has a part of the result.
 
-    float16 and bfloat16 are computed in float32 and rounded once. The first solve of its kind compiles a kernel. CuPy
-    keeps it on disk for later processes.
+    float16 and bfloat16 are computed in float32 and rounded once. The first solve of its kind compiles a kernel,
+    unless `warm_up` did. CuPy keeps it on disk for later processes.
 
     Algorithms 4 and 5 of the sliding window recurrences paper.
 
@@ -115,135 +108,93 @@ def solve(
     if "gpu" not in libraries:
         require(current)
         tensors = "torch" in libraries
-        host = _prepare_host(given, axis, tensors)
-        solve_segments(*host, reverse, window, precision)
-        return out if out is not None else to_torch(host[2]) if tensors else host[2]
+        coefficients, inputs, result, state, axis, offsets = prepare_host(given, axis, tensors, offsets)
+        host = coefficients, inputs, result, state, axis, reverse, window, precision
+        if offsets is None:
+            solve_segments(*host)
+        else:
+            solve_sequences(*host, offsets)
+        return out if out is not None else to_torch(result) if tensors else result
     arrays = {name: as_device_array(value, name) for name, value in given.items() if library_of(value) == "gpu"}
-    device = _common_device(given, arrays)
+    device = common_device(given, arrays)
     require(device)
     tensors = any(name in arrays and arrays[name].library == "torch" for name in "au")
     with caller_stream(arrays.values(), device, tensors):
-        on_gpu = _prepare(given, arrays, axis, device, tensors)
-        run(Solve(*on_gpu, window, reverse, precision))
-    return on_gpu[2].owner if out is None else out
+        on_gpu, offsets = prepare(given, arrays, axis, device, tensors, offsets)
+        asked = Solve(*on_gpu, window, reverse, precision)
+        _run(asked, offsets)
+    return asked.x.owner if out is None else out
 
 
-def _common_device(given: dict[str, Any], arrays: dict[str, DeviceArray]) -> int:
-    """Return the GPU on which all arrays are. Scalars and lists don't count.
-
-    Raises
-    ------
-    ArrayTypeError
-        If they are on several GPUs, or arrays of the host are among them.
-    """
-    places = {name: f"GPU {array.device}" for name, array in arrays.items()}
-    for name, value in given.items():
-        if name not in arrays and (name == "out" or isinstance(value, np.ndarray) or library_of(value) == "torch"):
-            places[name] = "the host"
-    if len(set(places.values())) > 1:
-        where = ", ".join(f"{name} on {place}" for name, place in places.items())
-        raise ArrayTypeError(
-            f"all arrays must be on one GPU, got {where}; move them there with cupy.asarray or .to(), because recfact "
-            "moves only scalars and lists by itself"
-        )
-    return next(iter(arrays.values())).device
+def _run(asked: Solve, offsets: Array | None) -> None:
+    if offsets is None:
+        run(asked)
+    else:
+        run_sequences(asked, offsets)
 
 
-def _prepare(
-    given: dict[str, Any], arrays: dict[str, DeviceArray], axis: Any, device: int, tensors: bool
-) -> tuple[DeviceArray, DeviceArray, DeviceArray, DeviceArray | None, int]:
-    """Check the arrays of a solve, and bring them into number types that kernels take together.
-
-    Returns
-    -------
-    a, u, x : DeviceArray
-        Coefficients, inputs, and the result to fill.
-    x0 : DeviceArray or None
-        Initial states.
-    axis : int
-        Time, counted from the front.
-    """
-    host = {name: as_numpy(value, name) for name, value in given.items() if name not in arrays}
-    values: dict[str, Any] = {**host, **arrays}
-    asked = _check(given, values, axis)
-    a, u = _on_gpu(values["a"], asked.dtype, "a"), _on_gpu(values["u"], asked.inputs, "u")
-    x0 = _on_gpu(values["x0"], accumulator(asked.dtype), "x0") if "x0" in values else None
-    if "out" not in given:
-        return a, u, empty_like(asked.shape, asked.dtype, tensors, device, u), x0, asked.axis
-    x = arrays["out"]
-    if tensors != (x.library == "torch"):
-        raise ArrayTypeError(f"out must be of the library of a and u, got {type(given['out']).__name__}")
-    if tensors:
-        check_written(given["out"])
-    place = x.addresses()
-    check_place(place, x.dtype, asked.shape, asked.results)
-    check_overlap(place, a.addresses(), u.addresses())
-    if tensors:
-        note_written(given["out"])
-    if x0 is not None and np.may_share_memory(place, x0.addresses()):
-        x0 = x0.copied()
-    return a, u, x, x0, asked.axis
+# Goes from a State to the next one, on CuPy's arrays of the type computed in. It takes a function that solves along
+# the first axis, coefficients, inputs, states or None, initial states or None, time, offsets, and the States' type.
+GoOn = Callable[[Callable[..., None], Any, Any, Any, Any, int, "Array | None", DType], Any]
 
 
-def _prepare_host(given: dict[str, Any], axis: Any, tensors: bool) -> tuple[Array, Array, Array, Array | None, int]:
-    """Do the same as `_prepare` for arrays of the host, and leave them there."""
-    values = {name: as_numpy(value, name) for name, value in given.items() if name != "out"}
-    asked = _check(given, values, axis)
-    a, u = converted(values["a"], asked.dtype, "a"), converted(values["u"], asked.inputs, "u")
-    x0 = converted(values["x0"], accumulator(asked.dtype), "x0") if "x0" in values else None
-    if "out" not in given:
-        return a, u, empty_product(values["a"], values["u"], asked.shape, asked.dtype), x0, asked.axis
-    x = check_out(given["out"], asked.shape, asked.results, tensors)
-    check_overlap(x, a, u)
-    if tensors:
-        note_written(given["out"])
-    return a, u, x, x0, asked.axis
-
-
-class _Asked(NamedTuple):
-    """The types and shape that arrays are converted to, on the GPU or on the host.
+def solve_through(
+    go_on: GoOn, a: Any, u: Any, *, x0: Any = None, axis: int = -1, offsets: Any = None, out: Any = None, states: bool
+) -> tuple[Any, Any]:
+    """Solve CuPy's arrays by a function that knows of States, and that uses the kernels in pieces.
 
     Parameters
     ----------
-    dtype, inputs : DType
-        Number types of coefficients and result, and of inputs.
-    results : tuple of DType
-        Number types that the result may have, `dtype` among them.
-    shape, axis
-        Shape of the result, and its axis of time, counted from the front.
+    go_on : callable
+        The function.
+    a, u, x0, axis, offsets, out
+        As for `solve`. None of the arrays is a tensor.
+    states : bool
+        Whether states are wanted.
+
+    Returns
+    -------
+    x : array or None
+        The states.
+    end : State
+        What `go_on` returned.
+
+    Raises
+    ------
+    ShapeError, OptionError, DTypeError, ArrayTypeError, DeviceError
+        As for `solve`.
     """
+    import cupy
 
-    dtype: DType
-    inputs: DType
-    results: tuple[DType, ...]
-    shape: tuple[int, ...]
-    axis: int
-
-
-def _check(given: dict[str, Any], values: dict[str, Any], axis: Any) -> _Asked:
-    """Check the arguments, of which `values` are the arrays, and return the types and shape to convert them to."""
-    dtype = result_dtype(*(_typed(values[name], given[name]) for name in "au"))
-    if dtype not in NUMBER_TYPES:
-        raise DTypeError(
-            f"the GPU engine computes in {listed('and')}, got {dtype}; convert a and u, or solve them on the host"
-        )
-    shape = broadcast_shape(values["a"], values["u"])
-    axis = check_axis(axis, len(shape))
-    if "x0" in values:
-        check_state(values["x0"].dtype, values["x0"].shape, accumulator(dtype), shape[:axis] + shape[axis + 1 :])
-    # Inputs in half precision stay so beside coefficients in float32, because they take half the bytes.
-    kind = native(values["u"].dtype)
-    inputs = kind if kind in HALVES and dtype == FLOAT32 else dtype
-    results = tuple(dict.fromkeys((dtype, inputs, FLOAT32))) if inputs in HALVES else (dtype,)
-    return _Asked(dtype, inputs, results, shape, axis)
-
-
-def _typed(value: Array | DeviceArray, given: Any) -> Any:
-    """Return the argument in the form that `recfact.arrays.result_dtype` takes."""
-    if isinstance(value, DeviceArray):
-        return np.empty(0, value.dtype)
-    return given if type(given) in (int, float, complex) else value
+    current_gpu()
+    given = {"a": a, "u": u, **{name: value for name, value in (("x0", x0), ("out", out)) if value is not None}}
+    arrays = {name: as_device_array(value, name) for name, value in given.items() if library_of(value) == "gpu"}
+    for name, array in arrays.items():
+        if array.library == "torch":
+            raise ArrayTypeError(
+                f"{name} must be a CuPy array where a State is taken or returned on a GPU, got a tensor; call "
+                "recfact.torch.solve, whose States hold tensors"
+            )
+    device = common_device(given, arrays)
+    require(device)
+    with caller_stream(arrays.values(), device, False):
+        check_uncaptured("takes or returns a State", "pass x0 with window=Full()")
+        (own_a, own_u, own_x, before, axis), offsets = prepare(given, arrays, axis, device, False, offsets, states)
+        dtype, wide = own_a.dtype, accumulator(own_a.dtype)
+        entering = None if before is None else before.as_cupy()
+        if entering is not None and offsets is not None:
+            step = (*own_x.shape[:axis], len(offsets) - 1, *own_x.shape[axis + 1 :])
+            entering = cupy.moveaxis(cupy.broadcast_to(entering, step), axis, 0)
+        x = None if not states else own_x.as_cupy()
+        computed = cupy.empty(own_x.shape, wide) if x is not None and own_x.dtype != wide else x
+        wide_a, wide_u = (array.converted(wide).as_cupy() for array in (own_a, own_u))
+        end = go_on(_run_first, wide_a, wide_u, computed, entering, axis, offsets, dtype)
+        if x is not None and computed is not x:
+            own_x.bits()[...] = of_cupy(computed).converted(own_x.dtype).bits()
+    return (out if out is not None else x), end
 
 
-def _on_gpu(value: Array | DeviceArray, dtype: DType, name: str) -> DeviceArray:
-    return value.converted(dtype) if isinstance(value, DeviceArray) else uploaded(converted(value, dtype, name))
+def _run_first(a: Any, u: Any, x: Any, x0: Any, window: Window, offsets: Array | None = None) -> None:
+    """Solve CuPy's arrays along their first axis, into `x`."""
+    before = None if x0 is None else of_cupy(x0)
+    _run(Solve(of_cupy(a), of_cupy(u), of_cupy(x), before, 0, window, False, "full"), offsets)

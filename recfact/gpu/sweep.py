@@ -5,7 +5,18 @@ from __future__ import annotations
 from recfact.gpu.geometry import Geometry
 from recfact.gpu.lines import ACCESS_BYTES, THREADS, Lines, lines_of
 from recfact.gpu.multiprocessors import warps_of_registers
-from recfact.gpu.plans import ENDLESS, Blocks, Device, Launch, split_blocks, warps_wanted, wide
+from recfact.gpu.plans import (
+    ENDLESS,
+    Argument,
+    Blocks,
+    Device,
+    Launch,
+    Sequences,
+    Split,
+    split_blocks,
+    warps_wanted,
+    wide,
+)
 
 WIDEST_REGISTERS, WIDE_REGISTERS, NARROW_REGISTERS = 128, 96, 80  # of a thread
 NARROW_BYTES = 1024  # of a warp's chunk
@@ -23,6 +34,8 @@ class Sweep:
         Windows with at most one block before each, or the exact recurrence.
     device : Device
         To be kept busy.
+    sequences : Sequences, optional
+        Which time is made of. Blocks count from the start of each.
 
     Attributes
     ----------
@@ -34,9 +47,9 @@ class Sweep:
         How time is split.
     """
 
-    def __init__(self, geometry: Geometry, blocks: Blocks, device: Device) -> None:
-        self.geometry, self.blocks = geometry, blocks
-        self.lines = lines_of(geometry, blocks.length)
+    def __init__(self, geometry: Geometry, blocks: Blocks, device: Device, sequences: Sequences | None = None) -> None:
+        self.geometry, self.blocks, self.sequences = geometry, blocks, sequences
+        self.lines = lines_of(geometry, blocks.length, ENDLESS if sequences is None else sequences.unit)
         self.steps = chunk_steps(self.lines, blocks.length)
         ahead = 32 * self.lines.channels * geometry.u.type.size * self.steps  # bytes of a warp's next chunk
         # Halves beside coefficients or results in float32 fill registers with both, and with states twice as wide.
@@ -45,6 +58,10 @@ class Sweep:
         self.registers = NARROW_REGISTERS if ahead <= NARROW_BYTES else wide
         wanted = warps_wanted(ahead, device.limits.room(THREADS // 32, self.registers), device)
         self.wanted = wanted.wanted
+        if sequences is not None:
+            self.split = Split(0, sequences.count, f"{sequences.count} sequences, each from end to end")
+            self.warps = -(-self.lines.count * sequences.count // 32)
+            return
         whole = -(-self.lines.count // THREADS) * THREADS // 32
         self.split = split_blocks(whole, geometry.steps, blocks, wanted, device, "step")
         self.warps = self.lines.warps * self.split.segments
@@ -52,24 +69,37 @@ class Sweep:
     def launch(self, why: str) -> Launch:
         """Return the launch. `why` is the first of its reasons."""
         geometry, length, split, frame = self.geometry, self.blocks.length, self.split, self.lines.frame()
-        resident = warps_of_registers(self.registers)
-        own = (("WINDOW", str(self.blocks.window)), ("THREADS", str(THREADS)), ("RESIDENT", str(resident)))
+        resident, sequences = warps_of_registers(self.registers), self.sequences
+        own = (
+            ("WINDOW", str(self.blocks.window)),
+            ("THREADS", str(THREADS)),
+            ("RESIDENT", str(resident)),
+            ("SEQUENCES", str(int(sequences is not None))),
+        )
+        if sequences is None:
+            grid = -(-self.lines.count // THREADS) * split.segments
+            first = geometry.first_block(length)
+        else:
+            grid = -(-self.lines.count * sequences.count // THREADS)
+            first = 0 if geometry.reverse else length
         return Launch(
             "sweep",
             (*frame.macros, *self.lines.chunks(self.steps), *own),
-            (-(-self.lines.count // THREADS) * split.segments, 1, 1),
+            (grid, 1, 1),
             (THREADS, 1, 1),
             0,
             (
                 *frame.pointers,
+                Argument("starts", "const long long*", None if sequences is None else "starts"),
                 *wide(
                     steps=geometry.steps,
-                    first=ENDLESS if length == ENDLESS else geometry.first_block(length),
+                    first=ENDLESS if length == ENDLESS else first,
                     block=length,
                     blocks=split.blocks,
                     segments=split.segments,
                 ),
                 *frame.places,
+                *wide(x0_sequence=0 if geometry.x0 is None else geometry.x0.step),
             ),
             (),
             (why, self.lines.reason, split.reason),

@@ -31,7 +31,7 @@ from recfact.offsets import check_offsets
 from recfact.solve import solve
 from recfact.state import State, turned
 from recfact.state_parts import check_fits, holds_steps
-from recfact.windows import Window
+from recfact.windows import Full, Window
 
 
 class Given:
@@ -80,6 +80,10 @@ class Given:
         """Say whether the engine of the host may have a loop of its own for these arguments."""
         return not (self.on_gpu or self.reverse or self.offsets is not None or self.dtype.kind != "f")
 
+    def is_full_on_gpu(self, window: Window) -> bool:
+        """Say whether the engine of the GPU may have a kernel of its own for these arguments."""
+        return self.on_gpu and isinstance(window, Full) and not self.reverse and self.offsets is None
+
     def initial(self, value: Any, name: str) -> Any:
         """Return initial states, the segments first, or None."""
         if value is None:
@@ -111,7 +115,11 @@ class Given:
 
         Both have an axis of segments before the others of a step.
         """
-        others = {"x0": x0 is not None, "out": False, "algorithm": False, "device": self.on_gpu}
+        if self.on_gpu:
+            name = "g_state" if state is None else "state"
+            advice = "copy them there, or pass x0 with window=Full()"
+            raise OptionError("is for arrays on the host as yet, and these are on a GPU", name, advice=advice)
+        others = {"x0": x0 is not None, "out": False, "algorithm": False, "device": False}
         check_options(state, g_state is not None, True, window, reverse, others)
         if state is None:
             step = (len(self.cuts) - 1, *self.time.beside(None))

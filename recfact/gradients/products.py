@@ -113,6 +113,11 @@ def vjp(
                 found = one_pass()(own_a, own_u, own_g, known, window, given.room(at_a), given.room(at_u))
                 if found is not None:
                     return given.back(found[0], a, at_a), given.back(found[1], u, at_u), None
+            if given.is_full_on_gpu(window) and initial is None:
+                known = given.solve(own_a, own_u, window, reverse) if known is None else known
+                found = one_launch()(own_a, own_g, known)
+                if found is not None:
+                    return given.back(found[0], a), given.back(found[1], u), None
             da, du, d0 = transposed_derivative(
                 own_a, own_u, own_g, initial, given.offsets, window, reverse, given.solve, known
             )
@@ -188,6 +193,14 @@ def jvp(
     with np.errstate(all="ignore"):
         moved = derivative(a, u, ta, tu, x0, tx0, given.offsets, window, reverse, given.solve)
         return given.back(moved, None)
+
+
+@cache
+def one_launch() -> Callable[..., tuple[Any, Any] | None]:
+    """Return the GPU engine's function for gradients."""
+    from recfact.gpu.gradients import gradients
+
+    return gradients
 
 
 @cache

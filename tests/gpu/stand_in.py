@@ -12,7 +12,7 @@ import numpy as np
 from gpu.late_machine import NULL, machine, numbers_at
 from gpu.stand_in_kernels import CompileException, RawModule
 
-from recfact.gpu import host_arrays, run
+from recfact.gpu import gradients, host_arrays, run
 from recfact.gpu import modules as compiled
 from recfact.gpu.availability import HEADERS, require
 from recfact.number_types import BFLOAT16
@@ -188,10 +188,16 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801  # CuPy's name
         return ndarray(view.shape, view.dtype, MemoryPointer(self.data.mem, offset), view.strides)
 
     def __getitem__(self, key):
-        for part in key if isinstance(key, tuple) else (key,):
+        parts = key if isinstance(key, tuple) else (key,)
+        for part in parts:
+            assert not isinstance(part, list | np.ndarray), "indices of the host aren't sent unasked"
             if isinstance(part, slice):
                 np.array([end for end in (part.start, part.stop, part.step) if end is not None], np.intp)  # overflows
-        return self._like(self.now[key])
+        if not any(isinstance(part, ndarray) for part in parts):
+            return self._like(self.now[key if any(part is ... for part in parts) else (*parts, ...)])
+        rows = [part for part in parts if isinstance(part, ndarray)]
+        samples = tuple(np.zeros(part.shape, int) if isinstance(part, ndarray) else part for part in parts)
+        return computed(lambda numbers, *rows: numbers[filled(parts, rows)], self.now[samples].shape, self, *rows)
 
     def transpose(self, axes):
         return self._like(self.now.transpose(axes))
@@ -212,12 +218,16 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801  # CuPy's name
         return np.conjugate(self)
 
     def reshape(self, *shape):
+        shape = shape[0] if isinstance(shape[0], tuple) else shape
         view = self.now.reshape(shape)
         if np.may_share_memory(view, self.now):
             return self._like(view)
         result = ndarray(shape, self.dtype)
         result._write(lambda numbers: numbers.reshape(shape), self)
         return result
+
+    def swapaxes(self, one, other):
+        return self._like(self.now.swapaxes(one, other))
 
     def sum(self, axis, keepdims=False):
         result = ndarray(self.now.sum(axis=axis, keepdims=keepdims).shape, self.dtype)
@@ -230,6 +240,17 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801  # CuPy's name
         return result
 
     def __setitem__(self, key, value):
+        parts = key if isinstance(key, tuple) else (key,)
+        rows = [part for part in parts if isinstance(part, ndarray)]
+        if rows:
+
+            def scatter(numbers, value, *rows):
+                numbers = numbers.copy()
+                numbers[filled(parts, rows)] = value
+                return numbers
+
+            self._write(scatter, self, value, *rows)
+            return
         if not (isinstance(value, ndarray) and value.place == self[key].place):  # what += has done already
             self[key]._write(lambda numbers: numbers, value)
 
@@ -245,9 +266,11 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801  # CuPy's name
         return result
 
     def __array_function__(self, function, types, args, kwargs):
-        if function not in ALIKE or not all(issubclass(kind, ndarray) for kind in types):
+        if not all(issubclass(kind, ndarray) for kind in types):
             return NotImplemented
-        return ALIKE[function](*args, **kwargs)
+        if function in VIEWS:
+            return args[0]._like(function(args[0].now, *args[1:], **kwargs))
+        return ALIKE[function](*args, **kwargs) if function in ALIKE else NotImplemented
 
     def _write(self, function, *inputs):
         """Put on the current stream what a function of arrays and scalars gives."""
@@ -295,17 +318,57 @@ def full_like(array, value, shape, order):
     return result
 
 
-def concatenate(arrays):
-    sample = np.concatenate([array.now for array in arrays])
-    result = empty(sample.shape, sample.dtype)
-    result._write(lambda *numbers: np.concatenate(numbers), *arrays)
+def empty_like(array, dtype=None):
+    return ndarray(array.shape, dtype or array.dtype, None, np.empty_like(array.now, dtype).strides)
+
+
+def computed(function, shape, like, *rest, dtype=None):
+    """Return a new array of what a function of arrays and numbers gives, when its stream comes to it."""
+    result = empty(shape, dtype or like.dtype)
+    result._write(function, like, *rest)
     return result
 
 
-ALIKE = {np.zeros_like: zeros_like, np.full_like: full_like, np.concatenate: concatenate}
+def filled(parts, rows):
+    """Return an index with the numbers of its arrays in their place."""
+    known = iter(rows)
+    return tuple(next(known) if isinstance(part, ndarray) else part for part in parts)
 
 
-def asarray(host):
+def joined(function):
+    def join(arrays, axis=0):
+        arrays = list(arrays)
+        shape = function([array.now for array in arrays], axis).shape
+        return computed(lambda *numbers: function(numbers, axis), shape, *arrays)
+
+    return join
+
+
+def where(condition, this, other):
+    values = [value if isinstance(value, ndarray) else asarray(np.array(value)) for value in (condition, this, other)]
+    like = next(value for value in (this, other) if isinstance(value, ndarray))
+    shape = np.broadcast_shapes(*(value.shape for value in values))
+    return computed(np.where, shape, *values, dtype=like.dtype)
+
+
+def view_by(function):
+    return lambda array, *rest: array._like(function(array.now, *rest))
+
+
+VIEWS = {np.broadcast_to, np.moveaxis, np.expand_dims, np.flip}
+ALIKE = {np.zeros_like: zeros_like, np.full_like: full_like, np.empty_like: empty_like}
+ALIKE |= {np.concatenate: joined(np.concatenate), np.stack: joined(np.stack), np.shape: lambda array: array.shape}
+
+
+def result_type(*values):
+    return np.result_type(*(value.dtype if isinstance(value, ndarray) else value for value in values))
+
+
+def asarray(host, dtype=None):
+    if isinstance(host, ndarray):
+        return host if dtype is None else host.astype(dtype, copy=False)
+    if dtype is not None:
+        host = np.asarray(host, dtype)
     assert isinstance(host, np.ndarray)
     assert host.dtype != BFLOAT16, "CuPy isn't asked to hold bfloat16 of the host"
     array, staged = empty(host.shape, host.dtype), host.copy()
@@ -338,6 +401,11 @@ def modules(folder: Path) -> dict[str, ModuleType]:
     cupy.__file__ = str(folder / "cupy" / "__init__.py")
     cupy.__spec__ = SimpleNamespace(name="cupy")
     vars(cupy).update(cuda=cuda, ndarray=ndarray, empty=empty, zeros=zeros, asarray=asarray, RawModule=RawModule)
+    vars(cupy).update(where=where, empty_like=empty_like, zeros_like=zeros_like, result_type=result_type)
+    for function in VIEWS:
+        setattr(cupy, function.__name__, view_by(function))
+    for function in (np.concatenate, np.stack):
+        setattr(cupy, function.__name__, ALIKE[function])
     for made in (Stream, Event, Device, UnownedMemory, MemoryPointer, alloc_pinned_memory):
         setattr(cuda, made.__name__, made)
     cuda.get_current_stream = lambda: (machine.streams or [Stream.null])[-1]
@@ -371,6 +439,6 @@ def fresh_machine():
 
 def forget():
     """Empty what recfact keeps for the life of a process."""
-    for kept in (require, run._prepared, run._device, host_arrays._streams):
+    for kept in (require, run._prepared, gradients._prepared, run.device_of, host_arrays._streams):
         kept.cache_clear()
     compiled._functions.clear()

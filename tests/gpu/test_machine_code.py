@@ -110,6 +110,8 @@ def moves_all_it_can_at_once(code: MachineCode, launch: Launch) -> None:
         assert loads[2] == stages
     elif launch.kernel == "sweep":
         assert set(loads) == set(stores) == {16}
+    elif launch.kernel == "backward":  # and the coefficient of all channels, with the sum that is its gradient
+        assert set(loads) == set(stores) == {16, size}
     else:
         # As many channels as a window's sums leave registers for. Coefficients come one by one, those of a head's
         # channels from one address.
@@ -149,7 +151,7 @@ def crowded(device: Device) -> dict[str, Launch]:
         return described(layout, heads, 8192, d, dtype, window, device=device, **options)
 
     return {
-        **{kind: launch for kind, launch in kinds(device).items() if kind != "chain"},
+        **{kind: launch for kind, launch in kinds(device).items() if kind not in ("chain", "backward")},
         "b2p one term": planned(128, 16, half, Jagged(16), ROWS, precision="paper"),
         "b2p long blocks": planned(128, 16, half, Jagged(64), ROWS, initial=True, a_dtype="float32", out="float32"),
         "sweep of one channel": planned(2048, 1, half, Jagged(16), initial=True),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from recfact.gpu.backward import backward
 from recfact.gpu.launch import plan
 from recfact.gpu.plans import Device, Launch
 from recfact.number_types import accumulator
@@ -81,6 +82,15 @@ def described(
     return launch
 
 
+def described_backward(heads: int, n: int, d: int, dtype: str, *, device: Device = H100) -> Launch:
+    """Plan the gradients of the full recurrence for contiguous arrays with time first, and coefficients of heads."""
+    rows, shared = contiguous(np.dtype(dtype), (n, heads, d)), contiguous(np.dtype(dtype), (n, heads, 1))
+    launch = backward(shared, rows, rows, rows, shared, device)
+    if launch is None:
+        raise ValueError(f"an example must have lines for all of the GPU, got {heads} heads of {d} channels")
+    return launch
+
+
 TARGETS = ((7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (12, 0))  # compute capabilities
 HEADS, ROWS = "head, time, channel", "head, channel, time"
 
@@ -95,4 +105,5 @@ def kinds(device: Device = H100) -> dict[str, Launch]:
         "sweep float32": described(HEADS, 8192, 8192, 16, "float32", Jagged(16), device=device),
         "chain": described(HEADS, 4, 8192, 16, half, Full(), device=device),
         "sliding": described(HEADS, 8192, 8192, 16, half, Uniform(64), device=device),
+        "backward": described_backward(8192, 8192, 16, "float32", device=device),
     }

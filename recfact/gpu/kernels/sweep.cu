@@ -8,9 +8,12 @@
 // have the carrier of that block: nothing passes between threads. Element (batch, head, channel, step) of an array lies
 // at batch * array_batch + head * array_head + channel * array_channel + step * array_step BYTES from its pointer.
 //
+// With SEQUENCES, time holds sequences of their own, one behind the other, and each is a segment without a halo.
+//
 // Macros: those of lines.cuh, where STEPS divides `block`, and
 //   WINDOW                       0 full, 1 blocks alone, 2 blocks and the one before
-//   INITIAL                      1 if x0 holds the initial states
+//   INITIAL                      1 if x0 holds the initial states, and with SEQUENCES those of each sequence
+//   SEQUENCES                    1 if segments are sequences of their own
 //   THREADS                      of a thread block
 //   RESIDENT                     warps for which a multiprocessor is to have registers
 #include "lines.cuh"
@@ -40,8 +43,9 @@ struct States {
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) sweep(
     const char* a, const char* u, char* x, const char* x0,
+    const long long* starts,  // of each sequence in the order of the sweep, and the end of the last one
     long long steps,     // of the recurrence
-    long long first,     // of the first block in the order of the sweep
+    long long first,     // of the first block in the order of the sweep; 0 if what is over at the end of a sequence is
     long long block,     // of every other block; the last may be shorter
     long long blocks,    // of a segment
     long long segments,  // of a line
@@ -49,25 +53,35 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
     long long a_batch, long long a_head, long long a_channel, STRIDE a_step,
     long long u_batch, long long u_head, long long u_channel, STRIDE u_step,
     long long x_batch, long long x_head, long long x_channel, STRIDE x_step,
-    long long x0_batch, long long x0_head, long long x0_channel) {
+    long long x0_batch, long long x0_head, long long x0_channel, long long x0_sequence) {
     const long long all = batch * heads * lines;
+#if SEQUENCES
+    const long long thread = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x;
+    const long long segment = thread / all, line = thread - segment * all;
+    if (segment >= segments) return;
+    const long long origin = load(starts + segment), begin = 0;
+    steps = load(starts + segment + 1) - origin;
+    if (first == 0 && steps > 0) first = (steps - 1) % block + 1;
+    const long long end = steps;
+    long long position = 0;
+#else
     const long long line_blocks = (all + THREADS - 1) / THREADS;
     const long long segment = blockIdx.x / line_blocks;
     const long long line = (blockIdx.x - segment * line_blocks) * THREADS + threadIdx.x;
     if (line >= all) return;
-    const long long row = line / lines, channel = (line - row * lines) * CHANNELS;
-    const long long b = row / heads, h = row - b * heads;
-
     const long long index = segment * blocks;  // of the segment's first block
-    const long long begin = index == 0 ? 0 : first + (index - 1) * block;
+    const long long origin = 0, begin = index == 0 ? 0 : first + (index - 1) * block;
     long long end = first + (index + blocks - 1) * block;
     if (end > steps || segment + 1 == segments) end = steps;
     long long position = begin;
     if (WINDOW == NEIGHBOUR && index > 0) position -= index == 1 ? first : block;
+#endif
+    const long long row = line / lines, channel = (line - row * lines) * CHANNELS;
+    const long long b = row / heads, h = row - b * heads;
 
-    a += b * a_batch + h * a_head + channel * a_channel + position * a_step;
-    u += b * u_batch + h * u_head + channel * u_channel + position * u_step;
-    x += b * x_batch + h * x_head + channel * x_channel + position * x_step;
+    a += b * a_batch + h * a_head + channel * a_channel + (origin + position) * a_step;
+    u += b * u_batch + h * u_head + channel * u_channel + (origin + position) * u_step;
+    x += b * x_batch + h * x_head + channel * x_channel + (origin + position) * x_step;
 
     States states;
 #pragma unroll
@@ -98,8 +112,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
         if (INITIAL) {
 #pragma unroll
             for (int c = 0; c < CHANNELS; ++c)
-                states.state[c] = states.local[c] = load(
-                    reinterpret_cast<const Number*>(x0 + b * x0_batch + h * x0_head + (channel + c) * x0_channel));
+                states.state[c] = states.local[c] = load(reinterpret_cast<const Number*>(
+                    x0 + b * x0_batch + h * x0_head + (channel + c) * x0_channel + segment * x0_sequence));
         }
         long long head = (first - 1) % STEPS + 1;
         if (head > end) head = end;

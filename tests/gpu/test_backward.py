@@ -1,0 +1,171 @@
+"""Gradients of the full recurrence by one launch, against the plain loop, within their bound."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gpu import torch_stand_in
+from gpu.bare_run import need_compiler, run_bare
+from gpu.bounds import UNIT
+from gpu.cases import H100, LAYOUTS, NUMPY, channel_axis, need_emulator, random_numbers, strided
+from gpu.stand_in import on_gpu
+
+import recfact as rf
+from recfact.gpu import gradients as gpu_gradients
+from recfact.gpu.backward import backward
+from recfact.gpu.plans import Device, Launch
+from recfact.recurrence import forward
+from tools.gpu.emulator import RANDOM, TOGETHER, execute
+from tools.gpu.machine_code import machine_code, missing_tools
+
+# Layout with time first, heads, steps, channels, number type, whether channels share coefficients; threads that add.
+CASES = {
+    "own coefficients": ("time, head, channel", 3, 40, 8, "float32", False, 1),
+    "shared by one thread": ("head, time, channel", 3, 41, 4, "float32", True, 1),
+    "shared by four": ("head, time, channel", 5, 39, 16, "float32", True, 4),
+    "shared by 32": ("time, head, channel", 2, 20, 64, "float64", True, 32),
+    "odd channels": ("head, time, channel", 3, 30, 7, "float32", False, 1),
+    "complex": ("head, time, channel", 3, 30, 4, "complex64", True, 2),
+    "complex, own": ("time, head, channel", 3, 30, 2, "complex128", False, 1),
+    "a single step": ("head, time, channel", 3, 1, 8, "float32", True, 2),
+    "two steps": ("head, time, channel", 3, 2, 8, "float32", True, 2),
+    "three": ("head, time, channel", 3, 3, 8, "float32", False, 1),
+}
+
+
+def arrays(name: str, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Return arrays with time first: coefficients, cotangents, states, and places for the gradients."""
+    layout, heads, n, d, dtype, shared, _ = CASES[name]
+    make, axis = LAYOUTS[layout]
+    shape = make(heads, n, d)
+    single = tuple(1 if shared and k == channel_axis(layout) else length for k, length in enumerate(shape))
+    a = random_numbers(rng, single, dtype, 0.95)
+    g, u = random_numbers(rng, shape, dtype), random_numbers(rng, shape, dtype)
+    x = rf.solve(a, u, axis=axis)
+    empty = [np.full(size, np.nan).astype(NUMPY[dtype]) for size in (shape, single)]
+    return {k: np.moveaxis(v, axis, 0) for k, v in zip(("a", "g", "x", "du", "da"), (a, g, x, *empty), strict=True)}
+
+
+def planned(given: dict[str, np.ndarray], device: Device = H100) -> Launch | None:
+    return backward(*(strided(given[name]) for name in ("a", "g", "x", "du", "da")), device)
+
+
+def check(given: dict[str, np.ndarray], dtype: str) -> None:
+    """Compare with the plain loop in double precision, from the same states."""
+    wide = np.complex128 if given["g"].dtype.kind == "c" else np.float64
+    a, g, x = (given[name].astype(wide) for name in ("a", "g", "x"))
+    n, unit = len(x), UNIT[dtype]
+
+    def gradients(a: np.ndarray, g: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        ahead = np.concatenate([np.zeros_like(a[:1]), a[:0:-1]])
+        du = forward(np.broadcast_to(ahead, g.shape), g[::-1])[::-1]
+        products = np.concatenate([np.zeros_like(x[:1]), du[1:] * x[:-1]])
+        axes = tuple(k for k in range(1, x.ndim) if a.shape[k] == 1 != x.shape[k])
+        return products.sum(axes, keepdims=True), du
+
+    exact, sizes = gradients(a, g, x), gradients(abs(a), abs(g), abs(x))
+    for name, value, size, more in (("da", exact[0], sizes[0], x.shape[-1] + 1), ("du", exact[1], sizes[1], 1)):
+        count = (n + more) * (4 if wide is np.complex128 else 1)  # a multiply-add a step, a product, and the sum
+        most = size * count * unit / (1 - count * unit)
+        error = abs(given[name].astype(wide) - value)
+        assert (error <= most).all(), name
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradients_are_those_of_the_plain_loop(rng, name):
+    need_compiler()
+    given = arrays(name, rng)
+    launch = planned(given)
+    assert launch is not None
+    assert dict(launch.macros)["LANES"] == str(CASES[name][-1])
+    run_bare(launch, given)
+    check(given, CASES[name][4])
+
+
+@pytest.mark.parametrize("name", ["own coefficients", "shared by four", "shared by 32", "complex", "complex, own"])
+def test_the_kernel_has_no_fault_and_the_same_bits_in_every_order(rng, name):
+    need_emulator()
+    given, results = arrays(name, rng), []
+    launch = planned(given)
+    assert launch is not None
+    for schedule in (TOGETHER, *RANDOM[:2]):
+        own = {**given, "du": np.empty_like(given["du"]), "da": np.empty_like(given["da"])}
+        execute(launch, own, H100.capability, schedule=schedule, outputs=("du", "da")).check()
+        check(own, CASES[name][4])
+        results.append((own["du"], own["da"]))
+    for du, da in results[1:]:
+        np.testing.assert_array_equal(du, results[0][0])
+        np.testing.assert_array_equal(da, results[0][1])
+
+
+@pytest.mark.parametrize("capability", [(7, 5), (9, 0), (12, 0)])
+@pytest.mark.parametrize("name", ["own coefficients", "shared by four", "shared by 32", "complex", "complex, own"])
+def test_nothing_spills(rng, name, capability):
+    if missing := missing_tools():
+        pytest.skip(missing)
+    launch = planned(arrays(name, rng), Device(capability, 1))
+    assert launch is not None
+    assert machine_code(launch, capability).stack == 0
+
+
+def test_other_sums_and_layouts_are_left_to_others():
+    f4 = np.dtype("f4")
+    x = np.empty((300, 8, 96), f4)
+    device = Device((9, 0), 1)
+
+    def plan(a_shape, x=x, device=device):
+        a = np.empty(a_shape, f4)
+        return backward(*map(strided, (np.broadcast_to(a, (len(x), *a.shape[1:])), x, x, x, a)), device)
+
+    assert plan((300, 8, 96)) is not None
+    assert plan((300, 8, 1)) is None  # 24 threads
+    assert plan((300, 1, 96)) is None  # sums over heads
+    assert plan((300, 1, 1)) is None
+    assert plan((300, 8, 96), device=Device((9, 0), 132)) is None  # too few lines
+    assert plan((200, 8, 96), np.empty((200, 8, 96), f4), Device((9, 0), 132)) is not None  # but short
+    rows = np.empty((8, 96, 300), f4).transpose(2, 0, 1)
+    assert plan((300, 8, 1), rows) is None
+    assert plan((0, 8, 96), x[:0]) is None
+
+
+def given_to_vjp(rng, shape, a_shape, dtype):
+    return (
+        random_numbers(rng, a_shape, dtype, 0.9),
+        random_numbers(rng, shape, dtype),
+        random_numbers(rng, shape, dtype),
+    )
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "a_shape", "axis"), [((2, 30, 8), (2, 30, 1), 1), ((30, 2, 8), (30, 2, 8), 0), ((40, 8), (40, 1), 0)]
+)
+def test_vjp_launches_it(machine, rng, shape, a_shape, axis, known):
+    a, u, g = given_to_vjp(rng, shape, a_shape, "float32")
+    x = rf.solve(on_gpu(a), on_gpu(u), axis=axis)
+    machine.launches.clear()
+    da, du, d0 = rf.gradients.vjp(on_gpu(a), on_gpu(u), on_gpu(g), axis=axis, x=x if known else None)
+    assert [launch.launch.kernel for launch in machine.launches] == ["sweep"] * (not known) + ["backward"]
+    assert d0 is None
+    expected = rf.gradients.vjp(a.astype("f8"), u.astype("f8"), g.astype("f8"), axis=axis)
+    for got, exact in zip((da, du), expected[:2], strict=True):
+        assert (got.shape, got.dtype) == (exact.shape, np.float32)
+        np.testing.assert_allclose(got.get(), exact, rtol=1e-4, atol=1e-4)
+
+
+def test_an_infinite_gradient_does_not_reach_the_first_coefficient(machine):
+    a, u, g = np.ones((30, 4), "f4"), np.ones((30, 4), "f4"), np.ones((30, 4), "f4")
+    g[3] = np.inf
+    da, du, _ = rf.gradients.vjp(on_gpu(a), on_gpu(u), on_gpu(g), axis=0)
+    assert np.isinf(du.get()[:4]).all()
+    np.testing.assert_array_equal(da.get()[0], 0)
+
+
+def test_arrays_of_several_types_and_tensors(machine, rng):
+    a, g, x = (random_numbers(rng, (30, 4), "float32") for _ in "agx")
+    assert gpu_gradients.gradients(on_gpu(a), on_gpu(g), on_gpu(x.astype("f8"))) is None
+    da, du = gpu_gradients.gradients(*map(torch_stand_in.tensor, (a, g, x)))
+    assert isinstance(da, torch_stand_in.Tensor)
+    same = gpu_gradients.gradients(*map(on_gpu, (a, g, x)))
+    np.testing.assert_array_equal(da.numpy(), same[0].get())
+    np.testing.assert_array_equal(du.numpy(), same[1].get())
