@@ -21,10 +21,11 @@ from recfact.gpu.machine import SOLVE
 from recfact.gpu.plans import Device, Launch
 from recfact.gpu.sweep import WIDE_REGISTERS
 from recfact.windows import Full, Jagged, Uniform, Window
+from tools.gpu.critical_path import cycles
 from tools.gpu.examples import H100, HEADS, LAYOUTS, ROWS, TARGETS, described, kinds
 from tools.gpu.machine_code import machine_code
 from tools.gpu.occupancy import resident_warps
-from tools.gpu.traffic import traffic
+from tools.gpu.traffic import backward_traffic, traffic
 
 WIDE = (8192, 8192, 16)  # enough heads for `sweep`
 # Solves by other kernels, with as many heads to a multiprocessor as WIDE and SOLVE have on an H100: layout, heads,
@@ -35,7 +36,10 @@ PARTS: tuple[tuple[str, int, int, Window], ...] = (
     (ROWS, 8, 8, Uniform(64)),
 )
 BESIDE = "time, head, channel"  # where a sector of coefficients is that of 16 heads, and so of as many warps
-KERNELS = ("b2p", "chain", "sliding", "sweep")
+GRADIENTS = 32, 512, 16  # heads, steps and channels of the gradients that are counted
+KERNELS = ("b2p", "backward", "chain", "sliding", "sweep")
+H100_BYTES = 3.35e12 / 132 / 1.755e9  # that memory moves for a multiprocessor in a cycle
+SHARE = 0.9  # of this, as the goals ask
 WORK = ("HMMA", "LDG", "LDGSTS", "STG")  # what the main loop of a kernel never leaves out
 
 
@@ -137,7 +141,16 @@ def _of_machine_code() -> Iterator[Quantity]:
             launch = solve_launch(layout, precision=precision)
             loop = partial(_instructions, launch, int(dict(launch.macros)["STAGES"]))
             yield Quantity(instructions, f"b2p, {terms} ({layout})", "<=", most, "machine code", loop)
+    for n, ratio in ((1024, None), (8192, 1)):
+        tile = partial(_waiting, solve_launch(HEADS, n), "STAGES")
+        yield Quantity(
+            f"cycles of a tile, alone / cycles for it, {n} steps", f"b2p ({HEADS})", "<=", ratio, "machine code", tile
+        )
     sweep = kinds()["sweep"]
+    step = partial(_waiting, sweep, "STEPS")
+    yield Quantity("cycles of a step, alone / cycles for it", f"sweep ({HEADS})", "<=", 1, "machine code", step)
+    cycles_of_tile = partial(_cycles, solve_launch(HEADS), "STAGES")
+    yield Quantity("cycles of a tile, alone", f"b2p ({HEADS})", "-", None, "machine code", cycles_of_tile)
     loop = partial(_instructions, sweep, int(dict(sweep.macros)["STEPS"]))
     yield Quantity(instructions, f"sweep ({HEADS})", "<=", 48, "machine code", loop)
     of = f"chain ({HEADS})"
@@ -150,7 +163,7 @@ def _of_machine_code() -> Iterator[Quantity]:
     for kind in kinds():
         yield Quantity("bytes spilled, any target", kind, "=", 0, "machine code", partial(_worst, kind, "stack"))
     for kind in kinds():
-        most = REGISTERS if kind.startswith("b2p") else WIDE_REGISTERS
+        most = REGISTERS if kind.startswith(("b2p", "backward")) else WIDE_REGISTERS
         yield Quantity(
             "registers of a thread, any target", kind, "<=", most, "machine code", partial(_worst, kind, "registers")
         )
@@ -174,6 +187,8 @@ def _of_traffic() -> Iterator[Quantity]:
             yield Quantity(name, of, relation, asked, "emulator", partial(_traffic, layout, Jagged(16), attribute))
         moved = partial(_traffic, layout, Full(), "moved")
         yield Quantity("bytes moved / bytes of u, a and x", f"chain ({layout})", "<=", 1.10, "emulator", moved)
+    moved = partial(backward_traffic, *GRADIENTS)
+    yield Quantity("bytes moved / bytes of a, g, x, du and da", "backward", "<=", 1.10, "emulator", moved)
     for layout, heads, multiprocessors, window in PARTS:
         launch = _part(layout, heads, multiprocessors, window)
         for name, relation, least, attribute in numbers[:3]:
@@ -213,6 +228,17 @@ def _chain_instructions() -> float:
 def _instructions(launch: Launch, times: int) -> float:
     """Return the instructions of the main loop, which moves a KiB so many times."""
     return len(machine_code(launch, H100.capability).main_loop(WORK)) / times
+
+
+def _cycles(launch: Launch, times: str) -> float:
+    """Return the cycles that a warp alone takes to move a KiB, as it does in a round as often as a macro says."""
+    loop = machine_code(launch, H100.capability).main_loop(WORK)
+    return cycles(loop) / int(dict(launch.macros)[times])
+
+
+def _waiting(launch: Launch, times: str) -> float:
+    """Return the same over the cycles in which memory at `SHARE` of its speed moves that much for each warp."""
+    return _cycles(launch, times) / (_resident(launch) * 1024 / (SHARE * H100_BYTES))
 
 
 def _worst(kind: str, attribute: str) -> float:
