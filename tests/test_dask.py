@@ -369,8 +369,9 @@ class Functions:
 @pytest.mark.parametrize("window", [Full(), Jagged(4), Uniform(6)], ids=str)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_chunks_on_gpus_stay_there(window, dtype, monkeypatch, rng):
-    def engine(a, u, *, x0, axis, reverse, window, out):
+    def engine(a, u, *, x0, axis, reverse, window, offsets, out):
         assert isinstance(u, Elsewhere)
+        assert offsets is None
         assert x0 is None or isinstance(x0, Elsewhere)
         plain = [value if value is None else np.asarray(value) for value in (a, u, x0)]
         x = rf.solve(*plain[:2], x0=plain[2], axis=axis, reverse=reverse, window=window).view(Elsewhere)
