@@ -8,7 +8,7 @@ from recfact.gpu.chain import LEAST_STEPS
 from recfact.gpu.geometry import View, geometry_of
 from recfact.gpu.lines import INT_STRIDE, THREADS, Lines, lines_of
 from recfact.gpu.multiprocessors import warps_of_registers
-from recfact.gpu.plans import ENDLESS, WARPS_NEEDED, Argument, Device, Launch, wide
+from recfact.gpu.plans import ENDLESS, LAUNCH_STEPS, WARPS_NEEDED, Argument, Device, Launch, Sequences, wide
 from recfact.strides import Strided
 
 REGISTERS = 128  # of a thread
@@ -16,7 +16,15 @@ CHUNK_BYTES = 160  # of what a thread has on its way, in registers
 MOST_LANES = 32  # that add up what they have
 
 
-def backward(a: Strided, g: Strided, x: Strided, du: Strided, da: Strided, device: Device) -> Launch | None:
+def backward(
+    a: Strided,
+    g: Strided,
+    x: Strided,
+    du: Strided,
+    da: Strided,
+    device: Device,
+    sequences: Sequences | None = None,
+) -> Launch | None:
     """Plan the gradients of coefficients and inputs of the full recurrence along the first axis.
 
     Parameters
@@ -29,6 +37,8 @@ def backward(a: Strided, g: Strided, x: Strided, du: Strided, da: Strided, devic
         that lie next to each other.
     device : Device
         To be kept busy.
+    sequences : Sequences, optional
+        Which time is made of. The launch reads where each starts, in the order of the sweep back in time.
 
     Returns
     -------
@@ -48,7 +58,12 @@ def backward(a: Strided, g: Strided, x: Strided, du: Strided, da: Strided, devic
     if geometry.time_contiguous:
         return None
     lines = _narrowed(lines_of(geometry, ENDLESS), states, sums)
-    enough = lines.warps >= WARPS_NEEDED * device.multiprocessors or geometry.steps <= LEAST_STEPS
+    count = 1 if sequences is None else sequences.count
+    warps = -(-lines.count * count // 32)
+    longest, short = geometry.steps, LEAST_STEPS
+    if sequences is not None:
+        longest, short = sequences.longest, max(LEAST_STEPS, LAUNCH_STEPS * count)
+    enough = warps >= WARPS_NEEDED * device.multiprocessors or longest <= short
     lanes = _lanes(lines, sums)
     if lanes is None or not enough:
         return None
@@ -72,6 +87,7 @@ def backward(a: Strided, g: Strided, x: Strided, du: Strided, da: Strided, devic
         "CHANNELS": lines.channels,
         "COEFFICIENTS": lines.coefficients,
         "LANES": lanes,
+        "SEQUENCES": int(sequences is not None),
         "STRIDE": stride,
         **dict(lines.chunks(steps)),
         "THREADS": THREADS,
@@ -81,7 +97,7 @@ def backward(a: Strided, g: Strided, x: Strided, du: Strided, da: Strided, devic
     return Launch(
         "backward",
         tuple((name, str(value)) for name, value in macros.items()),
-        (-(-lines.count // THREADS), 1, 1),
+        (-(-lines.count * count // THREADS), 1, 1),
         (THREADS, 1, 1),
         0,
         (
@@ -89,7 +105,9 @@ def backward(a: Strided, g: Strided, x: Strided, du: Strided, da: Strided, devic
                 Argument(name, "char*" if name in written else "const char*", name, view.start)
                 for name, view in all_views.items()
             ),
-            *wide(steps=n, batch=geometry.batch, heads=geometry.heads, lines=geometry.channels // lines.channels),
+            Argument("starts", "const long long*", None if sequences is None else "starts"),
+            *wide(steps=geometry.steps, segments=count, batch=geometry.batch, heads=geometry.heads),
+            *wide(lines=geometry.channels // lines.channels),
             *(
                 Argument(f"{name}_{axis}", stride if axis == "step" else "long long", getattr(view, axis))
                 for name, view in all_views.items()
@@ -98,7 +116,7 @@ def backward(a: Strided, g: Strided, x: Strided, du: Strided, da: Strided, devic
         ),
         (),
         (
-            f"backward: {lines.warps / device.multiprocessors:.1f} warps on a multiprocessor",
+            f"backward: {warps / device.multiprocessors:.1f} warps on a multiprocessor",
             lines.reason,
             f"{lanes} threads share coefficients",
         ),

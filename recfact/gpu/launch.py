@@ -9,13 +9,11 @@ from __future__ import annotations
 from recfact.gpu.b2p import B2P
 from recfact.gpu.chain import LEAST_STEPS, chain
 from recfact.gpu.geometry import Geometry, geometry_of
-from recfact.gpu.plans import ENDLESS, WARPS_NEEDED, Blocks, Device, Launch, Sequences
+from recfact.gpu.plans import ENDLESS, LAUNCH_STEPS, WARPS_NEEDED, Blocks, Device, Launch, Sequences
 from recfact.gpu.sliding import sliding
 from recfact.gpu.sweep import Sweep
 from recfact.strides import Strided
 from recfact.windows import Window, blocks_and_terms
-
-LAUNCH_STEPS = 64  # that a thread of `sweep` takes while the host launches another kernel
 
 
 def blocks_of(window: Window, steps: int) -> Blocks:

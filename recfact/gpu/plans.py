@@ -16,6 +16,7 @@ WARPS_NEEDED = 4
 SEGMENT_BLOCKS = 20
 SHORT_BLOCKS = 8
 WAVES = 8
+LAUNCH_STEPS = 64  # that a thread of `sweep` takes while the host launches another kernel
 TILE = 16  # steps and channels of a tensor-core tile
 ENDLESS = 1 << 62  # steps of a block that never ends, a multiple of every chunk
 

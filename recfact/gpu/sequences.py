@@ -29,9 +29,7 @@ def run_sequences(solve: Solve, offsets: Array) -> None:
         if own.sequences is None:
             run(own)
             continue
-        check_uncaptured("sends offsets to the GPU", "solve the segments one by one")
-        starts = offsets if not solve.reverse else offsets[-1] - offsets[::-1]
-        run(own._replace(starts=uploaded(np.ascontiguousarray(starts))))
+        run(own._replace(starts=starts_of(offsets, solve.reverse)))
 
 
 def solves_of(solve: Solve, offsets: Array) -> Iterator[Solve]:
@@ -51,6 +49,12 @@ def solves_of(solve: Solve, offsets: Array) -> Iterator[Solve]:
             own_a, own_u, x = (steps_of(array, axis, start, end) for array in (a, u, solve.x))
             before = None if x0 is None else x0.taken(axis, sequence)
             yield solve._replace(a=own_a, u=own_u, x=x, x0=before)
+
+
+def starts_of(offsets: Array, reverse: bool) -> DeviceArray:
+    """Return where sequences start in the order of the sweep, and where the last one ends, on the current GPU."""
+    check_uncaptured("sends offsets to the GPU", "solve the segments one by one")
+    return uploaded(np.ascontiguousarray(offsets[-1] - offsets[::-1] if reverse else offsets))
 
 
 def sequences_of(offsets: Array) -> Sequences:

@@ -82,7 +82,7 @@ class Given:
 
     def is_full_on_gpu(self, window: Window) -> bool:
         """Say whether the engine of the GPU may have a kernel of its own for these arguments."""
-        return self.on_gpu and isinstance(window, Full) and not self.reverse and self.offsets is None
+        return self.on_gpu and isinstance(window, Full) and not self.reverse
 
     def initial(self, value: Any, name: str) -> Any:
         """Return initial states, the segments first, or None."""

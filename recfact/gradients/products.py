@@ -115,7 +115,7 @@ def vjp(
                     return given.back(found[0], a, at_a), given.back(found[1], u, at_u), None
             if given.is_full_on_gpu(window) and initial is None:
                 known = given.solve(own_a, own_u, window, reverse) if known is None else known
-                found = one_launch()(own_a, own_g, known)
+                found = one_launch()(own_a, own_g, known, given.offsets)
                 if found is not None:
                     return given.back(found[0], a), given.back(found[1], u), None
             da, du, d0 = transposed_derivative(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from gpu import torch_stand_in
@@ -14,6 +16,7 @@ import recfact as rf
 from recfact.gpu import gradients as gpu_gradients
 from recfact.gpu.backward import backward
 from recfact.gpu.plans import Device, Launch
+from recfact.gpu.sequences import sequences_of
 from recfact.recurrence import forward
 from tools.gpu.emulator import RANDOM, TOGETHER, execute
 from tools.gpu.machine_code import machine_code, missing_tools
@@ -44,6 +47,20 @@ def arrays(name: str, rng: np.random.Generator) -> dict[str, np.ndarray]:
     x = rf.solve(a, u, axis=axis)
     empty = [np.full(size, np.nan).astype(NUMPY[dtype]) for size in (shape, single)]
     return {k: np.moveaxis(v, axis, 0) for k, v in zip(("a", "g", "x", "du", "da"), (a, g, x, *empty), strict=True)}
+
+
+def within(given: dict[str, np.ndarray], start: int, end: int) -> dict[str, np.ndarray]:
+    return {name: array[start:end] for name, array in given.items() if name != "starts"}
+
+
+def planned_sequences(given: dict[str, np.ndarray], offsets: list[int], device: Device = H100) -> Launch:
+    """Plan sequences, with states and starts of their own."""
+    numbers = np.array(offsets)
+    given["starts"] = np.ascontiguousarray(numbers[-1] - numbers[::-1])
+    places = (strided(given[name]) for name in ("a", "g", "x", "du", "da"))
+    launch = backward(*places, device, sequences_of(numbers))
+    assert launch is not None
+    return launch
 
 
 def planned(given: dict[str, np.ndarray], device: Device = H100) -> Launch | None:
@@ -80,6 +97,26 @@ def test_gradients_are_those_of_the_plain_loop(rng, name):
     assert dict(launch.macros)["LANES"] == str(CASES[name][-1])
     run_bare(launch, given)
     check(given, CASES[name][4])
+
+
+@pytest.mark.parametrize("emulated", [False, True])
+@pytest.mark.parametrize("shared", [False, True])
+def test_sequences_have_gradients_of_their_own(rng, shared, emulated):
+    (need_emulator if emulated else need_compiler)()
+    given = arrays("shared by one thread" if shared else "own coefficients", rng)
+    offsets = [0, 0, 7, 8, 24, len(given["x"])]
+    for start in offsets[:-1]:  # what is at the ends of others doesn't matter
+        given["a"][start : start + 1] = np.nan
+    launch = planned_sequences(given, offsets)
+    if emulated:
+        execute(launch, given, H100.capability, outputs=("du", "da"), schedule=RANDOM[0]).check()
+    else:
+        run_bare(launch, given)
+    for start, end in pairwise(offsets):
+        if start < end:
+            own = within(given, start, end)
+            own["a"] = np.where(np.isnan(own["a"]), 0, own["a"]).astype("f4")
+            check(own, "float32")
 
 
 @pytest.mark.parametrize("name", ["own coefficients", "shared by four", "shared by 32", "complex", "complex, own"])
@@ -151,6 +188,18 @@ def test_vjp_launches_it(machine, rng, shape, a_shape, axis, known):
     for got, exact in zip((da, du), expected[:2], strict=True):
         assert (got.shape, got.dtype) == (exact.shape, np.float32)
         np.testing.assert_allclose(got.get(), exact, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("a_shape", [(60, 2, 8), (60, 2, 1)])
+def test_vjp_of_sequences_launches_it_once(machine, rng, a_shape):
+    a, u, g = given_to_vjp(rng, (60, 2, 8), a_shape, "float32")
+    offsets = [0, 10, 10, 11, 40, 60]
+    da, du, _ = rf.gradients.vjp(on_gpu(a), on_gpu(u), on_gpu(g), axis=0, offsets=offsets)
+    assert [launch.launch.kernel for launch in machine.launches] == ["sweep", "backward"]
+    expected = rf.gradients.vjp(a.astype("f8"), u.astype("f8"), g.astype("f8"), axis=0, offsets=offsets)
+    for got, exact in zip((da, du), expected[:2], strict=True):
+        np.testing.assert_allclose(got.get(), exact, rtol=1e-4, atol=1e-4)
+    assert rf.gradients.vjp(on_gpu(a[:0]), on_gpu(u[:0]), on_gpu(g[:0]), axis=0, offsets=[0])[1].shape == (0, 2, 8)
 
 
 def test_an_infinite_gradient_does_not_reach_the_first_coefficient(machine):

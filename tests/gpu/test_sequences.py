@@ -12,8 +12,8 @@ from gpu.stand_in import on_gpu
 import recfact as rf
 from recfact.errors import ArrayTypeError, DeviceError, ShapeError
 from recfact.gpu import host_arrays
-from recfact.gpu.launch import LAUNCH_STEPS, plan_sequences
-from recfact.gpu.plans import ENDLESS, Device, Sequences
+from recfact.gpu.launch import plan_sequences
+from recfact.gpu.plans import ENDLESS, LAUNCH_STEPS, Device, Sequences
 from recfact.gpu.sequences import sequences_of
 from recfact.windows import Full, Jagged, Uniform
 from tools.gpu.emulator import RANDOM, TOGETHER, execute

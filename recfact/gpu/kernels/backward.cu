@@ -10,6 +10,7 @@
 // at p * x_step. What lies there for p = 0 of a and for the last p of x isn't read.
 //
 // Macros: those of lines.cuh for g and du (x is of the type of g), with TIME_CONTIGUOUS 0 and COEFFICIENT_STEPS 1, and
+//   SEQUENCES 1 if time holds sequences of their own, one behind the other, of which each thread has a line of one
 //   LANES     threads, a power of two up to 32, whose channels share their coefficients; 1 if COEFFICIENTS is CHANNELS
 //   THREADS   of a thread block
 //   RESIDENT  warps for which a multiprocessor is to have registers
@@ -31,25 +32,36 @@ __device__ __forceinline__ double2 with_lane(unsigned int mask, double2 x, int l
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) backward(
     const char* a, const char* g, const char* x, char* du, char* da,
+    const long long* starts,  // SEQUENCES: of each in this order, and the end of the last one
     long long steps,
+    long long segments,  // how many sequences there are
     long long batch, long long heads, long long lines,  // extents; `lines` of a head are its channels / CHANNELS
     long long a_batch, long long a_head, long long a_channel, STRIDE a_step,
     long long g_batch, long long g_head, long long g_channel, STRIDE g_step,
     long long x_batch, long long x_head, long long x_channel, STRIDE x_step,
     long long du_batch, long long du_head, long long du_channel, STRIDE du_step,
     long long da_batch, long long da_head, long long da_channel, STRIDE da_step) {
-    const long long line = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x;
-    if (line >= batch * heads * lines) return;  // LANES threads at once
+    const long long thread = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x, all = batch * heads * lines;
+    const long long segment = SEQUENCES ? thread / all : 0, line = thread - segment * all;
+    long long origin = 0;
+    if (SEQUENCES) {
+        if (segment >= segments) return;  // LANES threads at once, as below
+        origin = load(starts + segment);
+        steps = load(starts + segment + 1) - origin;
+        if (steps == 0) return;
+    } else if (line >= all) {
+        return;
+    }
     const long long row = line / lines, channel = (line - row * lines) * CHANNELS;
     const long long b = row / heads, h = row - b * heads;
     const unsigned int lane = threadIdx.x % 32;
     const unsigned int mask = LANES == 32 ? 0xffffffffu : ((1u << (LANES % 32)) - 1) << (lane - lane % LANES);
 
-    a += b * a_batch + h * a_head + channel * a_channel;
-    g += b * g_batch + h * g_head + channel * g_channel;
-    x += b * x_batch + h * x_head + channel * x_channel;
-    du += b * du_batch + h * du_head + channel * du_channel;
-    da += b * da_batch + h * da_head + channel * da_channel;
+    a += b * a_batch + h * a_head + channel * a_channel + origin * a_step;
+    g += b * g_batch + h * g_head + channel * g_channel + origin * g_step;
+    x += b * x_batch + h * x_head + channel * x_channel + origin * x_step;
+    du += b * du_batch + h * du_head + channel * du_channel + origin * du_step;
+    da += b * da_batch + h * da_head + channel * da_channel + origin * da_step;
 
     Number state[CHANNELS];
 #pragma unroll
