@@ -155,7 +155,7 @@ def test_verify_says_what_the_function_finds(arrays, typed, window, algorithm):
     expected = pr.verify(*arrays, window=window, format="half", algorithm=algorithm)
     made = json.loads(run(*options, "--json").stdout)
     assert made.pop("source") == "Coefficients from a.npy, inputs from u.npy."
-    assert made == expected.as_dict()
+    assert made == expected.to_dict()
     assert str(expected) in run(*options).stdout
 
 
@@ -169,7 +169,7 @@ def test_verify_takes_all_sequences_of_arrays_along_an_axis(rng, axis):
     expected = pr.verify(np.broadcast_to(a, u.shape), u, axis=1, window=Jagged(8), format="bf16")
     made = json.loads(run(*typed, "--json").stdout)
     assert made.pop("source") == "Coefficients from a.npy, inputs from u.npy: 6 sequences of 60 steps."
-    assert made == expected.as_dict()
+    assert made == expected.to_dict()
     text = run(*typed, "--plot", "v.svg").stdout
     assert text.startswith("6 sequences of a.npy and u.npy, 60 steps each")
     assert f"largest {expected.total.largest:.3g}"[:10] in text
@@ -177,7 +177,7 @@ def test_verify_takes_all_sequences_of_arrays_along_an_axis(rng, axis):
     impulse = json.loads(run(*typed[:3], "--u", "impulse", "--axis", axis, "--json").stdout)
     kicks = np.zeros_like(a)
     kicks[:, 0] = 1
-    assert impulse["rounding"] == pr.verify(a, kicks, axis=1).as_dict()["rounding"]
+    assert impulse["rounding"] == pr.verify(a, kicks, axis=1).to_dict()["rounding"]
 
 
 @pytest.mark.parametrize("command", ["verify", "report"])

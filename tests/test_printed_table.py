@@ -89,7 +89,7 @@ def test_what_json_says_beside_the_rows():
     assert (choice["window"], choice["tol"], choice["relative_to"]) == ("Jagged(65)", 0.01, "input")
     assert choice["window"] == choice["rows"][0]["window"]
     verification = pr.verify([0.5] * 9, [1.0] * 9, format="float16")
-    assert json.loads(verification.to_json()) == json.loads(json.dumps(verification.as_dict()))
+    assert json.loads(verification.to_json()) == json.loads(json.dumps(verification.to_dict()))
 
 
 def test_a_choice_of_none_is_its_sentence():

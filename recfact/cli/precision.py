@@ -213,7 +213,7 @@ def verify(
             piece = _worst_segment(found, segments)
             sweep = sweep_windows(drawn.a[piece], drawn.u[piece], arithmetic, kind, algorithm, step)
             save(bound_figure([sweep]), picture)
-    typer.echo(to_json({"source": problem.source, **found.as_dict()}) if as_json else f"{problem.title}\n{found}")
+    typer.echo(to_json({"source": problem.source, **found.to_dict()}) if as_json else f"{problem.title}\n{found}")
     if picture:
         say_written(picture)
     if found.holds is False:

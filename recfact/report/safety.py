@@ -93,7 +93,7 @@ class FormatSafety:
             "window": self.window,
             "window_error": self.choice.error if self.choice else None,
             "window_reason": "" if self.choice is None else self.choice.reason,
-            "verification": None if self.verification is None else self.verification.as_dict(),
+            "verification": None if self.verification is None else self.verification.to_dict(),
             "unsaid": self.unsaid,
         }
 

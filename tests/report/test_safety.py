@@ -53,7 +53,7 @@ def test_numbers_are_those_of_the_rounded_coefficients(rng, name):
     assert found.horizon.lags.tolist() == lags
     assert (found.median_horizon, found.largest_horizon) == (sorted(lags)[149], max(lags))
     expected = pr.verify(a, u, window=Jagged(16), format=fmt, algorithm="hierarchical")
-    assert found.verification.as_dict() == expected.as_dict()
+    assert found.verification.to_dict() == expected.to_dict()
 
 
 def left_out(kept, window):
@@ -236,7 +236,7 @@ def test_formats_of_blocks_only_store(rng):
     assert found.largest_horizon == pr.effective_horizon(kept, 2.0**-24).largest
     assert repr(pr.choose_window(kept, format="binary32").window) == found.window
     expected = pr.verify(a, u, window=Jagged(16), format=fmt, algorithm="hierarchical")
-    assert found.verification.as_dict() == expected.as_dict()
+    assert found.verification.to_dict() == expected.to_dict()
     report = build_report(Problem(a, u, "", ""), 16, formats=("mxfp4", "nvfp4"))
     for picture in ("formats", "horizons", "bounds", "materialization"):
         draw(picture, report)

@@ -109,7 +109,7 @@ def norm_of_one(a: Array, window: Window, order: Any, relative_to: str) -> float
 
 def upward_operator(a: Any, window: WindowLike) -> TruncatedOperator | None:
     """Return the truncated operator of the coefficients' magnitudes, rounded up; None if nothing can be lost."""
-    operator = truncate(as_coefficients(a), check_window(window))
+    operator = truncate(as_coefficients(a), window)
     if not isinstance(operator, TruncatedOperator):
         return None
     magnitudes = as_upward(operator.a) if len(operator.a) else operator.a.astype(object)

@@ -21,7 +21,7 @@ from recfact.precision.reals import as_reals
 from recfact.precision.run import ALGORITHMS, Task
 from recfact.precision.sequences import Pieces
 from recfact.solve import solve
-from recfact.windows import Window
+from recfact.windows import Window, WindowLike, check_window
 
 COMPUTATIONS = (*ALGORITHMS, "engine")
 """The algorithms of `rounded_solve`; and "engine", what `recfact.solve` computes."""
@@ -82,7 +82,7 @@ class EngineTask:
         return as_numpy(solve(a, u, window=self.window, **options), "x").astype(np.float64)
 
 
-def task_of(algorithm: str, window: Window, arithmetic: Arithmetic) -> Task | EngineTask:
+def task_of(algorithm: str, window: WindowLike, arithmetic: Arithmetic) -> Task | EngineTask:
     """Return the computation to run.
 
     Raises
@@ -91,7 +91,9 @@ def task_of(algorithm: str, window: Window, arithmetic: Arithmetic) -> Task | En
         If there is no such algorithm, or it doesn't make that window or run in that arithmetic.
     """
     choice(algorithm, "algorithm", COMPUTATIONS)
-    return EngineTask(arithmetic, window) if algorithm == "engine" else Task.of(arithmetic, algorithm, window)
+    if algorithm == "engine":
+        return EngineTask(arithmetic, check_window(window))
+    return Task.of(arithmetic, algorithm, window)
 
 
 def compute(task: Task | EngineTask, pieces: Pieces) -> tuple[Array, Array]:

@@ -164,7 +164,7 @@ class Verification(Tabular):
             return False
         return None if None in verdicts else True
 
-    def as_dict(self) -> dict[str, Any]:
+    def _record(self) -> dict[str, Any]:
         """Return everything except the states as plain types. Infinity and NaN become None, so that JSON takes them."""
 
         def plain(value: Any) -> Any:
@@ -208,9 +208,6 @@ class Verification(Tabular):
             return verdict
         states = math.prod(self.shape)
         return f"{verdict}, for {states - self.nonfinite} of {states}"
-
-    def _record(self) -> dict[str, Any]:
-        return self.as_dict()
 
     def _errors(self) -> list[tuple[str, CheckedError]]:
         return [("truncation", self.truncation), ("rounding", self.rounding), ("total", self.total)]

@@ -26,7 +26,7 @@ from recfact.precision.verification.computations import (
     task_of,
 )
 from recfact.precision.verification.result import CheckedError, Verification, with_time_at
-from recfact.windows import Full, Window, WindowLike, check_window
+from recfact.windows import Full, Window, WindowLike
 
 
 def verify(
@@ -111,7 +111,7 @@ def verify(
     """
     a, u, x0, axis = without_labels_of(a, u, x0, axis, offsets)
     how = Arithmetic.of(format_of_arrays(a, u) if format is None else format)
-    task = task_of(algorithm, check_window(window), replace(how, operands=None))
+    task = task_of(algorithm, window, replace(how, operands=None))
     if isinstance(task, EngineTask) and how.operands is not None:
         required = "can't store the operands for the engine, which solves arrays as they are given"
         advice = f"pass what {how.operands}.round returns, or choose another algorithm"

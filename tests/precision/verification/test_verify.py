@@ -283,7 +283,7 @@ def test_it_prints_and_converts(rng):
     assert [line.split()[0] for line in lines[2:5]] == ["truncation", "rounding", "total"]
     assert v._repr_html_().count("<tr>") == 4
     assert v.table().to_markdown().count("\n") == 4
-    record = json.loads(json.dumps(v.as_dict(), allow_nan=False))
+    record = json.loads(json.dumps(v.to_dict(), allow_nan=False))
     assert record["rounding"]["largest"] == v.rounding.largest
     assert record["options"] == {"fma": "True"}
     assert record["holds"] is True
