@@ -169,7 +169,8 @@ def format_cells(found: FormatSafety) -> list[str]:
 def verified_table(report: Report) -> Table:
     """Return the exactly measured errors of the report's jagged window and their bounds, by number format."""
     steps = first_steps(min(report.summary.n, STEPS))
-    title = f"errors of Jagged({report.block}) in number formats, measured exactly on {steps} of these inputs"
+    unit = f", in {report.problem.unit}" if report.problem.unit else ""
+    title = f"errors of Jagged({report.block}) in number formats{unit}, measured exactly on {steps} of these inputs"
     headings = ["", "inputs off", "truncation", "rounding", "total", "proved bound", "error / bound", "holds"]
     table = _table(title, headings, ["left", *["right"] * 6, "left"])
     for found in report.formats:

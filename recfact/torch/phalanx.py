@@ -46,7 +46,8 @@ class Phalanx(nn.Module):
         How coefficients are made. "sigmoid" and "tanh" are functions of the step. Those of "tanh" have either sign.
         "learned" is the logistic function of a parameter, one for each head. "constant" is the number `most`.
     most : float, default 1.0
-        The largest coefficient. The functions are multiplied by it. With 0.8, for example, every input fades.
+        The largest coefficient. The functions are multiplied by it. With 0.8, for example, every input fades. Above 1
+        inputs may grow, but only as far as the window reaches: by at most ``most**31`` in the default one.
     gates : bool, default True
         Whether there are gates. Without them k = q = 1.
     bias : bool, default False

@@ -13,7 +13,7 @@ import numpy as np
 
 from recfact.errors import DTypeError, OptionError, shown
 from recfact.precision.reals import MOST_BITS, as_rational
-from recfact.written_numbers import scientific
+from recfact.written_numbers import as_text, given, scientific
 
 MAX_SHIFT = 1 << 27
 """Longest shift in bits (16 MiB): numbers with exponents further apart than this aren't added."""
@@ -59,6 +59,8 @@ class Dyadic:
     >>> x = Dyadic(3, -1) * 0.5 + 1
     >>> x, float(x), x == Fraction(7, 4), x < 2.0
     (Dyadic(7, -2), 1.75, True, True)
+    >>> print(x, Dyadic(-3, -30), Dyadic.of(0.1))
+    1.75 -(3 * 2^-30) 0.1
     """
 
     __slots__ = ("exponent", "significand")
@@ -126,6 +128,13 @@ class Dyadic:
         if not m or e.bit_length() > 32:
             return f"<Dyadic of {m.bit_length()} bits, its exponent of {e.bit_length()}>"
         return f"<Dyadic of {m.bit_length()} bits, {'-' * (m < 0)}{scientific(math.log10(abs(m)) + e * math.log10(2))}>"
+
+    def __str__(self) -> str:
+        m, e = self.significand, self.exponent
+        if max(m.bit_length(), abs(e)) > 1074:  # the range of exponents of floats
+            return repr(self)
+        size = as_text(given(Fraction(abs(m)) * Fraction(2) ** e))
+        return size if m >= 0 else f"-({size})" if " " in size else f"-{size}"
 
     def __float__(self) -> float:
         """Return the nearest float64, with ties to even. It is infinite beyond the range."""

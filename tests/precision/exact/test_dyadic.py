@@ -23,6 +23,17 @@ def fraction(x):
     return Fraction(x.significand) * Fraction(2) ** x.exponent
 
 
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_a_float_prints_as_a_number_that_reads_back(x):
+    text = str(Dyadic.of(x)).replace("^", "**")
+    assert eval(text) == x
+
+
+def test_a_number_of_many_digits_prints_rounded_or_as_what_makes_it():
+    assert str(Dyadic(12345678901234567890, -20)) == "1.177375689e+13"
+    assert str(Dyadic(-3, 10**6)) == repr(Dyadic(-3, 10**6)) == "Dyadic(-3, 1000000)"
+
+
 @given(NUMBERS, NUMBERS)
 def test_operations_and_comparisons_are_those_of_fractions(x, y):
     p, q = fraction(x), fraction(y)
