@@ -57,6 +57,9 @@ def all_cases():
             yield f"{window}, segments {name}", made("alike", window, offsets=offsets)
     yield "segments, second order", made("alike", "full", offsets=OFFSETS["first"], order=2)
     yield "segments of ranks of other lengths", made("unlike", "full", offsets=OFFSETS["long"])
+    large, late = torch.full((N,), 1e200, dtype=torch.float64), torch.eye(N, dtype=torch.float64)[-1]
+    large[10], late[7] = 0, 1e-300  # what enters the second of three ranks is forgotten after the product overflows
+    yield "products that overflow", ({"a": large, "u": late, "g": 0 * late, "window": "full"}, LENGTHS["alike"])
     for window in ("full", "jagged:4", "jagged:3:2", "jagged:1:2"):
         for phase in (0, 1, 3) if window in ("jagged:4", "jagged:3:2") else (int(window == "jagged:1:2"),):
             for name in ("alike", "unlike", "first empty"):
