@@ -53,11 +53,11 @@ def trained(run, folder, report=lambda step, loss: None, **options):
 @pytest.mark.parametrize("variant", patterns.PATTERNS)
 def test_every_pattern_learns_and_is_judged(tiny, tmp_path, variant):
     losses = []
-    run = patterns.text_run(variant, 0, tmp_path, rate=1e-2, steps=12)
+    run = patterns.text_run(variant, 0, 1e-2, steps=12)
     record = trained(run, tmp_path, lambda step, loss: losses.append(loss))
     assert losses[0] == pytest.approx(8, abs=0.3)  # bits of a byte, when nothing is known
     assert losses[-1] < losses[0] - 1
-    assert json.loads((tmp_path / "results" / "rate" / f"{variant}-0.01-0.json").read_text()) == record
+    assert json.loads((tmp_path / "results" / "bible" / f"{variant}-0.json").read_text()) == record
     measured = record["measured"]
     assert 0 < measured["loss"] < losses[0]
     recurrences = run.settings["letters"].count("P")
@@ -77,7 +77,7 @@ def test_every_pattern_learns_and_is_judged(tiny, tmp_path, variant):
 
 @pytest.mark.parametrize("variant", ["P", "phase"])
 def test_a_run_that_stops_and_goes_on_has_the_bits_of_one_that_does_not(tiny, tmp_path, variant):
-    run = patterns.text_run(variant, 1, tmp_path, rate=1e-2, steps=8)
+    run = patterns.text_run(variant, 1, 1e-2, steps=8)
     whole = trained(run, tmp_path / "whole")
 
     def stop(step, loss):
@@ -199,11 +199,19 @@ def test_tasks_ask_what_they_say(rng):
 
 
 @pytest.mark.parametrize("n", [1, 15, 16, 50])
-@pytest.mark.parametrize("way", [speed.by_loop, speed.by_matrices])
+@pytest.mark.parametrize("way", [speed.by_steps, speed.by_places, speed.by_matrices])
 def test_the_other_ways_compute_the_same_window(way, n):
     torch.manual_seed(0)
     a, u = torch.rand(2, n, 3, 1, dtype=torch.float64), torch.randn(2, n, 3, 4, dtype=torch.float64)
     torch.testing.assert_close(way(a, u), rf.torch.solve(a, u, dim=1, window="jagged:16"))
+
+
+def test_a_search_for_the_rate_measures_the_loss_alone(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr(patterns, "STEPS", 8)
+    record = trained(patterns.rate_run("P", 3e-3), tmp_path)
+    assert record["settings"]["steps"] == 2
+    assert list(record["measured"]) == ["loss"]
+    assert (tmp_path / "results" / "rate" / "P-0.003-0.json").exists()
 
 
 def test_rows_have_names_that_lead_to_them(tiny, tmp_path):
@@ -227,8 +235,7 @@ def test_rows_have_names_that_lead_to_them(tiny, tmp_path):
 def test_the_page_shows_what_has_been_run_and_no_more(tiny, tmp_path):
     assert "Nothing has been run" in page.shown({})
     for variant, seed in (("P", 0), ("P", 1), ("T", 1)):
-        run = patterns.text_run(variant, seed, tmp_path, rate=1e-2, steps=2)
-        trained(replace(run, name=f"bible/{variant}"), tmp_path)
+        trained(patterns.text_run(variant, seed, 1e-2, steps=2), tmp_path)
     trained(tasks.task_run("parity", "tanh-full", 0, steps=2), tmp_path)
     found = display.records(tmp_path / "results")
     shown = page.shown(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.hybrids.data import corpus
 from benchmarks.hybrids.model import Model
-from benchmarks.hybrids.theory import judged
+from benchmarks.hybrids.theory import held_out, judged
 from benchmarks.hybrids.training import Run
 
 STEPS = 900
@@ -59,25 +59,14 @@ PATTERNS = {
 }
 
 
-def text_run(
-    variant: str, seed: int, results: Path, *, text: str = "bible", rate: float | None = None, steps: int = STEPS
-) -> Run:
-    """Return the row of a pattern on a text.
-
-    Parameters
-    ----------
-    variant : str
-        A key of `PATTERNS`.
-    results : Path
-        Where the records are whose losses choose the learning rate, if `rate` isn't given.
-    """
+def text_run(variant: str, seed: int, rate: float, text: str = "bible", steps: int = STEPS) -> Run:
+    """Return the row of a pattern, a key of `PATTERNS`, on a text."""
     pattern, data = PATTERNS[variant], corpus(text)
-    kind = text if rate is None else "rate"
     settings = {
         "letters": pattern.letters,
         "options": dict(pattern.options),
         "shifted": pattern.shifted,
-        "rate": best_rate(pattern.searched, results) if rate is None else rate,
+        "rate": rate,
         "steps": steps,
         "text": [text, data.digest],
     }
@@ -87,8 +76,13 @@ def text_run(
         return *data.batch(seed, step), shift
 
     make = partial(Model, pattern.letters, **SIZE, options=pattern.options)
-    name = f"{kind}/{variant}" if rate is None else f"{kind}/{variant}-{rate:g}"
-    return Run(name, seed, settings, make, batch, lambda model, folder: judged(model, data, folder))
+    return Run(f"{text}/{variant}", seed, settings, make, batch, lambda model, folder: judged(model, data, folder))
+
+
+def rate_run(variant: str, rate: float) -> Run:
+    """Return the row that tries a learning rate, for a quarter of the steps."""
+    whole = text_run(variant, 0, rate, steps=STEPS // 4)
+    return replace(whole, name=f"rate/{variant}-{rate:g}", judge=lambda model, _: held_out(model, corpus("bible")))
 
 
 def best_rate(variant: str, results: Path) -> float:

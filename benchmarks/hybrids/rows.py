@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 from pathlib import Path
 
-from benchmarks.hybrids.patterns import PATTERNS, RATES, STEPS, text_run
+from benchmarks.hybrids.patterns import PATTERNS, RATES, best_rate, rate_run, text_run
 from benchmarks.hybrids.tasks import TASKS, task_run
 from benchmarks.hybrids.training import Run
 
@@ -31,12 +31,12 @@ def stages() -> list[list[tuple[str, int]]]:
 
 def row(name: str, seed: int, results: Path = RESULTS) -> Run:
     """Return the row of a name such as "bible/P", "rate/T-0.01" or "recall/PA"."""
-    if name not in {each for stage in stages() for each, _ in stage}:
-        raise SystemExit(f"there is no row {name}; `python -m benchmarks.hybrids rows` lists them")
+    if (name, seed) not in {each for stage in stages() for each in stage}:
+        raise SystemExit(f"there is no row {name} of seed {seed}; `python -m benchmarks.hybrids rows` lists them")
     kind, variant = name.split("/")
     if kind in TASKS:
         return task_run(kind, variant, seed)
     if kind == "rate":
         pattern, rate = variant.split("-", 1)
-        return text_run(pattern, seed, results, rate=float(rate), steps=STEPS // 4)
-    return text_run(variant, seed, results, text=kind)
+        return rate_run(pattern, float(rate))
+    return text_run(variant, seed, best_rate(PATTERNS[variant].searched, results), kind)

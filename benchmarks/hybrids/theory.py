@@ -20,7 +20,7 @@ from benchmarks.hybrids.model import Model
 from recfact.precision import choose_window, verify
 from recfact.windows import check_window, window_text
 
-HELD, PART = 512, 128
+HELD, PART = 512, 64
 """About how many sequences the loss is measured on, and its changes."""
 
 CUTS = ("jagged:4", "jagged:8", "jagged:16:0", "jagged:16", "jagged:32", "jagged:64", "uniform:32", "full")
@@ -39,7 +39,7 @@ def judged(model: Model, text: Corpus, folder: Path) -> dict[str, Any]:
     All losses are in bits a byte. The coefficients of the first sequences are kept as gates-0.npy and so on, one file a
     layer, of shape (sequences, steps, heads).
     """
-    found: dict[str, Any] = {"loss": bits(model, text.held(HELD))}
+    found: dict[str, Any] = held_out(model, text)
     layers = [module for module in model.modules() if isinstance(module, rf.torch.Phalanx)]
     if not layers:
         return found
@@ -67,6 +67,11 @@ def judged(model: Model, text: Corpus, folder: Path) -> dict[str, Any]:
             | {what: checked[what] for what in ("holds", "truncation", "rounding")}
         )
     return found
+
+
+def held_out(model: Model, text: Corpus) -> dict[str, float]:
+    """Return the loss on bytes that are held out."""
+    return {"loss": bits(model, text.held(HELD))}
 
 
 def bits(model: Model, batches: list[tuple[Tensor, Tensor]], shift: int = 0) -> float:
