@@ -106,8 +106,7 @@ def plan_sequences(
     Returns
     -------
     Launch or None
-        None if a launch for each sequence is better, because they are few and long, or because a window has several
-        blocks.
+        None if a launch for each sequence is better, because they are few and long.
 
     Raises
     ------
@@ -116,15 +115,13 @@ def plan_sequences(
     """
     geometry = geometry_of(axis, a, u, x, x0, reverse, sequences.count)
     blocks = blocks_of(window, sequences.longest)
-    if blocks.terms is not None and blocks.terms > 1:
-        return None
     sweep = Sweep(geometry, blocks, device, sequences)
+    if sweep.warps < WARPS_NEEDED * device.multiprocessors and sequences.longest > LAUNCH_STEPS * sequences.count:
+        return None
+    if blocks.terms is not None and blocks.terms > 1:
+        return sliding(geometry, blocks, device, sequences)
     has = f"{sweep.warps / device.multiprocessors:.1f} warps on a multiprocessor"
-    if sweep.warps >= WARPS_NEEDED * device.multiprocessors:
-        return sweep.launch(f"sweep: all sequences together have {has}")
-    if sequences.longest <= LAUNCH_STEPS * sequences.count:
-        return sweep.launch(f"sweep: all sequences together have {has}, and a launch for each would take longer")
-    return None
+    return sweep.launch(f"sweep: all sequences together have {has}")
 
 
 def _choose(geometry: Geometry, blocks: Blocks, device: Device, split_factor: bool) -> Launch:

@@ -156,6 +156,11 @@ class Sequences:
     longest: int
     unit: int
 
+    @property
+    def split(self) -> Split:
+        """How time is split: each is one segment."""
+        return Split(0, self.count, f"{self.count} sequences, each from end to end")
+
 
 class Split(NamedTuple):
     """How time is split.

@@ -14,6 +14,7 @@ from recfact.gpu.plans import (
     Device,
     Launch,
     Scratch,
+    Sequences,
     split_time,
     warps_wanted,
     wide,
@@ -23,7 +24,7 @@ REGISTERS = 128  # of a thread
 SLOT_BYTES = 48 * 1024
 
 
-def sliding(geometry: Geometry, blocks: Blocks, device: Device) -> Launch:
+def sliding(geometry: Geometry, blocks: Blocks, device: Device, sequences: Sequences | None = None) -> Launch:
     """Plan a window of several blocks.
 
     Parameters
@@ -34,6 +35,8 @@ def sliding(geometry: Geometry, blocks: Blocks, device: Device) -> Launch:
         Windows with several blocks before each.
     device : Device
         To be kept busy.
+    sequences : Sequences, optional
+        Which time is made of. Blocks count from the start of each.
     """
     assert blocks.terms is not None
     lines = lines_of(geometry, 1)
@@ -49,29 +52,41 @@ def sliding(geometry: Geometry, blocks: Blocks, device: Device) -> Launch:
     threads = 32 if shared else THREADS
     count = -(-geometry.steps // (blocks.length * blocks.terms))
     wanted = warps_wanted(32 * lines.channels * geometry.u.type.size, room, device)
-    split = split_time(-(-lines.count // threads) * threads // 32, count, 1, wanted, device)
+    if sequences is None:
+        split = split_time(-(-lines.count // threads) * threads // 32, count, 1, wanted, device)
+        grid, first = -(-lines.count // threads) * split.segments, geometry.first_block(blocks.length)
+    else:
+        split = sequences.split
+        grid, first = -(-lines.count * split.segments // threads), 0 if geometry.reverse else blocks.length
     frame = lines.frame()
     resident = warps_of_registers(REGISTERS)
-    own = (("SLOTS_SHARED", str(int(shared))), ("THREADS", str(threads)), ("RESIDENT", str(resident)))
+    own = (
+        ("SLOTS_SHARED", str(int(shared))),
+        ("THREADS", str(threads)),
+        ("RESIDENT", str(resident)),
+        ("SEQUENCES", str(int(sequences is not None))),
+    )
     where = "shared memory" if shared else "global memory, because shared memory is too small"
     return Launch(
         "sliding",
         (*frame.macros, *own),
-        (-(-lines.count // threads) * split.segments, 1, 1),
+        (grid, 1, 1),
         (threads, 1, 1),
         slot_bytes * threads if shared else 0,
         (
             *frame.pointers,
             Argument("slots", "char*", None if shared else "slots"),
+            Argument("starts", "const long long*", None if sequences is None else "starts"),
             *wide(
                 steps=geometry.steps,
-                first=geometry.first_block(blocks.length),
+                first=first,
                 block=blocks.length,
                 terms=blocks.terms,
                 groups=split.blocks,
                 segments=split.segments,
             ),
             *frame.places,
+            *wide(x0_sequence=0 if geometry.x0 is None else geometry.x0.step),
         ),
         () if shared else (Scratch("slots", slot_bytes * lines.count * split.segments, False),),
         (

@@ -12,7 +12,6 @@ from recfact.gpu.plans import (
     Device,
     Launch,
     Sequences,
-    Split,
     split_blocks,
     warps_wanted,
     wide,
@@ -59,7 +58,7 @@ class Sweep:
         wanted = warps_wanted(ahead, device.limits.room(THREADS // 32, self.registers), device)
         self.wanted = wanted.wanted
         if sequences is not None:
-            self.split = Split(0, sequences.count, f"{sequences.count} sequences, each from end to end")
+            self.split = sequences.split
             self.warps = -(-self.lines.count * sequences.count // 32)
             return
         whole = -(-self.lines.count // THREADS) * THREADS // 32

@@ -23,6 +23,7 @@ from recfact.arrays import (
 from recfact.containers import without_labels
 from recfact.continuation import before_first, check_options, state_of
 from recfact.errors import DTypeError, OptionError, ShapeError
+from recfact.gradients.initial_states import Starts
 from recfact.gradients.places import Place, places_of
 from recfact.gradients.states import shape_after
 from recfact.gradients.time_first import TimeFirst
@@ -150,6 +151,13 @@ class Given:
     def solve(self, a: Any, u: Any, window: Window, reverse: bool) -> Any:
         """Solve in the segments, time first."""
         return solve_first(a, u, window, reverse, self.offsets)
+
+    def solve_from(self, a: Any, u: Any, x0: Any) -> Any:
+        """Solve the whole recurrence from initial states, time first."""
+        if x0 is not None:
+            starts = Starts(len(a), self.offsets)
+            u = u + starts.spread(starts.taken(a) * x0)
+        return self.solve(a, u, Full(), False)
 
     def places(self, out: Any, a: Any, u: Any, others: dict[str, Any]) -> list[Place | None]:
         """Return where the gradients of coefficients and inputs go, if the caller gave memory for them."""

@@ -16,6 +16,7 @@ from recfact.checks import boolean
 from recfact.errors import OptionError
 from recfact.gradients.arguments import Given, solve_first
 from recfact.gradients.differentials import derivative, transposed_derivative
+from recfact.gradients.one_launch import by_one_launch
 from recfact.gradients.states import through_segments
 from recfact.state import State
 from recfact.state_parts import holds_steps, initial_place
@@ -113,11 +114,12 @@ def vjp(
                 found = one_pass()(own_a, own_u, own_g, known, window, given.room(at_a), given.room(at_u))
                 if found is not None:
                     return given.back(found[0], a, at_a), given.back(found[1], u, at_u), None
-            if given.is_full_on_gpu(window) and initial is None:
-                known = given.solve(own_a, own_u, window, reverse) if known is None else known
-                found = one_launch()(own_a, own_g, known, given.offsets)
-                if found is not None:
-                    return given.back(found[0], a), given.back(found[1], u), None
+            if given.is_full_on_gpu(window):
+                known = given.solve_from(own_a, own_u, initial) if known is None else known
+                own = by_one_launch(own_a, own_g, known, initial, given.offsets)
+                if own is not None:
+                    d0 = None if x0 is None else given.back_initial(own.d0, x0)
+                    return given.back(own.da, a), given.back(own.du, u), d0
             da, du, d0 = transposed_derivative(
                 own_a, own_u, own_g, initial, given.offsets, window, reverse, given.solve, known
             )
@@ -193,14 +195,6 @@ def jvp(
     with np.errstate(all="ignore"):
         moved = derivative(a, u, ta, tu, x0, tx0, given.offsets, window, reverse, given.solve)
         return given.back(moved, None)
-
-
-@cache
-def one_launch() -> Callable[..., tuple[Any, Any] | None]:
-    """Return the GPU engine's function for gradients."""
-    from recfact.gpu.gradients import gradients
-
-    return gradients
 
 
 @cache

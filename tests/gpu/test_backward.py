@@ -202,6 +202,22 @@ def test_vjp_of_sequences_launches_it_once(machine, rng, a_shape):
     assert rf.gradients.vjp(on_gpu(a[:0]), on_gpu(u[:0]), on_gpu(g[:0]), axis=0, offsets=[0])[1].shape == (0, 2, 8)
 
 
+@pytest.mark.parametrize("offsets", [None, [0, 10, 10, 11, 40, 60]])
+@pytest.mark.parametrize("a_shape", [(60, 2, 8), (60, 2, 1)])
+def test_initial_states_add_to_it(machine, rng, a_shape, offsets):
+    a, u, g = given_to_vjp(rng, (60, 2, 8), a_shape, "float32")
+    for shape in ((2, 8), (8,), ()) if offsets is None else ((5, 2, 8), (1, 1, 8)):
+        x0 = random_numbers(rng, shape, "float32")
+        machine.launches.clear()
+        options = {"axis": 0, "offsets": offsets}
+        found = rf.gradients.vjp(on_gpu(a), on_gpu(u), on_gpu(g), x0=on_gpu(x0), **options)
+        assert [launch.launch.kernel for launch in machine.launches] == ["sweep", "backward"]
+        expected = rf.gradients.vjp(*(array.astype("f8") for array in (a, u, g)), x0=x0.astype("f8"), **options)
+        for got, exact in zip(found, expected, strict=True):
+            assert got.shape == exact.shape
+            np.testing.assert_allclose(got.get(), exact, rtol=1e-4, atol=1e-4)
+
+
 def test_an_infinite_gradient_does_not_reach_the_first_coefficient(machine):
     a, u, g = np.ones((30, 4), "f4"), np.ones((30, 4), "f4"), np.ones((30, 4), "f4")
     g[3] = np.inf

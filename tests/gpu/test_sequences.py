@@ -34,11 +34,15 @@ SOLVES = {
     "blocks alone": (SHORT, HEADS, "complex64", Jagged(5, 0), "sweep", 1),
     "blocks of rows": (SHORT, ROWS, "float64", Jagged(8), "sweep", 1),
     "longer than all": (SHORT, HEADS, "float32", Jagged(16, 3), "sweep", 1),
-    "several blocks": (SHORT, HEADS, "float32", Jagged(4, 3), "sliding", 6),
-    "band": (ALIGNED, ROWS, "float32", Uniform(5), "sliding", 4),
+    "several blocks": (SHORT, HEADS, "float32", Jagged(4, 3), "sliding", 1),
+    "band": (ALIGNED, ROWS, "float32", Uniform(5), "sliding", 1),
+    "a band in halves": (SHORT, STEPS, "bfloat16", Uniform(16), "sliding", 1),
+    "slots in global memory": ([*SHORT[:-1], 300], HEADS, "float32", Uniform(200), "sliding", 1),
+    "long, several blocks": (LONG, HEADS, "float32", Jagged(16, 3), "sliding", 3),
     "long": (LONG, HEADS, "float32", Full(), "chain", 3),
     "long, halves": (LONG, HEADS, "bfloat16", Jagged(16), "b2p", 3),
 }
+SLIDING = ["several blocks", "a band in halves", "slots in global memory"]
 
 
 def solved(name, rng, reverse):
@@ -185,7 +189,7 @@ def test_offsets_are_not_sent_while_a_stream_is_captured(machine):
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("name", ["short, halves", "aligned rows in blocks", "blocks of rows"])
+@pytest.mark.parametrize("name", ["short, halves", "aligned rows in blocks", "blocks of rows", *SLIDING])
 def test_the_kernel_of_sequences_has_no_fault(rng, name, reverse):
     need_emulator()
     offsets, _, _, window, *_ = SOLVES[name]
@@ -207,6 +211,7 @@ def test_the_kernel_of_sequences_has_no_fault(rng, name, reverse):
         assert launch is not None
         if x0 is not None:
             arrays["x0"] = x0
+        assert bool(launch.scratch) == (name == "slots in global memory")
         execute(launch, arrays, (9, 0), schedule=schedule).check()
         check([launch], a, u, x0, x, axis, window, reverse, offsets)
         results.append(x)

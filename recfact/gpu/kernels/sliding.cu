@@ -18,10 +18,11 @@
 // Lines and strides (in bytes, negative in reverse) are those of `sweep`. Macros
 //   INPUT, COEFFICIENT, OUTPUT   number types stored
 //   CHANNELS                 channels of a thread, which move in one access
-//   STRIDE, INITIAL, THREADS, RESIDENT as in `sweep`
+//   STRIDE, INITIAL, SEQUENCES, THREADS, RESIDENT as in `sweep`
 //   COEFFICIENTS             of one step: CHANNELS, or 1 that the channels share
 //   SLOTS_SHARED             1: slots in shared memory, terms * (CHANNELS + coefficients) * THREADS numbers;
 //                            0: in `slots`, terms * (CHANNELS + coefficients) numbers for each line of each segment
+//                            or sequence
 #include "numbers.cuh"
 
 using Number = Accumulator<INPUT>::type;
@@ -85,8 +86,9 @@ struct Slots {
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) sliding(
     const char* a, const char* u, char* x, const char* x0, char* slots,
+    const long long* starts,  // of each sequence in the order of the sweep, and the end of the last one
     long long steps,     // of the recurrence
-    long long first,     // of the first block in the order of the sweep
+    long long first,     // of the first block in the order of the sweep; 0 if what is over at the end of a sequence is
     long long block,     // of every other block; the last may be shorter
     long long terms,     // blocks of a group
     long long groups,    // of a segment
@@ -95,25 +97,37 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
     long long a_batch, long long a_head, long long a_channel, STRIDE a_step,
     long long u_batch, long long u_head, long long u_channel, STRIDE u_step,
     long long x_batch, long long x_head, long long x_channel, STRIDE x_step,
-    long long x0_batch, long long x0_head, long long x0_channel) {
+    long long x0_batch, long long x0_head, long long x0_channel, long long x0_sequence) {
     const long long all = batch * heads * lines;
+#if SEQUENCES
+    const long long first_line = static_cast<long long>(blockIdx.x) * THREADS, lines_here = all * segments;
+    const long long sequence = (first_line + threadIdx.x) / all, line = first_line + threadIdx.x - sequence * all;
+    if (sequence >= segments) return;
+    const long long origin = load(starts + sequence), segment = 0, owned_before = first_line;
+    steps = load(starts + sequence + 1) - origin;
+    if (steps == 0) return;
+    if (first == 0) first = (steps - 1) % block + 1;
+    segments = 1;
+#else
     const long long line_blocks = (all + THREADS - 1) / THREADS;
-    const long long segment = blockIdx.x / line_blocks;
+    const long long segment = blockIdx.x / line_blocks, sequence = 0, origin = 0, lines_here = all;
     const long long first_line = (blockIdx.x - segment * line_blocks) * THREADS, line = first_line + threadIdx.x;
     if (line >= all) return;
+    const long long owned_before = segment * all + first_line;
+#endif
 #if SLOTS_SHARED
     extern __shared__ __align__(16) unsigned char dynamic_shared[];
     const Slots slot = {reinterpret_cast<Number*>(dynamic_shared) + threadIdx.x, THREADS};
 #else
-    const int owners = all - first_line < THREADS ? static_cast<int>(all - first_line) : THREADS;
-    const long long before = (segment * all + first_line) * terms * (CHANNELS + COEFFICIENTS);  // other blocks' numbers
+    const int owners = lines_here - first_line < THREADS ? static_cast<int>(lines_here - first_line) : THREADS;
+    const long long before = owned_before * terms * (CHANNELS + COEFFICIENTS);  // other thread blocks' numbers
     const Slots slot = {reinterpret_cast<Number*>(slots) + before + threadIdx.x, owners};
 #endif
     const long long row = line / lines, channel = (line - row * lines) * CHANNELS;
     const long long b = row / heads, h = row - b * heads;
-    a += b * a_batch + h * a_head + channel * a_channel;
-    u += b * u_batch + h * u_head + channel * u_channel;
-    x += b * x_batch + h * x_head + channel * x_channel;
+    a += b * a_batch + h * a_head + channel * a_channel + origin * a_step;
+    u += b * u_batch + h * u_head + channel * u_channel + origin * u_step;
+    x += b * x_batch + h * x_head + channel * x_channel + origin * x_step;
 
     auto start_of = [&](long long index) { return index <= 0 ? 0 : first + (index - 1) * block; };
     auto inputs_at = [&](long long i) {
@@ -126,7 +140,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
     auto first_input = [&](int c) {
         Number value = inputs_at(0)[c];
         if (INITIAL) {
-            const char* initial = x0 + b * x0_batch + h * x0_head + (channel + c) * x0_channel;
+            const char* initial =
+                x0 + b * x0_batch + h * x0_head + (channel + c) * x0_channel + sequence * x0_sequence;
             value = multiply_add(Number(coefficients_at(0)[COEFFICIENTS == 1 ? 0 : c]),
                                  load(reinterpret_cast<const Number*>(initial)), value);
         }
