@@ -63,7 +63,7 @@ def test_windows_of_a_bound(a):
     assert window_of(found["window"]) == pr.choose_window("0.9", "1/100", block=16).window
     assert found["horizon"] == pr.horizon("0.9", "1/100")
     text = run("--rho", "0.9", "--tol", "0.01").stdout
-    assert "(to type: --window jagged:43)" in text
+    assert "(to type: --window jagged:48)" in text
     assert "after 43 steps" in text
     none = run("--rho", "1", "--tol", "0.01").stdout
     assert "No window" in none

@@ -47,8 +47,9 @@ class WindowAdvice:
 
     @property
     def typed(self) -> str | None:
-        """The window as the option --window takes it, or None."""
-        return None if self.choice.window is None else window_text(self.choice.window)
+        """The window to run as the option --window takes it, or None."""
+        best = self.choice.recommended
+        return None if best is None else window_text(best.window)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -58,9 +59,10 @@ class WindowAdvice:
             "format": self.format and self.format.name,
             "tol": float(self.choice.tol),
             "relative_to": self.choice.relative_to,
-            "window": self.typed,
+            "window": None if self.choice.window is None else window_text(self.choice.window),
             "error": self.choice.error,
             "fastest": None if self.choice.fastest is None else window_text(self.choice.fastest.window),
+            "fastest_error": None if self.choice.fastest is None else self.choice.fastest.error,
             "worst": self.choice.worst,
             "reason": self.choice.reason,
             "candidates": self.choice.to_rows(),
@@ -113,7 +115,7 @@ def window_advice(
     --------
     >>> found = window_advice("0.9", None, "0.01", "state", None)
     >>> found.typed, found.horizon
-    ('jagged:43', 43)
+    ('jagged:48', 43)
     """
     goal = None if fmt is None else computed_in(fmt)
     if isinstance(a, str):

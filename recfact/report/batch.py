@@ -19,6 +19,7 @@ from recfact.precision import (
     choose_window,
     effective_horizon,
 )
+from recfact.precision.truncation.window_choice import Candidate
 from recfact.report.problem import GivenArrays, Problem, given_arrays
 from recfact.report.safety import computed_in, count_out_of_range, rounded
 
@@ -126,10 +127,14 @@ class SequenceNeeds:
     choice: WindowChoice | None = None
 
     @property
+    def good(self) -> Candidate | None:
+        """The window that is good for all of them and runs fastest, or None."""
+        return None if self.choice is None else self.choice.recommended
+
+    @property
     def window(self) -> str | None:
-        """The window as it is typed, or None."""
-        window = self.choice.window if self.choice else None
-        return None if window is None else repr(window)
+        """That window, as it is typed, or None."""
+        return None if self.good is None else repr(self.good.window)
 
     def worst(self, count: int = NAMED) -> list[tuple[str, int]]:
         """Return the sequences that look back furthest, as indices, and how far."""
@@ -150,7 +155,7 @@ class SequenceNeeds:
             "needing_more": None if spread is None else {str(limit): spread.above(limit) for limit in LIMITS},
             "worst": [{"sequence": place, "horizon": horizon} for place, horizon in self.worst()],
             "window": self.window,
-            "window_error": self.choice.error if self.choice else None,
+            "window_error": self.good.error if self.good else None,
         }
 
 
@@ -167,7 +172,7 @@ def sequence_needs(
     >>> from recfact import precision as pr
     >>> (found,) = sequence_needs(Batch(given, 1), [pr.format("bfloat16")])
     >>> found.worst(2), found.window, found.horizons.above(16)
-    ([('[1, :, 2]', 51), ('[0, :, 0]', 8)], 'Jagged(51)', 1)
+    ([('[1, :, 2]', 51), ('[0, :, 0]', 8)], 'Jagged(64)', 1)
     """
     found = []
     for fmt in formats:

@@ -15,7 +15,7 @@ from recfact.precision import Arithmetic, BlockFormat, FloatFormat, choose_windo
 from recfact.precision.formats.block_catalogue import number_format
 from recfact.precision.horizons.effective_horizons import EffectiveHorizon
 from recfact.precision.sequences import segments_of
-from recfact.precision.truncation.window_choice import WindowChoice
+from recfact.precision.truncation.window_choice import Candidate, WindowChoice
 from recfact.precision.verification.result import Verification
 from recfact.windows import Jagged
 
@@ -43,7 +43,7 @@ class FormatSafety:
     horizon : EffectiveHorizon, optional
         For each position, the lag from which on weights are below the unit roundoff.
     choice : WindowChoice, optional
-        The cheapest windows whose truncation error is proved to be at most the unit roundoff times the largest state.
+        Windows whose truncation error is proved to be at most the unit roundoff times the largest state.
     verification : Verification, optional
         The errors of the report's jagged window on the first `STEPS` steps. There are none for complex numbers.
     unsaid : str
@@ -65,10 +65,14 @@ class FormatSafety:
         return Fraction(computed_in(self.format).unit_roundoff)
 
     @property
+    def good(self) -> Candidate | None:
+        """The window proved good enough that runs fastest, or None."""
+        return None if self.choice is None else self.choice.recommended
+
+    @property
     def window(self) -> str | None:
-        """The window proved good enough, as it is typed, or None."""
-        window = self.choice.window if self.choice else None
-        return None if window is None else repr(window)
+        """That window, as it is typed, or None."""
+        return None if self.good is None else repr(self.good.window)
 
     @property
     def median_horizon(self) -> int | None:
@@ -91,7 +95,7 @@ class FormatSafety:
             "median_horizon": self.median_horizon,
             "horizon": self.largest_horizon,
             "window": self.window,
-            "window_error": self.choice.error if self.choice else None,
+            "window_error": self.good.error if self.good else None,
             "window_reason": "" if self.choice is None else self.choice.reason,
             "verification": None if self.verification is None else self.verification.to_dict(),
             "unsaid": self.unsaid,
@@ -130,7 +134,7 @@ def format_safety(a: Array, u: Array, fmt: FloatFormat | BlockFormat, block: int
     --------
     >>> found = format_safety(np.full(200, 0.9), np.ones(200), number_format("bfloat16"), 16)
     >>> found.largest, found.largest_horizon, found.window, found.verification.holds
-    (0.8984375, 51, 'Jagged(51)', True)
+    (0.8984375, 51, 'Jagged(64)', True)
     """
     return verified(format_needs(a, u, fmt), a, u, block)
 

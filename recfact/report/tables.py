@@ -65,7 +65,7 @@ def needs_cells(found: SequenceNeeds) -> list[str]:
     if found.horizons is None or found.choice is None:
         return ["–"] * (2 + len(LIMITS)) + ["out of range", "–"]
     counts = [str(found.horizons.above(limit)) for limit in LIMITS]
-    loses = number_at_most(found.choice.error) if found.window else "–"
+    loses = number_at_most(found.good.error) if found.good else "–"
     return [str(found.horizons.quantile(0.5)[0]), str(found.horizons.largest), *counts, found.window or "none", loses]
 
 
@@ -163,7 +163,7 @@ def format_cells(found: FormatSafety) -> list[str]:
     if found.choice is None:
         return ["–"] * 4 + ["out of range", "–"]
     cells = [coefficient(found.largest), str(found.ones), str(found.largest_horizon), str(found.median_horizon)]
-    return [*cells, found.window or "none", number_at_most(found.choice.error) if found.window else "–"]
+    return [*cells, found.window or "none", number_at_most(found.good.error) if found.good else "–"]
 
 
 def verified_table(report: Report) -> Table:

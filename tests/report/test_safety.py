@@ -75,8 +75,9 @@ def test_the_window_loses_no_more_than_the_unit_roundoff(name):
     a, unit = record.a[:400], pr.format(name).unit_roundoff
     found = safe(a, record.u[:400], name)
     kept = [Fraction(value) for value in pr.format(name).round(a).tolist()]
-    assert left_out(kept, found.choice.window) <= found.choice.error <= unit
-    assert found.window == repr(found.choice.window)
+    assert left_out(kept, found.good.window) <= found.good.error <= unit
+    assert found.window == repr(found.good.window)
+    assert found.good == found.choice.recommended
 
 
 def test_long_sequences_are_measured_on_their_first_steps_and_cut_for_all_their_coefficients(rng):
@@ -84,13 +85,13 @@ def test_long_sequences_are_measured_on_their_first_steps_and_cut_for_all_their_
     a[7] = 1.0  # a bound of all coefficients says nothing
     found = safe(a, np.ones(len(a)), "half")
     assert found.verification.shape == (STEPS,)
-    assert found.window == repr(pr.choose_window(pr.format("half").round(a), format="half").window)
+    assert found.window == repr(pr.choose_window(pr.format("half").round(a), format="half").fastest.window)
 
 
 @pytest.mark.parametrize(("a", "u"), [(0.5j, 1), (0.5, 1j), (0.5j, 1j)])
 def test_complex_numbers_have_a_proved_window_and_no_measured_error(a, u):
     found = safe(np.full(40, a), np.full(40, u), "bfloat16")
-    assert (found.largest, found.largest_horizon, found.window, found.verification) == (0.5, 8, "Jagged(7)", None)
+    assert (found.largest, found.largest_horizon, found.window, found.verification) == (0.5, 8, "Jagged(16)", None)
     assert "real numbers only" in format_finding(found)
 
 
@@ -99,8 +100,8 @@ def test_a_window_of_complex_coefficients_loses_no_more_than_it_says(rng):
     found, fmt = safe(a, np.ones(60), "binary16"), pr.format("binary16")
     parts = [(Fraction(re), Fraction(im)) for re, im in zip(fmt.round(a.real), fmt.round(a.imag), strict=True)]
     squares = [re**2 + im**2 for re, im in parts]
-    assert left_out(squares, found.choice.window) <= Fraction(found.choice.error) ** 2
-    assert found.choice.error <= fmt.unit_roundoff
+    assert left_out(squares, found.good.window) <= Fraction(found.good.error) ** 2
+    assert found.good.error <= fmt.unit_roundoff
 
 
 def test_what_a_format_cannot_hold():
@@ -234,7 +235,7 @@ def test_formats_of_blocks_only_store(rng):
     kept = fmt.round(a)
     assert found.as_dict()["unit_roundoff"] == 2.0**-24
     assert found.largest_horizon == pr.effective_horizon(kept, 2.0**-24).largest
-    assert repr(pr.choose_window(kept, format="binary32").window) == found.window
+    assert repr(pr.choose_window(kept, format="binary32").recommended.window) == found.window
     expected = pr.verify(a, u, window=Jagged(16), format=fmt, algorithm="hierarchical")
     assert found.verification.to_dict() == expected.to_dict()
     report = build_report(Problem(a, u, "", ""), 16, formats=("mxfp4", "nvfp4"))

@@ -124,7 +124,7 @@ class Upward:
     __radd__ = __add__
 
     def __mul__(self, other: Any) -> Upward:
-        factor = Upward.of(other)
+        factor = other if isinstance(other, Upward) else Upward.of(other)  # a call less, in what is called most
         return Upward(self.significand * factor.significand, self.exponent + factor.exponent)
 
     __rmul__ = __mul__

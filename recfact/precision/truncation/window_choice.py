@@ -104,6 +104,11 @@ class WindowChoice(Tabular):
         """Proved error of the cheapest window. Infinite if there is no window."""
         return self.candidates[0].error if self.candidates else inf
 
+    @property
+    def recommended(self) -> Candidate | None:
+        """The window to run: the fastest, or the cheapest where that is as fast. None if there is no window."""
+        return self.fastest or next(iter(self.candidates), None)
+
     def __bool__(self) -> bool:
         return bool(self.candidates)
 
@@ -137,6 +142,7 @@ class WindowChoice(Tabular):
     def _record(self) -> dict[str, Any]:
         about = {"tol": self.tol, "relative_to": self.relative_to, "reason": self.reason, "worst": self.worst}
         about["fastest"] = None if self.fastest is None else str(self.fastest.window)
+        about["fastest_error"] = None if self.fastest is None else self.fastest.error
         return {"window": None if self.window is None else str(self.window), **about, "rows": self.to_rows()}
 
 

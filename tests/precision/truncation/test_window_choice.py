@@ -456,3 +456,12 @@ def test_memory_is_a_few_times_that_of_the_coefficients(relative_to, rng):
     tracemalloc.stop()
     # Logarithms are kept in float64, and with states as well. What is worked on at a time has 2^16 numbers.
     assert peak < (2 if relative_to == "state" else 4) * a.nbytes + 200 * 2**16
+
+
+def test_what_is_recommended_is_the_fastest_window():
+    found = choose_window(0.9, format="bfloat16")
+    assert found.recommended == found.fastest
+    record = found.to_dict()
+    assert (record["fastest"], record["fastest_error"]) == ("Jagged(64)", found.fastest.error)
+    assert choose_window(0.9, format="bfloat16", block=7).recommended.window == Jagged(7, 8)
+    assert choose_window(1.0, format="bfloat16").recommended is None
