@@ -6,11 +6,13 @@ The emulator asks them, of the kernels as CUDA's compiler makes them: of every o
 from __future__ import annotations
 
 import ctypes
+import os
 import re
 import shutil
 import subprocess
 import tempfile
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,8 @@ from recfact.gpu.plans import Launch
 HEADERS = Path(__file__).parent / "bare"
 STACK_BYTES = 64 * 1024
 SHARED_BYTES = 256 * 1024
+KEPT = Path(__file__).parent / "__pycache__" / "bare"
+"""Where what is built stays for other files of tests and later runs, by a stamp of all that it is made of."""
 C_INTEGERS = {"int": ctypes.c_int, "long long": ctypes.c_longlong}
 
 
@@ -42,6 +46,13 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 
 
 @cache
+def _stamp() -> str:
+    """Return a text that changes with the headers, with this file, which has the options, and with the compiler."""
+    compiler = subprocess.run(["g++", "--version"], capture_output=True, text=True, check=True).stdout
+    return compiler + "".join(path.read_text() for path in (Path(__file__), *sorted(HEADERS.iterdir())))
+
+
+@cache
 def _built(kernel: str, signature: tuple[str, ...], options: tuple[str, ...]) -> Any:
     source = re.sub(
         r"extern __shared__ .* unsigned char (\w+)\[\];",
@@ -55,12 +66,15 @@ def _built(kernel: str, signature: tuple[str, ...], options: tuple[str, ...]) ->
         'extern "C" long long enter_kernel(void** values, int threads, long long grid) {\n'
         f"    {entry}\n    return bare::misaligned;\n}}\n"
     )
-    number = _built.cache_info().currsize
-    path = Path(_folder().name) / f"{kernel}{number}.cpp"
-    path.write_text(text)
-    library = path.with_suffix(".so")
     defines = [option for option in options if option.startswith("-D")]
-    _compile(*defines, "-DRECFACT_EMULATOR", "-shared", str(path), "-o", str(library))
+    library = KEPT / f"{kernel}_{sha256(repr((_stamp(), text, defines)).encode()).hexdigest()[:20]}.so"
+    if not library.exists():
+        KEPT.mkdir(parents=True, exist_ok=True)
+        path = Path(_folder().name) / f"{library.stem}.cpp"
+        path.write_text(text)
+        made = library.with_suffix(f".{os.getpid()}")  # another process may be making it too
+        _compile(*defines, "-DRECFACT_EMULATOR", "-shared", str(path), "-o", str(made))
+        made.replace(library)
     entered = ctypes.CDLL(str(library)).enter_kernel
     entered.restype = ctypes.c_longlong
     return entered
