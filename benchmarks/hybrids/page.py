@@ -13,7 +13,8 @@ BEGIN, END = "<!-- rows:begin -->", "<!-- rows:end -->"
 LOSSES = (
     "Losses are in bits a byte, on bytes that are held out: the mean over seeds, and in brackets the least and the "
     "greatest. Models of one seed see the same data in the same order, so the last column compares them seed by seed. "
-    "If its range contains 0, these runs don't tell which of the two is better."
+    "If its range contains 0, these runs don't tell which of the two is better. Three differences of one sign are weak "
+    "evidence, too: chance gives as much once in four comparisons."
 )
 RATES = (
     "Losses after a quarter of the training, seed 0, for each learning rate. The best rate of P also serves the "
