@@ -190,7 +190,7 @@ SEVERAL = {
     "pr.truncation_norm": lambda a, _u, _x0, **options: (pr.truncation_norm(a, WINDOW, **options),),
     "exact.solve": lambda a, u, x0, **options: (exact.solve(a, u, WINDOW, x0, **options),),
 }
-ON_A_GPU = {"gpu.solve", "gpu.warm_up"}  # whose tests are their own
+ON_A_GPU = {"gpu.solve", "gpu.tune", "gpu.warm_up"}  # whose tests are their own
 HEADS = {"phalanx"}  # whose arrays have axes of heads and features, too: tests/test_phalanx.py
 
 POOLED = {"pr.choose_window", "pr.materialization_table"}

@@ -124,6 +124,35 @@ def plan_sequences(
     return sweep.launch(f"sweep: all sequences together have {has}")
 
 
+def alternatives(
+    axis: int,
+    a: Strided,
+    u: Strided,
+    x: Strided,
+    x0: Strided | None,
+    *,
+    window: Window,
+    reverse: bool,
+    device: Device,
+    precision: str = "full",
+) -> dict[str, Launch]:
+    """Plan the solve by each kernel that can do it, by its name. Parameters and errors are those of `plan`."""
+    geometry = geometry_of(axis, a, u, x, x0, reverse)
+    if 0 in x.shape:
+        return {}
+    blocks = blocks_of(window, geometry.steps)
+    why = "when it was timed, it was the fastest"
+    if blocks.terms is not None and blocks.terms > 1:
+        return {"sliding": sliding(geometry, blocks, device)}
+    sweep, b2p = Sweep(geometry, blocks, device), B2P(geometry, blocks, device, precision == "full")
+    found = {"sweep": sweep.launch(f"sweep: {why}")}
+    if b2p.obstacle is None:
+        found["b2p"] = b2p.launch(f"b2p: {why}")
+    if blocks.terms is None:
+        found["chain"] = chain(sweep.lines, f"chain: {why}")
+    return found
+
+
 def _choose(geometry: Geometry, blocks: Blocks, device: Device, split_factor: bool) -> Launch:
     """Plan a window of at most two blocks, or the exact recurrence, with the kernel that fits it."""
     sweep, b2p = Sweep(geometry, blocks, device), B2P(geometry, blocks, device, split_factor)

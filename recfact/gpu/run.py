@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from recfact.errors import ShapeError
+from recfact.gpu import tuned
 from recfact.gpu.capture import check_uncaptured
 from recfact.gpu.device_arrays import DeviceArray, scratch_for
-from recfact.gpu.launch import plan, plan_sequences
+from recfact.gpu.geometry import geometry_of
+from recfact.gpu.launch import alternatives, plan, plan_sequences
 from recfact.gpu.modules import function_of
 from recfact.gpu.plans import NEIGHBOUR, Argument, Device, Launch, Sequences
 from recfact.strides import Key, Strided
@@ -71,11 +73,15 @@ def run(solve: Solve, scratch: Any = None) -> None:
         for part in _slices(solve):
             run(part, scratch)
         return
-    if prepared is None:
-        return
+    if prepared is not None:
+        start(solve, prepared, scratch)
+
+
+def start(solve: Solve, prepared: Prepared, scratch: Any = None) -> None:
+    """Put a launch for arrays of this layout on the current stream."""
     a, u, x, x0, starts = solve.a, solve.u, solve.x, solve.x0, solve.starts
     if prepared.rereads and u.address == x.address:
-        run(solve._replace(u=u.copied()), scratch)
+        start(solve._replace(u=u.copied()), prepared, scratch)
         return
     places = {
         name: array.address for name, array in zip(PLACES, (a, u, x, x0, starts), strict=True) if array is not None
@@ -193,10 +199,32 @@ def _prepared(
     arrays = axis, Strided(*a), Strided(*u), Strided(*x), None if x0 is None else Strided(*x0)
     options: dict[str, Any] = {"window": window, "reverse": reverse, "device": device_of(device)}
     if sequences is None:
-        launch = plan(*arrays, **options, precision=precision)
+        kept = tuned.winner(device, tuned.kind_of(geometry_of(*arrays, reverse), window, precision))
+        possible = alternatives(*arrays, **options, precision=precision) if kept else {}
+        launch = possible.get(kept or "") or plan(*arrays, **options, precision=precision)
     else:
         launch = plan_sequences(*arrays, **options, sequences=sequences)
     return None if launch is None else prepared_launch(launch, device)
+
+
+def alternatives_of(solve: Solve) -> tuple[str, dict[str, Prepared]]:
+    """Return the kind of a solve, and a compiled launch by each kernel that can do it.
+
+    Raises
+    ------
+    ShapeError
+        If it takes several launches.
+    """
+    a, u, x, x0, axis, window, reverse, precision, *_ = solve
+    options: dict[str, Any] = {"window": window, "reverse": reverse, "precision": precision}
+    launches = alternatives(axis, a, u, x, x0, **options, device=device_of(x.device))
+    kind = tuned.kind_of(geometry_of(axis, a, u, x, x0, reverse), window, precision)
+    return kind, {name: prepared_launch(launch, x.device) for name, launch in launches.items()}
+
+
+def forget_plans() -> None:
+    """Plan solves anew from now on."""
+    _prepared.cache_clear()
 
 
 def prepared_launch(launch: Launch, device: int) -> Prepared:

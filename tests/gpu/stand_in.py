@@ -12,7 +12,7 @@ import numpy as np
 from gpu.late_machine import NULL, machine, numbers_at
 from gpu.stand_in_kernels import CompileException, RawModule
 
-from recfact.gpu import gradients, host_arrays, run
+from recfact.gpu import gradients, host_arrays, run, tuned
 from recfact.gpu import modules as compiled
 from recfact.gpu.availability import HEADERS, require
 from recfact.number_types import BFLOAT16
@@ -439,6 +439,6 @@ def fresh_machine():
 
 def forget():
     """Empty what recfact keeps for the life of a process."""
-    for kept in (require, run._prepared, gradients._prepared, run.device_of, host_arrays._streams):
+    for kept in (require, run._prepared, gradients._prepared, tuned.winners, run.device_of, host_arrays._streams):
         kept.cache_clear()
     compiled._functions.clear()

@@ -143,7 +143,7 @@ def test_segments_cover_time_once(warps, blocks, halo, wanted, room, multiproces
     assert (split.segments - 1) * split.blocks < blocks <= split.segments * split.blocks
     if halo and split.segments > 1:
         assert split.blocks >= 8 * halo
-        if warps * split.segments >= 2 * 4 * multiprocessors:
+        if places >= warps * split.segments >= 2 * 4 * multiprocessors:  # in waves, what is done first counts
             assert split.blocks >= SEGMENT_BLOCKS * halo
     # All run at once, or no number of segments in as few waves is done before, and one segment isn't either.
     waves = -(-split.segments * warps // places)

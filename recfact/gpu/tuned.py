@@ -1,0 +1,71 @@
+"""Which kernel was the fastest for solves of a kind when it was timed on a card. This is kept on disk.
+
+Solves are of one kind if they have the same number types, window and options, if their channels and steps lie alike,
+and if their lengths have the same powers of two.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import cache
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+from recfact.gpu.availability import driver_version, version_text
+from recfact.gpu.geometry import Geometry
+from recfact.windows import Window, window_text
+
+Winners = dict[str, dict[str, str]]  # by card and kind
+
+
+def folder() -> Path:
+    """Return the folder of the file."""
+    home = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or Path("~/.cache").expanduser()
+    return Path(home) / "recfact"
+
+
+def kind_of(geometry: Geometry, window: Window, precision: str) -> str:
+    """Return a text for all solves of one kind."""
+    lengths = (geometry.steps, geometry.batch * geometry.heads, geometry.channels)
+    nearest = "x".join(str(1 << (length - 1).bit_length()) for length in lengths)
+    types = "/".join(view.type.dtype.name for view in (geometry.a, geometry.u, geometry.x))
+    along = "steps" if geometry.time_contiguous else "channels" if geometry.channels_contiguous else "neither"
+    words = [types, nearest, f"{along} contiguous", window_text(window), precision]
+    words += ["shared"] * geometry.shared + ["reverse"] * geometry.reverse + ["x0"] * (geometry.x0 is not None)
+    return ", ".join(words)
+
+
+def card(device: int) -> str:
+    """Return a text for a GPU and its driver."""
+    import cupy
+
+    name = cupy.cuda.runtime.getDeviceProperties(device)["name"].decode()
+    return f"{name}, CUDA {version_text(driver_version())}"
+
+
+@cache
+def winners() -> Winners:
+    """Read what is on disk. What can't be read counts as nothing."""
+    try:
+        kept = json.loads((folder() / "gpu.json").read_text(encoding="utf-8"))
+        return {str(one): dict(kinds) for one, kinds in kept.items()}
+    except (OSError, ValueError, AttributeError, TypeError):
+        return {}
+
+
+def winner(device: int, kind: str) -> str | None:
+    """Return the kernel that was the fastest for a kind of solves on a GPU, if any was timed."""
+    kept = winners()
+    return kept.get(card(device), {}).get(kind) if kept else None
+
+
+def keep(device: int, kind: str, kernel: str) -> None:
+    """Remember the fastest kernel for a kind of solves on a GPU, for this process and later ones."""
+    winners.cache_clear()
+    kept = winners()
+    kept.setdefault(card(device), {})[kind] = kernel
+    folder().mkdir(parents=True, exist_ok=True)
+    with NamedTemporaryFile("w", encoding="utf-8", dir=folder(), suffix=".json", delete=False) as file:
+        json.dump(kept, file, indent=1, sort_keys=True)
+    Path(file.name).replace(folder() / "gpu.json")  # at once, whoever reads it meanwhile

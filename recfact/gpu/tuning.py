@@ -1,0 +1,102 @@
+"""`tune`: the kernels that can do a solve, timed on the GPU at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from recfact.arrays import check_no_state, library_of
+from recfact.checks import boolean, choice
+from recfact.errors import ArrayTypeError, ShapeError
+from recfact.gpu import tuned
+from recfact.gpu.availability import current_gpu, require
+from recfact.gpu.benchmark import Effort, time_calls
+from recfact.gpu.cuda_streams import caller_stream
+from recfact.gpu.device_arrays import as_device_array
+from recfact.gpu.operands import common_device, prepare
+from recfact.gpu.run import Solve, alternatives_of, forget_plans, start
+from recfact.gpu.solver import PRECISIONS
+from recfact.windows import Full, WindowLike, check_window
+
+EFFORT = Effort((), rounds=7, calls=5, busy=1 << 30)
+
+
+def tune(
+    a: Any,
+    u: Any,
+    *,
+    x0: Any = None,
+    axis: int = -1,
+    reverse: bool = False,
+    window: WindowLike = Full(),
+    precision: str = "full",
+) -> dict[str, float]:
+    """Time the kernels that can do a solve, and launch the fastest for solves of this kind from now on.
+
+    Without this, kernels are chosen by an estimate. The fastest one is kept on disk for this card and its driver, in
+    ``recfact/gpu.json`` in the folder for caches (``XDG_CACHE_HOME``, or ``~/.cache``). Delete the file to forget it.
+
+    Parameters
+    ----------
+    a, u, x0, axis, reverse, window, precision
+        As for `recfact.gpu.solve`, with arrays on a GPU.
+
+    Returns
+    -------
+    dict of str to float
+        Seconds of a solve by kernel, the fastest first. There may be only one.
+
+    Raises
+    ------
+    ArrayTypeError
+        (a TypeError) If none of the arrays is on a GPU.
+    ShapeError, OptionError, DTypeError, DeviceError
+        As for `recfact.gpu.solve`. Arrays that are solved slice by slice can't be tuned.
+
+    Notes
+    -----
+    Solves are of one kind if they have the same number types, window and options, if their channels and steps lie
+    alike, and if their lengths have the same powers of two. Kernels round differently, so the last bits of results may
+    change. `offsets` have plans of their own.
+
+    Examples
+    --------
+    >>> from recfact import gpu
+    >>> if gpu.why_unavailable() is None:
+    ...     import cupy
+    ...
+    ...     u = cupy.ones((128, 8192, 16), "float16")
+    ...     print(gpu.tune(u[:, :, :1] / 2, u, axis=1, window="jagged:16"))
+    """
+    window, reverse = check_window(window), boolean(reverse, "reverse")
+    choice(precision, "precision", PRECISIONS)
+    if reverse:
+        check_no_state(x0)
+    current_gpu()
+    given = {"a": a, "u": u, **({} if x0 is None else {"x0": x0})}
+    arrays = {name: as_device_array(value, name) for name, value in given.items() if library_of(value) == "gpu"}
+    if not arrays:
+        raise ArrayTypeError("must be on a GPU, to time kernels there", "u", given=u, advice="use cupy.asarray")
+    device = common_device(given, arrays)
+    require(device)
+    tensors = any(name in arrays and arrays[name].library == "torch" for name in "au")
+    with caller_stream(arrays.values(), device, tensors):
+        on_gpu, _ = prepare(given, arrays, axis, device, tensors, None)
+        solve = Solve(*on_gpu, window, reverse, precision)
+        try:
+            kind, possible = alternatives_of(solve)
+        except ShapeError as error:
+            raise ShapeError(
+                "a and u must be solved by one launch to be tuned, and have too many axes that lie apart in memory; "
+                "copy them to contiguous arrays"
+            ) from error
+        calls: dict[str, Callable[[], Any]] = {
+            name: partial(start, solve, prepared) for name, prepared in possible.items()
+        }
+        seconds = time_calls(calls, EFFORT) if len(calls) > 1 else dict.fromkeys(calls, 0.0)
+    found = dict(sorted(seconds.items(), key=lambda pair: pair[1]))
+    if len(found) > 1:
+        tuned.keep(device, kind, next(iter(found)))
+        forget_plans()
+    return found

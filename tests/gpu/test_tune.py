@@ -1,0 +1,128 @@
+"""`tune` keeps the kernel that was the fastest, by made-up times, and solves of its kind launch it from then on."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from gpu import stand_in, torch_stand_in
+from gpu.bounds import bound
+from gpu.cases import Case, random_numbers
+from gpu.stand_in import on_gpu
+
+import recfact as rf
+from recfact.errors import ArrayTypeError, OptionError, ShapeError
+from recfact.gpu import tuned, tuning
+from recfact.number_types import BFLOAT16
+from recfact.windows import Full, Jagged, Uniform
+
+
+@pytest.fixture
+def times(monkeypatch):
+    """Seconds of each kernel, as the clock is made to say. Each is launched once."""
+    made = {"sweep": 3.0, "b2p": 2.0, "chain": 1.0}
+
+    def time_calls(calls, effort):
+        for call in calls.values():
+            call()
+        return {name: made[name] for name in calls}
+
+    monkeypatch.setattr(tuning, "time_calls", time_calls)
+    return made
+
+
+def arrays(rng, dtype="bfloat16", steps=600):
+    a, u = random_numbers(rng, (2, steps, 1), dtype, 0.9), random_numbers(rng, (2, steps, 16), dtype)
+    return a, u
+
+
+def kernel_of(machine, a, u, **options):
+    x = rf.solve(on_gpu(a), on_gpu(u), axis=1, **options)
+    launch = machine.launches[-1].launch
+    exact, most = bound(launch, Case(a, u, x.get(), 1), options.get("window", Full()), False)
+    assert (abs(np.moveaxis(x.get(), 1, 0).astype(exact.dtype) - exact) <= most).all()
+    return launch.kernel
+
+
+@pytest.mark.parametrize("fastest", ["sweep", "b2p", "chain"])
+def test_the_fastest_is_launched_from_then_on(machine, rng, times, fastest):
+    a, u = arrays(rng)
+    times[fastest] = 0.5
+    found = rf.gpu.tune(on_gpu(a), on_gpu(u), axis=1)
+    assert list(found) == sorted(times, key=times.__getitem__)
+    assert [launch.launch.kernel for launch in machine.launches] == ["sweep", "b2p", "chain"]
+    assert kernel_of(machine, a, u) == fastest
+    stand_in.forget()  # as a new process
+    assert kernel_of(machine, a, u) == fastest
+    assert kernel_of(machine, *arrays(rng, steps=700)) == fastest  # of the same kind
+
+
+def test_other_kinds_and_cards_keep_their_plans(machine, rng, times):
+    a, u = arrays(rng)
+    before = {window: kernel_of(machine, a, u, window=window) for window in (Full(), Jagged(16), Uniform(9))}
+    times["sweep"] = 0.5
+    rf.gpu.tune(on_gpu(a), on_gpu(u), axis=1, window=Jagged(16))
+    assert kernel_of(machine, a, u, window=Jagged(16)) == "sweep" != before[Jagged(16)]
+    for window in (Full(), Uniform(9)):
+        assert kernel_of(machine, a, u, window=window) == before[window]
+    machine.capabilities = {0: "86"}
+    tuned.winners()["another card"] = tuned.winners().pop(tuned.card(0))
+    tuning.forget_plans()
+    assert kernel_of(machine, a, u, window=Jagged(16)) == before[Jagged(16)]
+
+
+def test_a_single_kernel_is_not_timed_or_kept(machine, rng, times):
+    a, u = arrays(rng)
+    assert rf.gpu.tune(on_gpu(a), on_gpu(u), axis=1, window=Uniform(9)) == {"sliding": 0.0}
+    assert machine.launches == []
+    assert not tuned.winners()
+
+
+def test_what_is_on_disk_can_be_read_by_people_and_may_be_spoilt(machine, rng, times):
+    a, u = arrays(rng)
+    derived = kernel_of(machine, a, u)
+    rf.gpu.tune(on_gpu(a), on_gpu(u), axis=1)
+    path = tuned.folder() / "gpu.json"
+    (kept,) = json.loads(path.read_text()).values()
+    assert kept == {"bfloat16/bfloat16/bfloat16, 1024x2x16, channels contiguous, full, full, shared": "chain"}
+    for text in ("", "[1]", '{"stand-in": 3}', '{"stand-in": {"x": "none"}}'):
+        path.write_text(text)
+        stand_in.forget()
+        assert kernel_of(machine, a, u) == derived
+    rf.gpu.tune(on_gpu(a), on_gpu(u), axis=1)
+    assert kernel_of(machine, a, u) == "chain"
+
+
+def test_the_result_of_tensors_and_initial_states(machine, rng, times):
+    a, u = arrays(rng, "float32")
+    found = rf.gpu.tune(*map(torch_stand_in.tensor, (a, u)), axis=1, x0=0.5)
+    assert list(found) == ["chain", "sweep"]
+    (kind,) = next(iter(tuned.winners().values()))
+    assert kind.endswith("shared, x0")
+
+
+WRONG = {
+    "on the host": (lambda: (np.ones(3), np.ones(3)), {}, ArrayTypeError, "u must be on a GPU, to time kernels"),
+    "precision": (lambda: (0.5, on_gpu(np.ones(3))), {"precision": "x"}, OptionError, "precision must be"),
+    "x0": (lambda: (0.5, on_gpu(np.ones(3))), {"reverse": True, "x0": 1.0}, OptionError, "x0 doesn't go with reverse"),
+    "many axes": (
+        lambda: (on_gpu(np.ones((2, 1, 3, 20, 1), "f4")), on_gpu(np.ones((2, 5, 3, 20, 4), "f4"))),
+        {"axis": 3},
+        ShapeError,
+        "solved by one launch to be tuned",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_arguments(machine, times, name):
+    make, options, error, words = WRONG[name]
+    with pytest.raises(error, match=words):
+        rf.gpu.tune(*make(), **options)
+    assert machine.launches == []
+
+
+def test_nothing_is_timed_for_no_steps(machine, times):
+    u = on_gpu(np.ones((0, 2), BFLOAT16))
+    assert rf.gpu.tune(u, u, axis=0) == {}
