@@ -38,8 +38,7 @@ from recfact.cpu.row_steps import (
     tile_target,
     whole_from,
 )
-from recfact.cpu.runs import fetch
-from recfact.cpu.tile_solvers import number, runs_in_reverse, tile_steps
+from recfact.cpu.tile_solvers import fetch_tile, number, runs_in_reverse, tile_steps
 from recfact.cpu.window_steps import window_steps
 
 
@@ -144,8 +143,8 @@ def band_tiles(
     done, finite = 0, True
     ahead = count * step * size(single(tile))
     while done < count and finite:
-        fetch(tile, a + ahead)  # the next turn begins there, at its other end
-        fetch(tile, u + ahead)
+        fetch_tile(tile, a + ahead)  # the next turn begins there, at its other end
+        fetch_tile(tile, u + ahead)
         starts, near = starts_in_tile(tile, cuts, position, near, offset)
         if starts == 0:
             state, product, finite = band_tile(tile, a, u, x, sums, 0, state, product, unsure)

@@ -10,6 +10,16 @@ from __future__ import annotations
 
 import os
 
+def first_cache() -> int:
+    """Return the bytes of the first-level cache for data, or what most processors have."""
+    try:
+        return os.sysconf("SC_LEVEL1_DCACHE_SIZE") or 32 << 10
+    except (AttributeError, ValueError, OSError):  # not every system tells
+        return 32 << 10
+
+
+FIRST_CACHE = first_cache()
+
 # The largest number of threads. No machine gains from more, and a caller's typing error must not start thousands.
 MOST_THREADS = 256
 
@@ -43,12 +53,13 @@ LONG_SEGMENT = 1 << 21
 WORTH_HALO = 4
 
 # Size of a run in bytes, if the blocks aren't longer. The numbers of a group of runs and of the next group must fit
-# into the first-level cache.
+# into the first-level cache. A run of a jagged window has at least LEAST_BLOCKS blocks for each carrier term.
 # The next three say which windows are too long for runs:
 # * LONG_BLOCK: bytes of accumulators in a block, times the number of terms.
 # * ONE_START: steps in a block of a jagged window. At most one longer block starts in a tile.
 # * LONG_LAGS: lags of a uniform window of real numbers. Tiles are faster for more lags.
-RUN = 640
+RUN = 640 if FIRST_CACHE >= 48 << 10 else 256
+LEAST_BLOCKS = 4
 LONG_BLOCK = 2048
 ONE_START = 64
 LONG_LAGS = 96

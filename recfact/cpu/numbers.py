@@ -92,10 +92,14 @@ def declared(module: ir.Module, signature: ir.FunctionType, name: str) -> ir.Fun
     return module.globals.get(name) or ir.Function(module, signature, name)
 
 
-def prefetch(builder: Any, address: Any) -> None:
-    """Ask memory for the line at an address, to read it soon. The address need not be valid."""
+def prefetch(builder: Any, address: Any, far: bool = False) -> None:
+    """Ask memory for the line at an address, to read it soon. The address need not be valid.
+
+    The line goes to the first-level cache, or if `far` to the second one.
+    """
     place = builder.inttoptr(address, I8.as_pointer())
-    options = [ir.Constant(ir.IntType(32), option) for option in (0, 3, 1)]  # to read, keep it close, data
+    locality = 2 if far else 3
+    options = [ir.Constant(ir.IntType(32), option) for option in (0, locality, 1)]  # to read, close, data
     kind = ir.FunctionType(ir.VoidType(), [place.type, *(option.type for option in options)])
     builder.call(declared(builder.module, kind, "llvm.prefetch.p0i8"), [place, *options])
 

@@ -153,7 +153,7 @@ class Job:
             arguments = (block, terms, entering, alone, first, skip, most, room, stage)
             block_channels[self.tile](*rows, channels, *arguments)
             return
-        most = max(1, 4 * terms, limits.RUN // (block * self.x.itemsize))
+        most = max(1, limits.LEAST_BLOCKS * terms, limits.RUN // (block * self.x.itemsize))
         _scratch, room, stage = self.room_and_stage((terms + 5) * RUNS * states.itemsize, most * block)
         block_runs[self.tile](*rows, block, pattern_of(block), terms, entering, alone, first, skip, most, room, stage)
 

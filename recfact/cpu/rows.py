@@ -53,9 +53,10 @@ def tile_for(
             return Tile(storage, reverse, sub_tiles=1 if tile is None else SUB_TILES, streams=streams, flipped=flipped)
         case Jagged(block, terms) if block * max(terms, 1) * itemsize <= limits.LONG_BLOCK:
             if block <= limits.ONE_START or tile is None:
-                return Runs(storage, reverse, flipped, staged)
+                far = block * max(1, limits.LEAST_BLOCKS * terms) * dtype.itemsize > limits.RUN
+                return Runs(storage, reverse, flipped, staged, far=far)
         case Uniform(lags) if limits.fits_runs(lags, itemsize, tile is not None):
-            return Runs(storage, reverse, flipped, staged)
+            return Runs(storage, reverse, flipped, staged, far=lags * dtype.itemsize > limits.RUN)
     return tile
 
 

@@ -41,17 +41,26 @@ class Runs(Directed):
         Whether the states go past the caches, from a stage (`recfact.cpu.stage`).
     channels : int, default 1
         How many numbers, next to each other, each step has. It is an argument of kernels: they aren't compiled for it.
+    far : bool, default False
+        Whether the next group waits in the second-level cache, because the first one is too small for two groups.
     """
 
     steps = 64  # pieces of a sequence are cut at its multiples
 
     def __init__(
-        self, storage: str, reverse: bool, flipped: str = "", streams: bool = False, channels: int = 1
+        self,
+        storage: str,
+        reverse: bool,
+        flipped: str = "",
+        streams: bool = False,
+        channels: int = 1,
+        far: bool = False,
     ) -> None:
         super().__init__(storage, RUNS, reverse, flipped, streams)
         self.channels = channels
+        self.far = far
         self.name = f"runs_{storage}_{'reverse' if reverse else 'forward'}" + (f"_flipped_{flipped}" if flipped else "")
-        self.name += "_streamed" if streams else ""
+        self.name += ("_streamed" if streams else "") + ("_far" if far else "")
 
     @property
     def order(self) -> Sequence[int]:
@@ -60,7 +69,7 @@ class Runs(Directed):
 
     def side(self, array: str) -> Runs:
         """Return the runs of one array, in reverse if their steps run backwards in memory."""
-        return Runs(self.storage, self.runs_backwards(array))
+        return Runs(self.storage, self.runs_backwards(array), far=self.far)
 
 
 @operation
@@ -143,6 +152,6 @@ def fetch(runs: Any, address: Any) -> Any:
 
     def codegen(context: Any, b: Any, args: Any) -> Any:
         for offset in range(0, CHUNK * runs.count * runs.itemsize, LINE):
-            numbers.prefetch(b, b.add(args[1], ir.Constant(args[1].type, offset)))
+            numbers.prefetch(b, b.add(args[1], ir.Constant(args[1].type, offset)), runs.far)
 
     return types.void(runs, types.int64), codegen

@@ -69,12 +69,15 @@ def scan_totals(tile: Any, a: Any, u: Any, local: Any, factor: Any) -> Any:
 
 @operation
 def fetch_tile(tile: Any, address: Any) -> Any:
-    """Ask memory for the numbers of a tile, which will be needed soon. Any address is allowed."""
+    """Ask memory for the numbers of a tile, which will be needed soon. Any address is allowed.
+
+    They wait in the second-level cache: the tiles before them need the first one.
+    """
 
     def codegen(context: Any, b: Any, args: Any) -> Any:
         lines = tile.steps * tile.itemsize // LINE
         for line in ordered(lines, tile.backwards):
-            prefetch(b, b.add(args[1], ir.Constant(args[1].type, line * LINE)))
+            prefetch(b, b.add(args[1], ir.Constant(args[1].type, line * LINE)), far=True)
 
     return types.void(tile, types.int64), codegen
 
