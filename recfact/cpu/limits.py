@@ -3,12 +3,13 @@
 They are read at every call, as ``limits.NAME``. So a test can make them small: a few hundred steps then reach code that
 otherwise takes millions of steps. It can also pretend to have more processors than there are. The choice of a kernel
 for a window is kept for the whole process, so the limits behind it can't change: `MOST_STATES`, `LONG_BLOCK`,
-`ONE_START` and `LONG_LAGS`.
+`ONE_START` and `LONG_LAGS`. `RUN` is also behind it, but there it only decides in which cache numbers wait.
 """
 
 from __future__ import annotations
 
 import os
+
 
 def first_cache() -> int:
     """Return the bytes of the first-level cache for data, or what most processors have."""
@@ -83,7 +84,7 @@ BACKWARD_BLOCK = 1 << 9
 
 # Steps of a run, if a block isn't longer, when the gradients of a row are computed run beside run. The scratch memory
 # must stay in the first-level cache. A whole row of at most BACKWARD_SHORT steps is one run.
-BACKWARD_RUN = 64
+BACKWARD_RUN = 64 if FIRST_CACHE >= 48 << 10 else 16
 BACKWARD_SHORT = 1 << 10
 
 # If fewer than FEW_LANES channels lie next to each other, channels that lie further apart are copied to be neighbours.

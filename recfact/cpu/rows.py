@@ -111,7 +111,9 @@ def runs_of_channels(
         span += 1
     if RUNS * span * 2 > steps or span * channels * dtype.itemsize > limits.LONG_BLOCK:
         return None
-    return Runs(dtype.name, reverse, "", staged, channels)
+    blocks = max(1, 2 * terms) if block > 1 else terms + 1
+    far = block * blocks * channels * dtype.itemsize > limits.RUN
+    return Runs(dtype.name, reverse, "", staged, channels, far)
 
 
 def flipped_arrays(x: Array, u: Array, a: Array) -> str:
