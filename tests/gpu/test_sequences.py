@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from gpu import stand_in, torch_stand_in
 from gpu.bounds import bound
-from gpu.cases import COMPUTED, LAYOUTS, NUMPY, Case, channel_axis, need_emulator, random_numbers, strided
+from gpu.cases import COMPUTED, LAYOUTS, NUMPY, Case, channel_axis, need_emulator, need_tools, random_numbers, strided
 from gpu.stand_in import on_gpu
 
 import recfact as rf
@@ -17,6 +17,7 @@ from recfact.gpu.plans import ENDLESS, LAUNCH_STEPS, Device, Sequences
 from recfact.gpu.sequences import sequences_of
 from recfact.windows import Full, Jagged, Uniform
 from tools.gpu.emulator import RANDOM, TOGETHER, execute
+from tools.gpu.machine_code import machine_code
 
 SHORT = [0, 0, 7, 8, 40, 40, 41, 73, 90, 90]
 ALIGNED = [0, 16, 16, 48, 56, 96]
@@ -186,6 +187,20 @@ def test_offsets_are_not_sent_while_a_stream_is_captured(machine):
         with pytest.raises(DeviceError, match=r"sends offsets to the GPU can't be captured .* one by one"):
             rf.solve(u, u, axis=0, offsets=[0, 2, 4])
         machine.captured = set()
+
+
+@pytest.mark.parametrize("name", [name for name in SOLVES if SOLVES[name][-1] == 1])
+def test_the_compiler_has_nothing_to_say(rng, name):
+    need_tools()
+    offsets, _, _, window, *_ = SOLVES[name]
+    for reverse in (False, True):
+        a, u, x0, axis = solved(name, rng, reverse)
+        for target in ((7, 5), (9, 0)):
+            options = {"window": window, "reverse": reverse, "device": Device(target, 132)}
+            places = *map(strided, (a, u, u)), None if x0 is None else strided(x0)
+            launch = plan_sequences(axis, *places, **options, sequences=sequences_of(np.array(offsets)))
+            code = machine_code(launch, target)
+            assert (code.log, code.stack) == ("", 0)
 
 
 @pytest.mark.parametrize("reverse", [False, True])

@@ -100,27 +100,26 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
     long long x0_batch, long long x0_head, long long x0_channel, long long x0_sequence) {
     const long long all = batch * heads * lines;
 #if SEQUENCES
-    const long long first_line = static_cast<long long>(blockIdx.x) * THREADS, lines_here = all * segments;
+    const long long first_line = static_cast<long long>(blockIdx.x) * THREADS;
     const long long sequence = (first_line + threadIdx.x) / all, line = first_line + threadIdx.x - sequence * all;
     if (sequence >= segments) return;
-    const long long origin = load(starts + sequence), segment = 0, owned_before = first_line;
+    const long long origin = load(starts + sequence), segment = 0;
     steps = load(starts + sequence + 1) - origin;
     if (steps == 0) return;
     if (first == 0) first = (steps - 1) % block + 1;
-    segments = 1;
 #else
     const long long line_blocks = (all + THREADS - 1) / THREADS;
-    const long long segment = blockIdx.x / line_blocks, sequence = 0, origin = 0, lines_here = all;
+    const long long segment = blockIdx.x / line_blocks, sequence = 0, origin = 0;
     const long long first_line = (blockIdx.x - segment * line_blocks) * THREADS, line = first_line + threadIdx.x;
     if (line >= all) return;
-    const long long owned_before = segment * all + first_line;
 #endif
 #if SLOTS_SHARED
     extern __shared__ __align__(16) unsigned char dynamic_shared[];
     const Slots slot = {reinterpret_cast<Number*>(dynamic_shared) + threadIdx.x, THREADS};
 #else
-    const int owners = lines_here - first_line < THREADS ? static_cast<int>(lines_here - first_line) : THREADS;
-    const long long before = owned_before * terms * (CHANNELS + COEFFICIENTS);  // other thread blocks' numbers
+    const long long rest = (SEQUENCES ? all * segments : all) - first_line;
+    const int owners = rest < THREADS ? static_cast<int>(rest) : THREADS;
+    const long long before = (segment * all + first_line) * terms * (CHANNELS + COEFFICIENTS);  // other blocks' numbers
     const Slots slot = {reinterpret_cast<Number*>(slots) + before + threadIdx.x, owners};
 #endif
     const long long row = line / lines, channel = (line - row * lines) * CHANNELS;
@@ -151,7 +150,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
     const long long written = segment * groups * terms;  // the first block that is written
     const long long begin = start_of(written);
     long long end = start_of(written + groups * terms);
-    if (end > steps || segment + 1 == segments) end = steps;
+    if (SEQUENCES || end > steps || segment + 1 == segments) end = steps;
     long long index = written - (segment > 0 ? terms : 0);  // of the block
     bool follows = false;                                   // the group follows another one of this segment
 
