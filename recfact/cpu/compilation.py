@@ -105,10 +105,10 @@ class Kernel:
             entry = from_disk(file, name)
             if entry is None:
                 folder = folder_to_write()
-                once = "once for each number type and kind of window"
-                often = f"this happens {once}" if folder else f"this happens in every process (see {FOLDER})"
+                each = "number type and kind of window"
+                often = f"once for each {each}" if folder else f"in every process (see {FOLDER})"
                 kinds = [lanes, *[int64] * (self.function.__code__.co_argcount - 1)]
-                with announced(f"compiling for this processor, which may take some seconds; {often}"):
+                with announced(f"compiling for this processor may take some seconds, {often}"):
                     code = object_code(self.function, kinds)
                 if folder:
                     to_disk(folder / file, code)

@@ -25,10 +25,7 @@ def cube(lanes, source, to, count):
     return count
 
 
-TOLD = (
-    "recfact: compiling for this processor, which may take some seconds; "
-    "this happens once for each number type and kind of window\n"
-)
+TOLD = "recfact: compiling for this processor may take some seconds, once for each number type and kind of window\n"
 
 # A process that solves once and prints what was compiled; PREPARE runs before.
 SOLVE = """
