@@ -53,6 +53,21 @@ def test_a_call_returns_a_figure_and_changes_no_setting(name):
     assert dict(rcParams) == before
 
 
+def until(days):
+    """Return a call for a figure over dates from a new year on, whose last step may have a label."""
+    a, time = np.full(days, 0.75), np.datetime64("2001-01-01") + np.arange(days)
+    return lambda: plot.solution(a, a, time=time)
+
+
+@pytest.mark.parametrize("call", [*CALLS.values(), until(3), until(366), until(1462)])
+def test_no_text_is_cut(call):
+    figure = call()
+    drawn = figure.get_tightbbox()
+    assert min(drawn.x0, drawn.y0) >= 0
+    assert drawn.x1 <= figure.get_figwidth()
+    assert drawn.y1 <= figure.get_figheight()
+
+
 def test_the_command_draws_what_the_functions_return():
     problem = bundled_problem()
     report = build_report(problem, block=16)

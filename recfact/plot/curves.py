@@ -141,7 +141,7 @@ def error_figure(costs: list[WindowCost], eps: float, typename: str) -> Figure:
         (0.6, "these inputs", "relative_error"),
         (5.3, "the worst inputs", "relative_error_norm"),
     ):
-        axes = board.axes(left, 0.35, 3.85, 2.1)
+        axes = board.axes(left, 0.35, 3.65, 2.1)
         for name, options, some in kinds:
             lengths = [c.window.lags if isinstance(c.window, Uniform) else c.window.block for c in some]
             values = drawable(np.array([getattr(c, measure) for c in some]))
@@ -194,7 +194,7 @@ def solution_figure(
     label = "step" if time is None else "date"
     quantity = unit or ("real part of the state" if np.iscomplexobj(x) else "state")
 
-    axes = board.axes(0.6, 0.3, 8.55, 2.2)
+    axes = board.axes(0.6, 0.3, 8.35, 2.2)  # half a date fits beside it, for a label at the last step
     if value is not None:
         axes.plot(*envelope(steps, value), color=UNIT, linewidth=0.8, alpha=0.8)
     axes.plot(*envelope(steps, shown), color=INK, linewidth=1)
@@ -206,7 +206,7 @@ def solution_figure(
     if value is not None:
         near.plot(steps[look], value[look], ".", markersize=3.2, color=UNIT, label="measured")
     near.plot(steps[look], shown[look], color=INK, linewidth=2, label="states")
-    far = board.axes(5.3, 3.2, 3.85, 1.95)
+    far = board.axes(5.3, 3.2, 3.65, 1.95)
     sizes = np.zeros(0)
     for window, error in errors.items():
         colour = window_colour(window)
