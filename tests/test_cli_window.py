@@ -149,6 +149,16 @@ def test_windows_of_coefficients_as_blocks_store_them(a, rng):
     assert "(for coefficients as mxfp4 stores them)" in run("--a", "a.npy", "--format", "mxfp4").stdout
 
 
+def test_it_says_where_a_format_changes_coefficients():
+    """0.9 in bfloat16 is 0.8984, which fades sooner; 0.75 is itself, and so is a bound."""
+    note = "(for coefficients as bfloat16 stores them)"
+    assert note in run("--a", 0.9, "--format", "bfloat16").stdout
+    for same in (("--a", 0.75), ("--rho", 0.9)):
+        assert note not in run(*same, "--format", "bfloat16").stdout
+    assert "weights are below 2^-8 after 51 steps" in run("--a", 0.9, "--format", "bfloat16").stdout
+    assert "weights never fall below 2^-8" in run("--a", 0.999, "--format", "bfloat16").stdout
+
+
 def test_windows_of_segments(a):
     offsets = [0, 100, 100, 300]
     np.save("offsets.npy", np.array(offsets))

@@ -23,6 +23,7 @@ from recfact.precision import (
 from recfact.precision.truncation.truncation_bounds import magnitude
 from recfact.report.safety import computed_in, count_out_of_range, rounded
 from recfact.windows import window_text
+from recfact.written_numbers import as_text, short
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,11 +40,14 @@ class WindowAdvice:
     horizon : EffectiveHorizon, int, or math.inf
         The lag from which on weights are below the limit: one for each position, or one for a bound of all
         coefficients.
+    changed : bool, default False
+        Whether the format changed coefficients.
     """
 
     format: FloatFormat | BlockFormat | None
     choice: WindowChoice
     horizon: EffectiveHorizon | float
+    changed: bool = False
 
     @property
     def typed(self) -> str | None:
@@ -73,14 +77,17 @@ class WindowAdvice:
     def to_text(self, width: int | None = None) -> str:
         """Return both as text for a terminal of `width` characters."""
         lines = [self.choice.to_text(width)]
-        if isinstance(self.format, BlockFormat):
+        if self.format and self.changed:
             lines.append(f"(for coefficients as {self.format} stores them)")
         if self.typed:
             lines.append(f"(to type: --window {self.typed})")
         if isinstance(self.horizon, EffectiveHorizon):
             lines.append(str(self.horizon))
         else:
-            fall = "never fall below that" if self.horizon == inf else f"are below that after {self.horizon} steps"
+            limit = as_text(short(self.choice.tol))
+            fall = (
+                f"never fall below {limit}" if self.horizon == inf else f"are below {limit} after {self.horizon} steps"
+            )
             lines.append(f"horizon: weights {fall}")
         return "\n".join(lines)
 
@@ -133,4 +140,4 @@ def window_advice(
         if kept.ndim
         else horizon(float(np.abs(kept)), choice.tol)
     )
-    return WindowAdvice(fmt, choice, reach)
+    return WindowAdvice(fmt, choice, reach, not np.array_equal(kept, a))
