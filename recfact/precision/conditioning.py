@@ -31,10 +31,10 @@ from recfact.precision.reals import as_rationals, as_reals
 from recfact.precision.sequences import time_first
 from recfact.recurrence import forward
 from recfact.solve import solve
-from recfact.written_numbers import short
+from recfact.written_numbers import at_most, short
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class BackwardError(Record):
     """The smallest componentwise change of a recurrence that explains given states.
 
@@ -54,6 +54,10 @@ class BackwardError(Record):
     relative: Array
     da: Array
     du: Array
+
+    def __repr__(self) -> str:
+        largest = f"{at_most(self.largest, 6):.6g}"
+        return f"<backward errors of {self.relative.size} states, the largest relative change {largest}>"
 
     @property
     def largest(self) -> float:

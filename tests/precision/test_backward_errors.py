@@ -56,6 +56,11 @@ def test_a_state_out_of_nothing_has_no_explanation():
     assert backward_error([1.0], [0.0], [1.0], x0=1.0).relative.tolist() == [0]
 
 
+def test_a_result_prints_as_a_line_and_not_as_all_its_fractions():
+    found = backward_error(np.full(50, 0.9), np.ones(50), np.full(50, 10.0))
+    assert repr(found) == f"<backward errors of 50 states, the largest relative change {found.largest:.6g}>"
+
+
 def test_shortest():
     assert backward_error(np.ones(0), np.ones(0), np.ones(0)).largest == 0
     assert backward_error_bound(np.ones(0), np.ones(0), np.ones(0), "float16").shape == (0,)
