@@ -224,7 +224,8 @@ def choose_window(
         What the error is compared with, for all inputs. "state": ``max|x - x~| <= tol * max|x|``. "input":
         ``max|x - x~| <= tol * max|u|``.
     format : str, FloatFormat or dtype, optional
-        A number format. Its unit roundoff is then `tol`.
+        A number format. Its unit roundoff is then `tol`. The coefficients are taken as they are: pass what the format's
+        `round` returns if they are stored in it. In bfloat16, 0.999 is 1 and never fades.
     block : int, optional
         A block length to use, because a kernel needs it for instance. Only the number of terms is then chosen. Without
         it, windows with one term and windows without terms compete. Windows without terms only fit if a small
