@@ -81,6 +81,10 @@ def as_coefficients(a: Any) -> Array:
         coefficients = np.asarray(a) if library == "numpy" else as_numpy(a, "a")
     except ValueError as error:
         raise ShapeError(f"coefficients must be a sequence of n numbers, got a ragged one ({error})") from None
+    if coefficients.ndim == 0:
+        raise ShapeError(
+            "coefficients must be one sequence, got a single number; write it out for n steps, as in numpy.full(n, 0.5)"
+        )
     if coefficients.ndim != 1:
         raise ShapeError(
             f"coefficients must be one sequence, got shape {coefficients.shape}; make an operator for each "

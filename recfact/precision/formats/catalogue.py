@@ -196,7 +196,7 @@ def format(name: Any) -> FloatFormat:
     except (TypeError, ValueError, SyntaxError, DTypeError):
         hint = did_you_mean(plain, _NAMES) or f"there are {', '.join(FORMATS)}"
         if plain.startswith(BLOCK_PREFIXES):
-            hint = "those of blocks that share a scale come from recfact.precision.block_format, or go to Arithmetic"
+            hint = "it stores blocks of numbers; recfact.precision.block_format has it, and its round stores them"
         raise OptionError("must be the name of a floating-point format", "format", given=name, advice=hint) from None
 
 
