@@ -70,7 +70,7 @@ class WindowChoice(Tabular):
     goal : str
         What `tol` is, in words.
     reason : str
-        Why there is no window, if there is none.
+        Why there is no window, or no jagged one. Empty if there is one.
     length : int, optional
         Length of the longest sequence. A window of that length would keep everything. None if a bound of all
         coefficients was given.
@@ -135,6 +135,8 @@ class WindowChoice(Tabular):
             notes.append(
                 f"(as fast on a CPU and faster on a GPU: {self.fastest.window}, with a proved error of {error})"
             )
+        if self.reason:
+            notes.append(f"({self.reason})")
         if len(self.worst or ()) > 1:
             notes.append(f"(the most is lost at a{list(self.worst or ())})")
         return PrintedTable(rows, _COLUMNS, _NAMES, title, tuple(notes))
@@ -295,13 +297,15 @@ def choose_window(
     if uniform is None:  # without growth no jagged window does then: its last step loses as much
         return WindowChoice((), limit, relative_to, goal, search.reason(), search.length)
     candidates = [Candidate(*uniform)]
-    fastest = None
+    fastest, reason = None, ""
     if jagged := search.jagged(block, uniform[0]):
         candidates.append(Candidate(*jagged))
         fastest = in_whole_tiles(search, jagged[0]) if block is None else None
+    else:
+        reason = search.without_jagged(block)
     candidates.sort(key=lambda candidate: (candidate.operations, candidate.entries))
     worst = search.worst(candidates[0].window)
-    return WindowChoice(tuple(candidates), limit, relative_to, goal, length=search.length, worst=worst, fastest=fastest)
+    return WindowChoice(tuple(candidates), limit, relative_to, goal, reason, search.length, worst, fastest)
 
 
 def in_whole_tiles(search: BoundSearch | DataSearch, window: Jagged) -> Candidate | None:

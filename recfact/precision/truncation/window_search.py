@@ -26,6 +26,8 @@ NEAREST = Fraction(1, 2**256)
 
 _GROWTH = "coefficients above 1 in magnitude make lost states larger"
 
+_NO_JAGGED = "no jagged window that was tried is good enough"
+
 W = TypeVar("W", Uniform, Jagged)
 
 
@@ -74,6 +76,10 @@ class BoundSearch:
         if block is None:
             return self.prove(Jagged(max(1, uniform.lags - 1)))
         return self.prove(Jagged(block, -(-(uniform.lags - 1) // block)))
+
+    def without_jagged(self, _: int | None) -> str:
+        """Return why no jagged window is good enough beside a uniform one."""
+        return f"{_NO_JAGGED}: {_GROWTH}"
 
     def worst(self, window: Uniform | Jagged) -> None:
         """Return None: a bound is no place."""
@@ -153,6 +159,12 @@ class DataSearch:
             if found := self.prove(window):
                 return found
         return None
+
+    def without_jagged(self, block: int | None) -> str:
+        """Return that no jagged window is good enough, and the one for whoever needs one: it keeps every lag."""
+        n = self.length
+        whole = Jagged(max(1, -(-n // 2))) if block is None else Jagged(block, -(-n // block) - 1)
+        return f"{_NO_JAGGED}; {whole} keeps whole sequences"
 
     def _jagged_windows(self, block: int | None, lags: int) -> Iterator[Jagged]:
         """Yield the windows to try, the cheaper first.

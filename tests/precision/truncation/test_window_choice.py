@@ -210,6 +210,21 @@ def test_no_window_is_said_clearly():
     assert "sees the first with a weight of 1" in repr(choose_window(np.ones(50), 0.5))
 
 
+@pytest.mark.parametrize("block", [None, 3, 5])
+def test_a_uniform_window_alone_comes_with_the_jagged_window_that_keeps_all(block, rng):
+    a = rng.uniform(0, 0.9, 12)
+    result = choose_window(a, 1e-3, block=block)
+    assert kinds(result) == {Uniform: result.window}
+    named = {None: Jagged(6), 3: Jagged(3, 3), 5: Jagged(5, 2)}[block]
+    assert result.reason == f"no jagged window that was tried is good enough; {named} keeps whole sequences"
+    assert f"({result.reason})" in repr(result)
+    assert truncation_norm(a, named) == 0 < truncation_norm(a, result.window)
+    assert choose_window(1.5, 2.0).reason.endswith(
+        "good enough: coefficients above 1 in magnitude make lost states larger"
+    )
+    assert choose_window(a, 0.1).reason == ""
+
+
 @pytest.mark.parametrize("last", [0.0004882815, 0.12345674, 1e-300, 5e-324])
 def test_no_printed_limit_is_one_that_a_window_keeps(last):
     for tol in (np.nextafter(last, 0), Fraction(last) * Fraction(10**9, 10**9 + 1)):
