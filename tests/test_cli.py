@@ -133,6 +133,7 @@ def test_solve_writes_the_average_of_a_record_and_skips_what_is_missing():
     options = ["--u", "r.csv:level", "--time", "day", "--tau", "2d", "--out", "x.csv"]
     assert "all values of column 'level' are missing" in run("solve", *options, code=1).stderr
     assert "--x0 goes with --a" in run("solve", *options, "--x0", "1", code=2).stderr
+    assert "--offsets goes with --a" in run("solve", *options, "--offsets", "0,2", code=2).stderr
 
 
 @pytest.mark.parametrize(
@@ -268,6 +269,27 @@ def test_solve_with_an_initial_state_along_an_axis(rng):
     }  # fmt: skip
     run("solve", *options, "--x0", "2.5", "--out", "x.csv")
     assert np.array_equal(np.loadtxt("x.csv", delimiter=","), recfact.solve(a, u, x0=2.5, axis=0))
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_solve_in_segments(arrays, monkeypatch, large):
+    """Each segment is the solve of its own steps, also of files that would otherwise be streamed."""
+    if large:
+        monkeypatch.setattr("recfact.cli.solve.LARGE", 0)
+    a, u = arrays
+    options = ["solve", "--a", "a.npy", "--u", "u.npy", "--window", "jagged:4", "--out", "x.npy", "--offsets"]
+    pieces, window = (slice(0, 7), slice(7, 40)), window_of("jagged:4")
+    run(*options, "0,7,40")
+    assert np.allclose(np.load("x.npy"), np.concatenate([recfact.solve(a[p], u[p], window=window) for p in pieces]))
+    np.save("offsets.npy", [0, 7, 7, 40])
+    np.save("before.npy", [1.0, 2.0, 3.0])
+    run(*options, "offsets.npy", "--x0", "before.npy")
+    each = [recfact.solve(a[p], u[p], x0=x0, window=window) for p, x0 in zip(pieces, (1.0, 3.0), strict=True)]
+    assert np.allclose(np.load("x.npy"), np.concatenate(each))
+    assert "offsets must begin with 0 and end with 40" in run(*options, "0,30", code=1).stderr
+    assert "must be integers with commas between them" in run(*options, "0,x", code=2).stderr
+    zarr = ["solve", "--a", "a.zarr", "--u", "u.npy", "--out", "x.npy", "--offsets", "0,40"]
+    assert "which goes without --offsets" in run(*zarr, code=2).stderr
 
 
 @pytest.mark.parametrize(

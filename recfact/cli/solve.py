@@ -15,9 +15,11 @@ from recfact.cli.options import (
     Halflife,
     Json,
     Kept,
+    Offsets,
     Tau,
     Time,
     TimeUnit,
+    read_offsets,
     read_problem,
     read_state,
     time_constant,
@@ -65,6 +67,7 @@ def solve_files(
     reverse: Annotated[
         bool, typer.Option("--reverse", help="Run from the last step to the first: the transpose.")
     ] = False,
+    offsets: Offsets = None,
     as_json: Json = False,
 ) -> None:
     """Solve x_i = a_i x_(i-1) + u_i for the arrays in two files, or average a column of values over --tau.
@@ -79,7 +82,7 @@ def solve_files(
     from recfact.solve import solve
 
     averages = a is None or any(option is not None for option in (dt, time, tau, halflife))
-    if a is not None and not averages and is_streamed(a, u, out, reverse):
+    if a is not None and not averages and is_streamed(a, u, out, reverse, offsets):
         found = stream(a, u, read_state(x0), axis, window, out)
         say_solved(found.shape, found.dtype, found.largest, window, axis, reverse, out, as_json)
         return
@@ -89,22 +92,26 @@ def solve_files(
         if a is None or averages:
             if x0 is not None:
                 raise typer.BadParameter("--x0 goes with --a: an average starts from its first value")
+            if offsets is not None:
+                raise typer.BadParameter("--offsets goes with --a: a column of values is one sequence")
             problem = read_problem(a, u, dt, time, time_unit, steps_as_given, time_constant(tau, halflife), None)
             coefficients, inputs, times = problem.a, problem.u, problem.cells
         else:
             coefficients, inputs, times = read_array(a, "a"), read_array(u, "u"), None
         step("reading the initial state")
-        state = read_state(x0)
+        state, segments = read_state(x0), read_offsets(offsets)
         if coefficients.ndim == inputs.ndim == 0:
             raise DataFileError(f"a sequence is required, and {a} and {u} are numbers; name a file for one of them")
         step("solving")
-        x = np.asarray(solve(coefficients, inputs, x0=state, axis=axis, reverse=reverse, window=window))
+        x = np.asarray(
+            solve(coefficients, inputs, x0=state, axis=axis, reverse=reverse, window=window, offsets=segments)
+        )
         step("writing")
         write_array(out, x, times)
     say_solved(x.shape, x.dtype, float(np.abs(x).max()), window, axis, reverse, out, as_json)
 
 
-def is_streamed(a: str, u: str, out: Path, reverse: bool) -> bool:
+def is_streamed(a: str, u: str, out: Path, reverse: bool, offsets: str | None) -> bool:
     """Say whether files are solved piece by piece.
 
     Options that only go with arrays in memory are usage errors beside files of zarr.
@@ -114,13 +121,14 @@ def is_streamed(a: str, u: str, out: Path, reverse: bool) -> bool:
     paths = [Path(source) for source in (a, u) if constant(source) is None]
     of_zarr = [path for path in (*paths, out) if path.suffix.lower() == ".zarr"]
     fits = all(path.suffix.lower() in (".npy", ".zarr") for path in (*paths, out)) and paths
-    if of_zarr and (reverse or not fits):
-        what = "without --reverse" if reverse else "with .npy and .zarr files only"
+    in_memory = "--reverse" if reverse else "--offsets" if offsets is not None else ""
+    if of_zarr and (in_memory or not fits):
+        what = f"without {in_memory}" if in_memory else "with .npy and .zarr files only"
         raise typer.BadParameter(f"{of_zarr[0]} is solved piece by piece, which goes {what}")
     if of_zarr:
         return True
     present = [path for path in paths if path.is_file()]
-    return bool(fits) and not reverse and sum(path.stat().st_size for path in present) > LARGE
+    return bool(fits) and not in_memory and sum(path.stat().st_size for path in present) > LARGE
 
 
 def stream(a: str, u: str, x0: Any, axis: int, window: Window, out: Path) -> Stream:
