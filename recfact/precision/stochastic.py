@@ -51,7 +51,7 @@ def stochastic_bound(
     -------
     ndarray of float64
         In the shape of the states, rounded up: what the distances of the states that the sequential algorithm computes
-        from the exact ones of the window stay below, with that probability. Infinite where an operation may overflow.
+        from the exact ones of the window stay below, with that probability. Infinite where a result may overflow or be NaN.
 
     Raises
     ------
@@ -103,7 +103,8 @@ def stochastic_bound(
         factor = _factor(how, float(probability), _roundings(len(piece[1]), task.window))
         sizes, spreads = task.run(Drawn(how.accumulate, how, factor), Drawn(how.format, how, factor), [piece])
         with np.errstate(all="ignore"):
-            found.append(np.where(np.isnan(sizes + spreads), np.inf, spreads * (factor * SLACK)))
+            bounds = spreads * (factor * SLACK)
+            found.append(np.where(np.isfinite(sizes) & ~np.isnan(bounds), bounds, np.inf))
     return np.moveaxis(np.concatenate(found), 0, axis)
 
 
@@ -137,6 +138,7 @@ class Drawn:
     def __init__(self, format: FloatFormat, arithmetic: Arithmetic, factor: float) -> None:
         self.loss, self.fused, self.factor = Loss(format, arithmetic), arithmetic.fma, factor
         self.largest = float(format.max) if format.fits_float64 else math.inf
+        self.saturates = format.overflow == "saturate"
 
     def enter(self, values: Array, _exact: Array | None = None, /) -> Parts:
         """Return the parts of exact numbers."""
@@ -149,7 +151,7 @@ class Drawn:
 
     def multiply(self, x: Parts, y: Parts) -> Parts:
         """Return the parts of x y."""
-        return self._drawn(_product(x, y), self.loss.quantum)
+        return self._drawn(self._product(x, y), self.loss.quantum)
 
     def add(self, x: Parts, y: Parts) -> Parts:
         """Return the parts of x + y; adding an exact 0 rounds nothing."""
@@ -159,7 +161,7 @@ class Drawn:
 
     def fma(self, x: Parts, y: Parts, z: Parts) -> Parts:
         """Return the parts of x y + z."""
-        size, spread = _product(x, y)
+        size, spread = self._product(x, y)
         total = self._drawn((size + z[0], spread + z[1]), self.loss.quantum)
         return tuple(np.where(_is_zero((size, spread)), *pair) for pair in zip(z, total, strict=True))
 
@@ -171,13 +173,14 @@ class Drawn:
         own = np.where(computed > self.largest, np.inf, own)
         return size, np.hypot(spread, own) * SLACK
 
-
-def _product(x: Parts, y: Parts) -> Parts:
-    """Return the parts of a product of which one factor is exact, before it is rounded."""
-    nothing = _is_zero(x) | _is_zero(y)
-    # What underflows in float64 counts as its smallest number.
-    size, spread = x[0] * y[0] + TINY, x[0] * y[1] + y[0] * x[1]
-    return np.where(nothing, 0.0, size), np.where(nothing | (x[1] + y[1] == 0), 0.0, spread + TINY)
+    def _product(self, x: Parts, y: Parts) -> Parts:
+        """Return the parts of a product of which one factor is exact, before it is rounded."""
+        nothing = _is_zero(x) | _is_zero(y)
+        if not self.saturates:  # 0 times what overflowed is NaN
+            nothing &= np.isfinite(sum((*x, *y)))
+        # What underflows in float64 counts as its smallest number.
+        size, spread = x[0] * y[0] + TINY, x[0] * y[1] + y[0] * x[1]
+        return np.where(nothing, 0.0, size), np.where(nothing | (x[1] + y[1] == 0), 0.0, spread + TINY)
 
 
 def _is_zero(x: Parts) -> Array:

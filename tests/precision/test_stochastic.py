@@ -115,6 +115,19 @@ def test_where_an_operation_could_overflow_there_is_no_bound():
     assert np.isinf(pr.stochastic_bound([1.0, 1.0], [np.nan, 1.0], "float16")).all()
 
 
+@pytest.mark.parametrize("fma", [False, True])
+def test_a_zero_does_not_hide_what_overflowed_before(fma):
+    how = pr.Arithmetic("float8_e5m2", rounding="stochastic", fma=fma)
+    a, u = [2.0] * 20 + [0.0, 0.5], [1.0] * 22
+    assert np.isnan(pr.rounded_solve(a, u, how)[-2:]).all()  # 0 times infinity
+    assert np.isinf(pr.stochastic_bound(a, u, how)[-2:]).all()
+    assert np.isinf(pr.stochastic_bound([0.5, 0.0, 0.5], [np.inf, 1.0, 1.0], how)).all()
+    assert (
+        pr.stochastic_bound([2.0] * 20 + [0.0], [1.0] * 21, pr.Arithmetic("float4_e2m1fn", rounding="stochastic"))[-1]
+        == 0
+    )
+
+
 @pytest.mark.parametrize(
     ("how", "options", "message"),
     [

@@ -109,6 +109,22 @@ def test_a_flush_a_saturation_and_a_nan_are_as_elsewhere(rng):
     )
 
 
+@pytest.mark.parametrize(
+    ("operands", "bad", "message"),
+    [
+        ("mxfp4", np.nan, "range of binary32, .* got nan"),
+        ("nvfp4", np.inf, "range of binary32, .* got inf"),
+        ("mxfp8_e5m2", -np.inf, "range of binary32, .* got -inf"),
+        ("float8_e4m3fn", 1000.0, "range of float8_e4m3fn, up to 448, got 1000.0"),
+        ("float16", 1e6, "range of binary16, up to 65504, got 1000000.0"),
+    ],
+)
+def test_the_number_that_cannot_be_stored_is_named(operands, bad, message):
+    u = np.array([1.0, 2.0, bad, 3.0])
+    with pytest.raises(OptionError, match=f"u must hold finite numbers in the {message}"):
+        pr.verify(np.full(4, 0.5), u, format=pr.Arithmetic("binary32", operands=operands))
+
+
 def test_options():
     how = pr.Arithmetic("bfloat16", operands="mxfp4")
     assert how == pr.Arithmetic("bfloat16", operands=pr.block_format("mxfp4")) != pr.Arithmetic("bfloat16")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -193,7 +194,7 @@ class BlockFormat:
         x = np.moveaxis(_odd(as_reals(values, "values")), *self._axis(values, axis))
         usable = np.isfinite(x)
         sizes = np.where(usable, np.abs(x), 0.0)
-        starts = np.arange(0, len(x), self.block)
+        starts = np.arange(0, len(x), min(self.block, len(x)) or 1)
         largest = np.maximum.reduceat(sizes, starts) if len(x) else sizes
         tensor, scales = self._scales(largest)
         shared = self._spread(scales * tensor, len(x))
@@ -275,8 +276,10 @@ class BlockFormat:
         >>> pr.block_format("mxfp4").error_bound([0.99, 0.5, 0.3, 0.01]).tolist()
         [0.2475, 0.125, 0.075, 0.03125]
         """
-        x = np.moveaxis(np.abs(_odd(as_reals(values, "values"))), *self._axis(values, axis))
-        _, scales, tensor = self.split(x, axis=0)
+        sizes = np.abs(as_reals(values, "values"))
+        _, scales, tensor = self.split(sizes, axis=axis)
+        x = np.moveaxis(_up(sizes), *self._axis(values, axis))
+        scales = np.moveaxis(scales, axis, 0)
         shared = self._spread(scales * tensor, len(x))
         half = shared * (float(self.element.smallest_subnormal) / 2)
         beyond = x - shared * float(self.element.max)
@@ -292,7 +295,7 @@ class BlockFormat:
 
     def _spread(self, each: Array, length: int) -> Array:
         """Return values of blocks repeated for each of their numbers."""
-        return np.repeat(each, self.block, axis=0)[:length]
+        return np.repeat(each, min(self.block, length), axis=0)[:length]
 
     def _scales(self, largest: Array) -> tuple[float, Array]:
         """Return the scale of the array, and those of blocks with these largest magnitudes."""
@@ -317,6 +320,21 @@ class BlockFormat:
         )
 
 
+def _up(reals: Array) -> Array:
+    """Return magnitudes as float64, rounded up."""
+    if reals.dtype != object:
+        return reals
+    return np.array([_up_float(as_rational(value)) for value in reals.flat], dtype=np.float64).reshape(reals.shape)
+
+
+def _up_float(number: float | Fraction) -> float:
+    try:
+        nearest = float(number)
+    except OverflowError:
+        return inf
+    return float(np.nextafter(nearest, np.inf)) if nearest < number else nearest
+
+
 def _odd(reals: Array) -> Array:
     """Return real numbers as float64, rounded to odd, so that none passes a boundary of a format of few bits."""
     if reals.dtype != object:
@@ -330,7 +348,7 @@ def _odd_float(number: float | Fraction) -> float:
     try:
         nearest = float(number)
     except OverflowError:  # beyond what any block stores
-        return float(np.copysign(np.finfo(np.float64).max, number.numerator))
+        return float(np.copysign(np.finfo(np.float64).max, -1 if number < 0 else 1))
     if nearest == number or np.float64(nearest).view(np.int64) & 1:
         return nearest
     return float(np.nextafter(nearest, np.inf if number > nearest else -np.inf))

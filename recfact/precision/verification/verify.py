@@ -131,11 +131,12 @@ def verify(
     places = segments_of(offsets, len(inputs))
     pieces = operands_by_segment(coefficients, inputs, None if x0 is None else kept[2], axis, offsets)
     if how.operands is not None:
+        # Blocks saturate, so what is out of range in them is so in the format to which they are decoded.
+        single = isinstance(how.operands, FloatFormat) and how.operands.max < how.format.max
+        narrow = how.operands if single else how.format
         stored: Pieces = []
         for own, fed, first in pieces:
-            both = [
-                _in_format(values, how.stored(values), how.format, name) for values, name in ((own, "a"), (fed, "u"))
-            ]
+            both = [_in_format(values, how.stored(values), narrow, name) for values, name in ((own, "a"), (fed, "u"))]
             changes += [_change(before, after) for before, after in zip((own, fed), both, strict=True)]
             stored.append((both[0], both[1], first))
         pieces = stored
@@ -263,7 +264,9 @@ def _in_format(values: Array, rounded: Any, fmt: FloatFormat, name: str) -> Arra
     good = np.isfinite(rounded.astype(np.float64))
     if not good.all():
         required = f"must hold finite numbers in the range of {fmt}, up to {in_decimal(fmt.max)}"
-        raise OptionError(required, name, given=values[~good].flat[0], advice="scale or replace it")
+        # One number that isn't finite can spoil a whole block.
+        culprit = next((value for value in values[~good] if not abs(value) < np.inf), values[~good][0])
+        raise OptionError(required, name, given=culprit, advice="scale or replace it")
     return np.asarray(rounded.astype(np.float64) if fmt.fits_float64 else rounded)
 
 

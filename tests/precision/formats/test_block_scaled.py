@@ -238,6 +238,35 @@ def test_exact_numbers_round_once(rng):
     assert [Fraction(v) for v in pr.block_format("nvfp4").round(x).tolist()] == nvfp4(x)
 
 
+@pytest.mark.parametrize("name", pr.BLOCK_FORMATS)
+def test_errors_of_exact_numbers_stay_within_their_bounds(name, rng):
+    """Where numbers saturate, the bound is the error itself, and a float64 may be below it."""
+    fmt = pr.block_format(name)
+    x = [Fraction(2) - Fraction(1, 2**k) for k in range(40, 90)]
+    x += [Fraction(v) * (1 + Fraction(1, 2**60)) for v in (*rng.uniform(1.75, 2, 50), 1e-100)]
+    errors = [abs(Fraction(y) - v) for y, v in zip(fmt.round(x).tolist(), x, strict=True)]
+    assert all(e <= Fraction(b) for e, b in zip(errors, fmt.error_bound(x).tolist(), strict=True))
+
+
+@pytest.mark.parametrize("name", pr.BLOCK_FORMATS)
+def test_exact_numbers_beyond_float64_saturate(name):
+    fmt, huge = pr.block_format(name), 10**400
+    largest = np.finfo(np.float64).max
+    for sign in (1, -1):
+        assert fmt.round([Fraction(sign * huge), 0]).tolist() == fmt.round([sign * largest, 0.0]).tolist()
+    assert fmt.error_bound([Fraction(huge, 3), Fraction(-huge)]).tolist() == [np.inf, np.inf]
+
+
+@pytest.mark.parametrize("block", [2**40, 10**30])
+def test_a_block_may_be_longer_than_any_array(block, rng):
+    fmt = pr.BlockFormat("whole", "float4_e2m1fn", block, "float8_e8m0fnu")
+    x = rng.standard_normal((3, 20))
+    parts = fmt.split(x)
+    assert parts.scales.shape == (3, 1)
+    np.testing.assert_array_equal(fmt.round(x), pr.block_format("mxfp4").round(x))
+    assert fmt.round(np.ones(0)).shape == (0,)
+
+
 def test_what_is_not_finite_spoils_its_block_where_elements_cannot_say_so():
     x = np.array([1.0, np.nan, np.inf, -np.inf, 0.5])
     for name in ("mxfp6_e3m2", "mxfp6_e2m3", "mxfp4", "mxint8", "nvfp4"):
