@@ -51,7 +51,8 @@ def stochastic_bound(
     -------
     ndarray of float64
         In the shape of the states, rounded up: what the distances of the states that the sequential algorithm computes
-        from the exact ones of the window stay below, with that probability. Infinite where a result may overflow or be NaN.
+        from the exact ones of the window stay below, with that probability. Infinite where a result may
+        overflow or be NaN.
 
     Raises
     ------

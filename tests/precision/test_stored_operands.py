@@ -109,6 +109,15 @@ def test_a_flush_a_saturation_and_a_nan_are_as_elsewhere(rng):
     )
 
 
+@pytest.mark.parametrize("operands", ["mxfp4", "nvfp4", "float8_e4m3fn"])
+@pytest.mark.parametrize("offsets", [None, [0, 3, 3, 20]])
+def test_a_coefficient_that_channels_or_steps_share_changes_once(operands, offsets):
+    how = pr.Arithmetic("binary32", operands=operands)
+    for a in (np.full(20, 0.99), 0.99, [[0.99], [0.99], [0.0]], np.full((3, 20), 0.99)):
+        v = pr.verify(a, np.zeros((3, 20)), format=how, offsets=offsets)
+        assert v.inputs_changed == np.count_nonzero(np.asarray(a) == 0.99)
+
+
 @pytest.mark.parametrize(
     ("operands", "bad", "message"),
     [

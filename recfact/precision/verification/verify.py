@@ -132,14 +132,20 @@ def verify(
     pieces = operands_by_segment(coefficients, inputs, None if x0 is None else kept[2], axis, offsets)
     if how.operands is not None:
         # Blocks saturate, so what is out of range in them is so in the format to which they are decoded.
-        single = isinstance(how.operands, FloatFormat) and how.operands.max < how.format.max
-        narrow = how.operands if single else how.format
+        narrow = how.format
+        if isinstance(how.operands, FloatFormat) and how.operands.max < narrow.max:
+            narrow = how.operands
         stored: Pieces = []
+        found: tuple[list[tuple[int, float]], ...] = ([], [])
         for own, fed, first in pieces:
             both = [_in_format(values, how.stored(values), narrow, name) for values, name in ((own, "a"), (fed, "u"))]
-            changes += [_change(before, after) for before, after in zip((own, fed), both, strict=True)]
+            for one, before, after in zip(found, (own, fed), both, strict=True):
+                one.append(_change(before, after))
             stored.append((both[0], both[1], first))
         pieces = stored
+        for one, values in zip(found, kept[:2], strict=True):
+            repeats = max(1, inputs.size // max(1, values.size))  # of a number that steps or channels share
+            changes.append((sum(count for count, _ in one) // repeats, max(change for _, change in one)))
 
     share = _Share(progress, work=(3 if isinstance(task.window, Full) else 5) * int(np.prod(shape)))
     if isinstance(task, EngineTask):
