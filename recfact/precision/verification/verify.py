@@ -15,7 +15,7 @@ from recfact.precision.arithmetic import Arithmetic
 from recfact.precision.exact.measured import Measured, UndecidedError, measure, truncation_error
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.formats.float_format import FloatFormat
-from recfact.precision.reals import as_rationals, as_reals, in_decimal
+from recfact.precision.reals import as_rational, as_rationals, as_reals, in_decimal
 from recfact.precision.sequences import Pieces, operands_by_segment, segments_of, time_first, without_labels_of
 from recfact.precision.truncation.truncation_bounds import bound_of_one, pointwise_truncation_bound
 from recfact.precision.verification.computations import (
@@ -271,7 +271,8 @@ def _in_format(values: Array, rounded: Any, fmt: FloatFormat, name: str) -> Arra
     if not good.all():
         required = f"must hold finite numbers in the range of {fmt}, up to {in_decimal(fmt.max)}"
         # One number that isn't finite can spoil a whole block.
-        culprit = next((value for value in values[~good] if not abs(value) < np.inf), values[~good][0])
+        endless = (value for value in values[~good] if isinstance(as_rational(value), float))
+        culprit = next(endless, values[~good][0])
         raise OptionError(required, name, given=culprit, advice="scale or replace it")
     return np.asarray(rounded.astype(np.float64) if fmt.fits_float64 else rounded)
 
