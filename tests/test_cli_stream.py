@@ -1,5 +1,6 @@
 """`recfact solve` on files that are solved piece by piece: results, memory, interruptions and what stays behind."""
 
+import errno
 import json
 import os
 import signal
@@ -17,6 +18,7 @@ import recfact as rf
 from recfact.cli import solve as command
 from recfact.cli.app import app
 from recfact.report import streaming
+from recfact.report.stored import Stored
 
 STEPS = 5000
 
@@ -188,6 +190,145 @@ def test_bad_numbers_leave_nothing_behind_and_change_nothing(kind, rng):
     assert f"u.{kind}, of which" in run(*options, code=1).stderr
     np.testing.assert_array_equal(read(f"x.{kind}"), before)
     assert not list(Path().glob(".x*"))
+
+
+@pytest.fixture
+def interrupted(rng, monkeypatch):
+    """Leave what a solve has written when it is interrupted, and return its options and the right states."""
+    a, u = written(rng, (STEPS,))
+    options = ["--a", "a.npy", "--u", "u.npy", "--out", "x.npy"]
+    piece = streaming.Stream._piece
+
+    def some(self, start, end):
+        if start > STEPS // 2:
+            raise KeyboardInterrupt
+        piece(self, start, end)
+
+    monkeypatch.setattr(streaming.Stream, "_piece", some)
+    CliRunner().invoke(app, ["solve", *options])
+    monkeypatch.setattr(streaming.Stream, "_piece", piece)
+    return options, rf.solve(a, u)
+
+
+def flip(path):
+    found = bytearray(path.read_bytes())
+    found[found.index(b"NUMPY") + 200] ^= 255  # in the text of the options
+    path.write_bytes(bytes(found))
+
+
+def change(path, **numbers):
+    with np.load(path) as saved:
+        found = {**saved, **numbers}
+    put(path, np.savez, **found)
+
+
+def put(path, save, *arrays, **named):
+    with path.open("wb") as stream:
+        save(stream, *arrays, **named)
+
+
+DAMAGE = {
+    "state cut short": lambda part, state: os.truncate(state, state.stat().st_size // 2),
+    "state with another bit": lambda part, state: flip(state),
+    "no number of steps": lambda part, state: change(state, done=np.array("x")),
+    "more steps than there are": lambda part, state: change(state, done=np.array(STEPS + 1)),
+    "states cut short": lambda part, state: os.truncate(part, 1000),
+    "no states": lambda part, state: part.write_bytes(b""),
+    "states of another shape": lambda part, state: put(part, np.save, np.zeros(10)),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_what_is_damaged_is_written_anew(damage, interrupted):
+    options, expected = interrupted
+    DAMAGE[damage](Path(".x.npy.part"), Path(".x.npy.state"))
+    assert "going on" not in run(*options).stderr
+    np.testing.assert_allclose(np.load("x.npy"), expected, rtol=1e-12, atol=1e-12)
+    assert not list(Path().glob(".x*"))
+
+
+def test_one_command_at_a_time_writes(interrupted):
+    pytest.importorskip("fcntl", reason="there are no such locks here")
+    options, expected = interrupted
+    first = streaming.Stream(*(Stored(Path(f"{name}.npy")) for name in "au"), None, -1, rf.Full(), Path("x.npy"))
+    assert first.done > STEPS // 2
+    for others in ([], ["--window", "jagged:4"]):
+        assert "x.npy is being written by another command" in run(*options, *others, code=1).stderr
+    first.run(lambda _: None)
+    np.testing.assert_allclose(np.load("x.npy"), expected, rtol=1e-12, atol=1e-12)
+    assert not list(Path().glob(".x*"))
+    run(*options)
+
+
+def test_chunks_of_zarr_that_change_start_anew(interrupted, rng):
+    pytest.importorskip("zarr", reason="zarr is not installed")
+    import zarr
+
+    written(rng, (STEPS,), kind="zarr")
+    found = Stored(Path("u.zarr"))
+    before = found.identity()
+    array = zarr.open_array("u.zarr")
+    array[0] = 3
+    for path in Path("u.zarr").rglob("0"):
+        os.utime(path, ns=(1, 1 << 61))
+    assert found.identity() != before
+
+
+def test_a_solve_without_steps_is_refused():
+    zarr = pytest.importorskip("zarr", reason="zarr is not installed")
+    zarr.create_array("u.zarr", shape=(0,), dtype=float, chunks=(1,))
+    assert "states would be empty" in run("--a", "0.5", "--u", "u.zarr", "--out", "x.npy", code=1).stderr
+
+
+def test_other_folders_of_zarr_are_not_replaced(rng):
+    zarr = pytest.importorskip("zarr", reason="zarr is not installed")
+    written(rng, (STEPS,))
+    options = ["--a", "a.npy", "--u", "u.npy", "--out"]
+    zarr.create_group("group.zarr").create_array("kept", data=np.ones(3))
+    Path("file.zarr").write_text("kept")
+    Path("x.zarr").mkdir()
+    for name in ("group.zarr", "file.zarr"):
+        assert "isn't an array of zarr" in run(*options, name, code=1).stderr
+    run(*options, "x.zarr")
+    Path(".x.zarr.old").mkdir()  # as a killed command leaves it
+    Path(".x.zarr.old/0").touch()
+    run(*options, "x.zarr")
+    assert sorted(path.name for path in Path().glob("*.zarr")) == ["file.zarr", "group.zarr", "x.zarr"]
+    assert Path("group.zarr/kept").is_dir()
+    assert not list(Path().glob(".*"))
+
+
+def test_a_start_that_fails_leaves_nothing_behind(rng, monkeypatch):
+    written(rng, (STEPS,))
+    options = ["--a", "a.npy", "--u", "u.npy", "--out", "x.npy"]
+    np.save("three.npy", np.ones(3))
+    assert "--x0 must broadcast" in run(*options, "--x0", "three.npy", code=1).stderr
+    assert not list(Path().glob(".*"))
+    pytest.importorskip("fcntl", reason="room isn't made beforehand here")
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    assert "No space left" in run(*options, code=1).stderr
+    assert not list(Path().glob(".*"))
+
+
+def test_zarr_takes_no_bfloat16(rng):
+    pytest.importorskip("zarr", reason="zarr is not installed")
+    written(rng, (STEPS,), ml_dtypes.bfloat16)
+    assert "can't hold bfloat16" in run("--a", "a.npy", "--u", "u.npy", "--out", "x.zarr", code=1).stderr
+
+
+def test_states_that_are_not_numbers_are_the_largest():
+    a, u = np.ones(STEPS), np.ones(STEPS)
+    a[1:10], a[-3:] = 1e200, 0  # infinity times 0
+    np.save("a.npy", a)
+    np.save("u.npy", u)
+    with np.errstate(all="ignore"):
+        assert np.isnan(rf.solve(a, u)).any()
+    about = json.loads(run("--a", "a.npy", "--u", "u.npy", "--out", "x.npy", "--json").stdout)
+    assert about["largest_state"] is None
 
 
 def test_progress_tells_the_rate_and_the_time_left(rng, monkeypatch):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import zlib
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -60,10 +62,13 @@ class Stream:
         chunk = max(a.chunk(self.axis), u.chunk(self.axis))
         fits = max(1, PIECE * self.steps // max(1, a.nbytes + u.nbytes + self.nbytes))
         self.at_a_time = fits // chunk * chunk or fits
-        self.out = Partial(out)
+        if not self.nbytes:
+            raise DataFileError(f"a sequence is required, and the states would be empty: their shape is {self.shape}")
         self.state: State | None = None
         self.done, self.largest = 0, 0.0
         with system_errors(out):
+            self.about = self._about()
+            self.out = Partial(out, self.shape, self.dtype)
             self._resume()
 
     def run(self, step: Callable[[int], None]) -> None:
@@ -72,32 +77,43 @@ class Stream:
         Raises
         ------
         DataFileError
-            If a number is NaN or infinite, or if a file can't be read or written.
+            If a number is NaN or infinite, if a file can't be read or written, or if another command writes the states.
         """
         with system_errors(self.out.path):
-            if not self.done:
-                self._start()
             try:
-                for start in range(self.done, self.steps, self.at_a_time):
-                    self._piece(start, min(self.steps, start + self.at_a_time))
-                    step(self.nbytes // self.steps * self.done)
-            except DataFileError:
+                if not self.done:
+                    self._start()
+                self._go_on(step)
+                self.out.finish()
+            finally:
+                self.out.release()
+
+    def _go_on(self, step: Callable[[int], None]) -> None:
+        try:
+            for start in range(self.done, self.steps, self.at_a_time):
+                self._piece(start, min(self.steps, start + self.at_a_time))
+                step(self.nbytes // self.steps * self.done)
+        except Exception as error:
+            if isinstance(error, DataFileError) or not self.done:
                 self.out.remove()  # it would go on to the same number
-                raise
-            self.out.finish()
+            raise
 
     def _piece(self, start: int, end: int) -> None:
         a, u = (array.steps(self.axis, start, end) for array in (self.a, self.u))
         begin: dict[str, Any] = {"x0": self.x0} if self.state is None else {"state": self.state}
         x, self.state = solve(a, u, axis=self.axis, window=self.window, return_state=True, **begin)
         self.out.write(self.axis, start, x)
-        self.done, self.largest = end, max(self.largest, float(np.abs(x).max()))
+        self.done, self.largest = end, float(np.maximum(self.largest, np.abs(x).max()))
         self._save(self.state)
 
     def _start(self) -> None:
         pieces = list(self.shape)
         pieces[self.axis] = min(self.at_a_time, self.steps)
-        self.out.create(self.shape, self.dtype, tuple(pieces))
+        try:
+            self.out.create(tuple(pieces))
+        except OSError:
+            self.out.remove()
+            raise
 
     def _about(self) -> str:
         """Return what must be the same in a later run that goes on."""
@@ -109,7 +125,7 @@ class Stream:
         """Write down how far the solve has come, at once."""
         new = self.out.state.with_name(f"{self.out.state.name}.new")
         with new.open("wb") as stream:
-            about: dict[str, Any] = {"about": self._about(), "done": self.done, "largest": self.largest}
+            about: dict[str, Any] = {"about": self.about, "done": self.done, "largest": self.largest}
             np.savez(stream, **about, **state.to_dict())
             stream.flush()
             os.fsync(stream.fileno())
@@ -120,11 +136,11 @@ class Stream:
         if not (self.out.state.exists() and self.out.place.exists()):
             return
         try:
-            with np.load(self.out.state, allow_pickle=False) as saved:
-                if str(saved["about"]) != self._about():
+            with self.out.state.open("rb") as stream, np.load(stream, allow_pickle=False) as saved:
+                if str(saved["about"]) != self.about:
                     return
-                self.state = State.from_dict(saved)
-                self.done, self.largest = int(saved["done"]), float(saved["largest"])
-        except (ValueError, KeyError, EOFError):
+                state, done, largest = State.from_dict(saved), int(saved["done"]), float(saved["largest"])
+        except (ValueError, TypeError, KeyError, EOFError, BadZipFile, zlib.error):
             return
-        self.out.reopen()
+        if 0 < done <= self.steps and self.out.reopen():
+            self.state, self.done, self.largest = state, done, largest
