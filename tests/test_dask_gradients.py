@@ -1,5 +1,7 @@
 """`recfact.dask.vjp` against that of arrays in memory, wherever chunks are cut."""
 
+from collections import Counter
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -88,6 +90,38 @@ def test_axes_that_broadcast_may_have_empty_chunks(empty, rng):
     found = [rf.dask.solve(*lazy[:2], x0=initial, axis=0), *rf.dask.vjp(*lazy, x0=initial, axis=0)]
     for own, right in zip(found, expected, strict=True):
         np.testing.assert_allclose(own.compute(scheduler="sync"), right, rtol=1e-13)
+
+
+@pytest.mark.parametrize(("window", "most"), [(Full(), 6), (Jagged(16), 5), (Uniform(300), 5)], ids=str)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_chunk_takes_six_tasks_at_most(reverse, window, most):
+    a, u = da.full((1000, 4), 0.5, chunks=(10, 2)), da.ones((1000, 4), chunks=(10, 2))
+    _, du, _ = rf.dask.vjp(a, u, u, axis=0, window=window, reverse=reverse)
+    ours = [key for key in dict(du.__dask_graph__()) if dask.utils.key_split(key).startswith("recurrence-")]
+    assert len(ours) <= most * u.npartitions + 2
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_many_chunks_are_scanned_in_a_tree(reverse, rng, monkeypatch):
+    monkeypatch.setattr("recfact.dask.plans.AT_ONCE", 3)
+    a, u, g = rng.uniform(-1.1, 1.1, 40), rng.standard_normal(40), rng.standard_normal(40)
+    found = rf.dask.vjp(*(da.from_array(one, 1) for one in (a, u, g)), reverse=reverse)
+    expected = rf.gradients.vjp(a, u, g, reverse=reverse)
+    for own, right in zip(found[:2], expected[:2], strict=True):
+        np.testing.assert_allclose(own.compute(scheduler="sync"), right, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("window", [Full(), Jagged(4)], ids=str)
+def test_each_chunk_is_loaded_twice(window):
+    loads = Counter()
+
+    def load(block_info=None):
+        loads[block_info[None]["chunk-location"]] += 1
+        return np.ones(block_info[None]["chunk-shape"])
+
+    u = da.map_blocks(load, chunks=((5,) * 6,), dtype=float, meta=np.empty(0))
+    rf.dask.vjp(0.5, u, np.ones(30), window=window)[0].compute(scheduler="sync")
+    assert max(loads.values()) == 2
 
 
 def test_a_reversed_recurrence_takes_no_initial_state():

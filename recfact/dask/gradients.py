@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 from typing import Any
@@ -12,7 +14,7 @@ from dask.array.utils import meta_from_array
 from dask.base import tokenize
 
 from recfact.array_functions import concatenate
-from recfact.cuts import Piece
+from recfact.cuts import Piece, composed, mapped
 from recfact.dask.copies import copied
 from recfact.dask.fusion import fused
 from recfact.dask.operands import Operands, broadcast, check_lazy, key_of
@@ -88,8 +90,8 @@ def vjp(
         given.pieces,
     )
     work = Work(given.axis, False, window, given.dtype)
-    graph = Graph(given, work, token)
-    back = Graph(given, Work(given.axis, True, window, given.dtype), tokenize(token, "back"))
+    graph = Graph(given, Side(given.axis, False, window, given.dtype), token)
+    back = Graph(given, Side(given.axis, True, window, given.dtype), tokenize(token, "back"))
     arrays, again = [given.a, given.u, g], copied([given.a, given.u, g], token)
     if window == Full():
         _through_states(graph, back, work, g, again)
@@ -113,13 +115,48 @@ KINDS = ["da", "du"]
 def _through_states(graph: Graph, back: Graph, work: Work, g: Any, again: list[Any]) -> None:
     """Add the tasks of the whole recurrence: what enters chunks from both sides, and the gradients of each chunk."""
     given = graph.given
-    for column in given.columns():
-        inputs, cotangents = again[:0:-1] if given.reverse else again[1:]
-        before = graph.entering(column, again[0], inputs)
-        behind = back.entering(column, again[0], cotangents)[::-1]
+    for column in given.columns() if given.pieces else []:
+        maps = []
+        for piece in given.pieces if len(given.pieces) > 1 else []:
+            place = given.place(column, piece.number)
+            chunks = (key_of(array, place) for array in again)
+            task = partial(both_maps, work, given.reverse, piece)
+            maps.append(graph.add("maps", place, task, *chunks, graph.x0(column, piece)))
+        before = list(graph.scan(maps[:-1], column, None, ()))
+        behind = list(back.scan(maps[:0:-1], column, None, ()))[::-1]
         for piece, state, cotangent in zip(given.pieces, before, behind, strict=True):
             task = partial(gradient, work, given.reverse, piece)
             _add(graph, column, piece, task, g, graph.x0(column, piece), state, cotangent)
+
+
+class Side(Work):
+    """The tasks of one direction, whose map is one of the two that `both_maps` returns."""
+
+    __slots__ = ()
+
+    @property
+    def merging(self) -> tuple[Callable[..., Any], Callable[..., Any]]:  # type: ignore[override]
+        """The functions that merge maps."""
+        side = int(self.reverse)
+        return partial(_mapped, side), partial(_composed, side)
+
+
+def _mapped(side: int, maps: tuple[Any, Any], entering: Any) -> Any:
+    return mapped(maps[side], entering)
+
+
+def _composed(side: int, maps: list[tuple[Any, Any]]) -> tuple[Any, Any]:
+    found = composed([both[side] for both in maps])
+    return found, found
+
+
+def both_maps(
+    work: Work, reverse: bool, piece: Piece, a: Any, u: Any, g: Any, x0: Any
+) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+    """Return the map of a chunk for states, and that of its transpose for cotangents. So they are loaded once."""
+    if reverse:
+        u, g = g, u
+    return work.map(piece, a, u, x0), replace(work, reverse=True).map(piece, a, g, None)
 
 
 def _through_windows(graph: Graph, back: Graph, work: Work, g: Any, again: list[Any]) -> None:
@@ -127,11 +164,7 @@ def _through_windows(graph: Graph, back: Graph, work: Work, g: Any, again: list[
     given, count = graph.given, len(graph.given.pieces)
     for column in given.columns():
         for at, piece in enumerate(given.pieces):
-            borders = []
-            for side, place in ((graph, at), (back, count - 1 - at)):
-                inputs = side.border(column, place, again[0], again[1])
-                both = None if inputs is None else side.border(column, place, again[0], again[2], "cotangents")
-                borders += [inputs, both]
+            borders = [side.border(column, place, *again) for side, place in ((graph, at), (back, count - 1 - at))]
             task = partial(gradient_in_window, work, given.reverse, piece)
             _add(graph, column, piece, task, g, graph.x0(column, piece, work.window), *borders)
 
@@ -183,23 +216,17 @@ def gradient_in_window(
     g: Any,
     x0: Any,
     before: Any,
-    g_before: Any,
     behind: Any,
-    g_behind: Any,
 ) -> tuple[Any, Any]:
     """Return the gradients of a chunk in a window, from it and the steps on both sides."""
     a, u, x0 = work.front(piece, a, u, x0)
-    a, g = np.broadcast_to(a, u.shape), np.moveaxis(g, work.axis, 0)
+    g = np.moveaxis(g, work.axis, 0)
     known, rest = (0 if border is None else len(border[1]) for border in (before, behind))
-    sides = [(before, g_before), (behind, g_behind)]
-    (a_before, u_before, gs_before), (a_behind, u_behind, gs_behind) = (
-        (None, None, None) if border is None else (np.broadcast_to(border[0], border[1].shape), border[1], others[1])
-        for border, others in sides
-    )
-    a, u, g = (
-        concatenate([part for part in parts if part is not None]).astype(accumulator(work.dtype), copy=False)
-        for parts in ((a_before, a, a_behind), (u_before, u, u_behind), (gs_before, g, gs_behind))
-    )
+    steps = [
+        (np.broadcast_to(one[0], one[1].shape), *one[1:]) for one in (before, (a, u, g), behind) if one is not None
+    ]
+    wide = accumulator(work.dtype)
+    a, u, g = (concatenate(list(parts)).astype(wide, copy=False) for parts in zip(*steps, strict=True))
     if known < piece.before:  # the window doesn't reach further back
         a[0] = 0
         x0 = None if x0 is None else concatenate([np.zeros_like(x0[:1]), x0[1:]])

@@ -151,8 +151,8 @@ class Graph:
                 x0 = self.x0(column, piece, self.work.window)
                 self.add("states", place, partial(self.work.of(piece).windowed, piece), *chunk, x0, border)
 
-    def border(self, column: tuple[int, ...], at: int, a: Any, u: Any, kind: str = "border") -> Key | None:
-        """Return the key of the steps beside a chunk that it depends on, or None if there are none."""
+    def border(self, column: tuple[int, ...], at: int, *arrays: Any) -> Key | None:
+        """Return the key of the steps of arrays beside a chunk that it depends on, or None if there are none."""
         piece = self.order[at]
         steps = left = steps_beside(piece, self.work)
         if not steps:
@@ -162,9 +162,10 @@ class Graph:
             near.append(self.order[at - 1 - len(near)])
             left -= near[-1].end - near[-1].start
         others = near if self.work.reverse else near[::-1]
-        chunks = zip(*(self.chunk(column, other, a, u) for other in others), strict=True)
-        place = self.given.place(column, piece.number)
-        return self.add(kind, place, partial(self.work.of(piece).border, steps), *map(list, chunks))
+        places = [self.given.place(column, other.number) for other in others]
+        chunks = ([key_of(array, place) for place in places] for array in arrays)
+        task = partial(self.work.of(piece).border, steps)
+        return self.add("border", self.given.place(column, piece.number), task, *chunks)
 
 
 def steps_beside(piece: Piece, work: Work | Averaging) -> int:

@@ -57,18 +57,21 @@ class Work:
         a, u, x0 = self.front(piece, a, u, x0)
         return backward_map(a, u, piece, self.dtype) if self.reverse else forward_map(a, u, x0, piece, self.dtype)
 
-    def border(self, steps: int, a: list[Any], u: list[Any]) -> tuple[Any, Any]:
-        """Return `steps` steps beside a chunk: the last ones before it, or the first ones after it."""
-        pairs = [self.front(None, *pair, None)[:2] for pair in zip(a, u, strict=True)]
+    def border(self, steps: int, a: list[Any], *others: list[Any]) -> tuple[Any, ...]:
+        """Return `steps` steps of arrays beside a chunk: the last ones before it, or the first ones after it."""
+        rows = []
+        for one, *beside_it in zip(a, *others, strict=True):
+            pairs = [self.front(None, one, other, None)[:2] for other in beside_it]
+            rows.append([pairs[0][0], *(other for _, other in pairs)])
         found = []
-        for arrays in zip(*pairs, strict=True):
+        for arrays in zip(*rows, strict=True):
             left, parts = steps, []
             for array in arrays if self.reverse else arrays[::-1]:
                 part = array[:left] if self.reverse else array[max(len(array) - left, 0) :]
                 left -= len(part)
                 parts.append(part)
             found.append(concatenate(parts if self.reverse else parts[::-1]))
-        return found[0], found[1]
+        return tuple(found)
 
     def windowed(self, piece: Piece, a: Any, u: Any, x0: Any, border: Any) -> Any:
         """Return the states of a chunk in a window, from the steps around it that matter to them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,8 @@ from recfact.arrays import Array
 from recfact.errors import DataFileError, MissingExtraError
 from recfact.report.files import check_numbers, system_errors
 
-try:
+if sys.platform != "win32":
     import fcntl
-except ModuleNotFoundError:  # on Windows
-    fcntl = None  # type: ignore[assignment]
 
 SUFFIXES = (".npy", ".zarr")
 
@@ -222,7 +221,7 @@ class Partial:
     def _hold(self) -> None:
         """Keep other commands from writing, if there is anything yet. The system ends this with the process."""
         self.release()
-        if fcntl is None or not self.place.exists():
+        if sys.platform == "win32" or not self.place.exists():
             return
         self.held = os.open(self.place, os.O_RDONLY if self.place.is_dir() else os.O_RDWR)
         try:
