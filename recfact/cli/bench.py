@@ -28,7 +28,7 @@ def bench(
 ) -> None:
     """Measure the speed of recfact on this machine, against the speed of memory and against other libraries.
 
-    This takes about four minutes and 1.5 GiB of memory. The machine should have nothing else to do.
+    This takes about seven minutes and 1 GiB of memory. The machine should have nothing else to do.
 
     With --gpu, solves of 128 heads of 16 channels in bfloat16 are timed on the GPU, against copies of as many bytes.
     The table has goals beside the measured values. This takes 13 GiB of the GPU's memory. The exit code is 3 if no GPU
