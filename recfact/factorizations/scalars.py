@@ -81,14 +81,12 @@ def as_coefficients(a: Any) -> Array:
         coefficients = np.asarray(a) if library == "numpy" else as_numpy(a, "a")
     except ValueError as error:
         raise ShapeError(f"coefficients must be a sequence of n numbers, got a ragged one ({error})") from None
-    if coefficients.ndim == 0:
-        raise ShapeError(
-            "coefficients must be one sequence, got a single number; write it out for n steps, as in numpy.full(n, 0.5)"
-        )
     if coefficients.ndim != 1:
+        one_number = "write a single number out for n steps, as in numpy.full(n, 0.5)"
+        many = "make an operator for each channel, or solve for all of them with recfact.solve"
         raise ShapeError(
-            f"coefficients must be one sequence, got shape {coefficients.shape}; make an operator for each "
-            "channel, or solve for all of them with recfact.solve"
+            f"coefficients must be one sequence, got shape {coefficients.shape}; "
+            f"{many if coefficients.ndim else one_number}"
         )
     return check_scalars(coefficients.astype(number_type(coefficients.dtype), copy=False), "coefficients")
 

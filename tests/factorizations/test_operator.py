@@ -274,7 +274,7 @@ def test_coefficients_are_not_copied():
 @pytest.mark.parametrize(
     ("a", "error", "message"),
     [
-        (3.0, ShapeError, r"must be one sequence, got shape \(\)"),
+        (3.0, ShapeError, r"must be one sequence, got shape \(\); write a single number out"),
         (np.ones((2, 3)), ShapeError, r"got shape \(2, 3\)"),
         ([[1], [2, 3]], ShapeError, "ragged"),
         (None, ShapeError, r"got shape \(\)"),

@@ -196,7 +196,9 @@ def format(name: Any) -> FloatFormat:
     except (TypeError, ValueError, SyntaxError, DTypeError):
         hint = did_you_mean(plain, _NAMES) or f"there are {', '.join(FORMATS)}"
         if plain.startswith(BLOCK_PREFIXES):
-            hint = "it stores blocks of numbers; recfact.precision.block_format has it, and its round stores them"
+            hint = (
+                "formats of blocks are in recfact.precision.block_format; pass what its round returns, or an Arithmetic"
+            )
         raise OptionError("must be the name of a floating-point format", "format", given=name, advice=hint) from None
 
 
