@@ -20,7 +20,7 @@ from recfact.number_types import BFLOAT16, FLOAT32, FLOAT64, HALVES, NUMBER_TYPE
 Array = np.ndarray[Any, Any]
 
 SCALARS = (int, float, complex)
-MISSING = ("NAType", "NaTType", "MaskedConstant")  # pandas' and NumPy's, which multiply and add
+MISSING = ("NAType", "NaTType", "MaskedConstant")  # of pandas and NumPy; they can be multiplied and added
 
 
 def library_of(value: Any) -> str:

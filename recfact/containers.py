@@ -161,7 +161,7 @@ def _check_labelled(first: tuple[int, ...], second: tuple[int, ...], leader: Any
     try:
         shape = np.broadcast_shapes(first, second)
     except ValueError:
-        return  # what is checked for all arrays
+        return  # this is checked for all arrays
     if shape != tuple(leader.shape):
         raise ShapeError(
             f"a and u must broadcast to the shape of the {type(leader).__name__}, {tuple(leader.shape)}, whose labels "

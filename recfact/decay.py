@@ -93,7 +93,7 @@ def check_decay(halflife: Any, tau: Any, span: Any, com: Any, alpha: Any, instan
     if instants:
         return Decay(1.0 if name == "halflife" else 1 / log(2), duration(value, name))
     if isinstance(value, bool) or not isinstance(value, Real):
-        advice = "times are numbers, so it is one of their unit" if instants is False else ""
+        advice = "times are numbers, so it is a number in their unit" if instants is False else ""
         advice = advice or "pass times= as well, if it is a duration"
         raise OptionTypeError("must be a number", name, given=value, advice=advice)
     try:
@@ -122,7 +122,9 @@ def _halvings(name: str, value: float) -> float:
     alpha = {"span": 2 / (value + 1), "com": 1 / (1 + value)}.get(name, value)
     if alpha == 1:
         return inf
-    return -log2(1 - alpha) if alpha > 1 / 4 else -log1p(-alpha) / log(2)  # what is exact in powers of two, or small
+    return (
+        -log2(1 - alpha) if alpha > 1 / 4 else -log1p(-alpha) / log(2)
+    )  # one is exact for powers of two, the other for small numbers
 
 
 def duration(value: Any, name: str) -> Fraction:

@@ -55,6 +55,6 @@ def attach(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]],
 
     for name, place in places.items():
         if place == f"{package}.{name}":
-            load(name)  # or whoever imports the module would put it in place of what it defines
+            load(name)  # else an import of the module would put the module in the place of the name
 
     return load, lambda: sorted([*places, *own]), sorted(name for name, place in places.items() if place != package)

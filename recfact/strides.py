@@ -14,7 +14,7 @@ from typing import Self
 
 from recfact.number_types import DType
 
-ALIGNMENT = 16  # bytes: what more is known of an address than its remainder by this changes no plan
+ALIGNMENT = 16  # bytes; of an address, plans depend on the remainder by this alone
 
 Key = tuple[DType, tuple[int, ...], tuple[int, ...], int]
 

@@ -291,5 +291,7 @@ def test_without_processes():
         rf.torch.Phalanx(16, group="world")
 
     for group in (None, "world"):
-        with pytest.raises(OptionError, match=r"group needs processes that know each other; call torch\.distributed"):
+        with pytest.raises(
+            OptionError, match=r"group needs processes that torch\.distributed connects; call torch\.distributed"
+        ):
             rf.torch.context_parallel.solve(0.5, torch.ones(3), group=group)

@@ -66,8 +66,8 @@ class BrentKung(FactorChain):
         self.a = as_coefficients(a)
         n = len(self.a)
         with scalars_that_fit(self.a.dtype):
-            # The up-sweep makes products[p] the product over the block of row p. The down-sweep reads it. In
-            # the first block of each size it would contain a[0], which isn't part of L, but there nobody reads it.
+            # The up-sweep makes products[p] the product over the block of row p, for the down-sweep. In the first
+            # block of each size it would contain a[0], which isn't part of L. Nobody reads it there.
             products, forming = working_copy(self.a), 0
             factors: list[Factor] = []
             for rows, lag in up_sweep(n):

@@ -12,7 +12,7 @@ from recfact.gpu.plans import ENDLESS, LAUNCH_STEPS, WARPS_NEEDED, Argument, Dev
 from recfact.strides import Strided
 
 REGISTERS = 128  # of a thread
-CHUNK_BYTES = 160  # of what a thread has on its way, in registers
+CHUNK_BYTES = 160  # that a thread has under way, in registers
 MOST_LANES = 32  # that add up what they have
 
 

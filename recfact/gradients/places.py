@@ -53,7 +53,7 @@ def places_of(
     if out is None:
         return [None] * len(likes)
     if not isinstance(out, tuple):
-        required = f"must be a tuple, ({', '.join(likes)}), with None for what is to have memory of its own"
+        required = f"must be a tuple, ({', '.join(likes)}), with None where new memory is to be taken"
         raise OptionTypeError(required, "out", given=out)
     if len(out) != len(likes):
         raise OptionError(f"must hold {' and '.join(likes)}, or None in their place", "out", given=out)

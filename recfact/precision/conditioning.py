@@ -163,7 +163,9 @@ def backward_error_bound(
     how = Arithmetic.of(format).of_given_operands()
     fmt, loss = how.format, Loss(how.format, how)
     if how.accumulate != fmt:
-        required = f"must be the format {fmt} itself, in which states with a backward error of their own are computed"
+        required = (
+            f"must be {fmt} too, because states have a backward error of their own only if one format computes them"
+        )
         raise OptionError(required, "accumulate", given=how.accumulate.name, advice="leave it out")
     if np.isinf(loss.quantum):
         raise OptionError(
@@ -185,7 +187,7 @@ def backward_error_bound(
             absolute = Fraction(0)
             if 0 < abs(product) < smallest:
                 absolute += (1 + unit) * Fraction(loss.quantum)
-            if abs(state) <= smallest:  # what is below it may round to it
+            if abs(state) <= smallest:  # smaller numbers may round to it
                 absolute += Fraction(loss.sum_quantum)
             bound[at] = round_up(relative + absolute / scale)
     return np.moveaxis(bound, 0, axis)

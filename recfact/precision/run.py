@@ -176,7 +176,7 @@ class Task:
             # Single elements of arrays have no arithmetic of their own, so there is an axis more.
             values, how = values[..., None], self.arithmetic
             parts = inner.enter(values, None if exact is None else exact[..., None])
-            if not how.contained:  # what the format of the operations doesn't hold is rounded first
+            if not how.contained:  # values that the format of the operations doesn't hold are rounded first
                 held = np.asarray(how.accumulate.round(values, underflow=how.underflow) == values, dtype=bool)
                 pairs = zip(parts, inner.rounded(parts), strict=True)
                 parts = tuple(np.where(held, part, stored).astype(stored.dtype) for part, stored in pairs)

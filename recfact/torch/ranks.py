@@ -54,7 +54,7 @@ class Ranks:
 
     def __init__(self, group: Any) -> None:
         if not (dist.is_available() and dist.is_initialized()):
-            required = "needs processes that know each other"
+            required = "needs processes that torch.distributed connects"
             raise OptionError(required, "group", advice="call torch.distributed.init_process_group first")
         self.group: Any = dist.group.WORLD if group is None else group
         if self.group is dist.GroupMember.NON_GROUP_MEMBER:

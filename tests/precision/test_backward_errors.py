@@ -73,5 +73,5 @@ def test_what_it_refuses():
         backward_error([1, 2], [1, 2], [1, 2], x0=[1, 2])
     with pytest.raises(OptionError, match="finite numbers"):
         backward_error([1.0], [np.inf], [1.0])
-    with pytest.raises(OptionError, match="accumulate must be the format binary16 itself"):
+    with pytest.raises(OptionError, match="accumulate must be binary16 too"):
         backward_error_bound([1.0], [1.0], [1.0], Arithmetic("float16", accumulate="float32"))

@@ -124,7 +124,9 @@ class Upward:
     __radd__ = __add__
 
     def __mul__(self, other: Any) -> Upward:
-        factor = other if isinstance(other, Upward) else Upward.of(other)  # a call less, in what is called most
+        factor = (
+            other if isinstance(other, Upward) else Upward.of(other)
+        )  # saves a call in the method that is called most
         return Upward(self.significand * factor.significand, self.exponent + factor.exponent)
 
     __rmul__ = __mul__

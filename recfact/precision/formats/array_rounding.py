@@ -31,7 +31,7 @@ class _Plan:
 
     fmt: FormatLimits
     lowest: int  # exponent below which the spacing stays the same
-    highest: int  # exponent from which on everything is out of range
+    highest: int  # numbers of this exponent or a higher one are out of range
     smallest_normal: float
     largest: float  # the largest float64 that isn't beyond the format's
     method: str
@@ -161,7 +161,7 @@ def _to_integers(scaled: Array, rounding: str, generator: Any) -> None:
     else:
         np.abs(scaled, out=scaled)
         whole = np.floor(scaled)
-        np.subtract(scaled, whole, out=scaled)  # exact, which adding 1/2 or a random number before isn't
+        np.subtract(scaled, whole, out=scaled)  # exact; adding 1/2 or a random number first wouldn't be
         away = scaled >= 0.5 if rounding == "nearest-away" else generator.random(scaled.size) < scaled
         np.add(whole, away, out=scaled)
 
@@ -191,7 +191,7 @@ def _mend_absent(plan: _Plan, x: Array, out: Array, overflow: str) -> None:
     """Replace zeros and negative numbers in a format that has none."""
     fmt = plan.fmt
     absent = fmt.has_nan and overflow != "saturate"
-    if x.min() > 0:  # then all that can be missing is what is below the smallest number
+    if x.min() > 0:  # then only numbers below the smallest one can be missing
         if not fmt.zero:
             np.maximum(out, plan.smallest_normal, out=out)
         return

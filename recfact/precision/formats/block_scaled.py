@@ -103,7 +103,7 @@ class BlockFormat:
             required = "must have a sign, subnormals and at most 8 bits"
             raise OptionError(required, "element", given=element.name, advice="pass another")
         if not scale.has_nan or scale.bits > 8 or (tensor is None) != (scale.fraction_bits == 0):
-            required = "must have NaN and at most 8 bits, and be one of powers of two if and only if there is no tensor"
+            required = "must have NaN and at most 8 bits, with fraction bits if there is a tensor and without if not"
             raise OptionError(required, "scale", given=scale.name, advice="'float8_e8m0fnu', or give a tensor's too")
         if tensor is not None and not (scale.zero and FORMATS["binary32"].holds(tensor) and tensor.zero):
             required = "must be one whose numbers binary32 holds, beside a scale with a zero"

@@ -59,7 +59,7 @@ def round_values(
     else:
         rounded = round_objects(fmt, reals, *options)
         kind = getattr(values, "dtype", reals.dtype)
-        if kind != reals.dtype:  # integers and long doubles, wider than float64, which the rounded ones need not be
+        if kind != reals.dtype:  # integers and long doubles are wider than float64; the rounded ones may fit into it
             if not fmt.fits_float64:
                 raise DTypeError(
                     f"values of {kind} and numbers of {fmt} can have more digits than float64; "

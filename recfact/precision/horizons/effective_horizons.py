@@ -365,7 +365,7 @@ def _search(magnitudes: Scaled, fraction: float, exponent: int) -> Array:
         return counted
 
     # steps[k][i] is the product over 2^k lags that ends in row i. Beyond d lags the largest weight in row i is their
-    # product times growth[i - d], which never rises with d: so each row may search by halving.
+    # product times growth[i - d]. It never rises with d, so each row may search by halving.
     steps = [magnitudes]
     while True:
         before = np.maximum(rows - (1 << (len(steps) - 1)), 0)

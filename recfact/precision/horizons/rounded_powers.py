@@ -136,8 +136,8 @@ class _Walk:
         gap = self.complement / (1 << self.shift)
         if not gap or not self.numerator:
             return 1.0
-        # A binade takes ln 2 / gap steps, which take away up to gap 2^(p+1) different amounts, and begins at one of
-        # about as many points; the second time at one of them all is known.
+        # A binade takes ln 2 / gap steps. They take away up to gap 2^(p+1) different amounts. A binade begins at one of
+        # about as many points, and when a point comes again, all that follows is known.
         amounts = gap * 2.0 * self.hidden + 1.0
         return min(math.log(2) / gap, amounts) * min(max(-self.fmt.emin, 1), amounts)
 

@@ -177,9 +177,7 @@ def carrier_gain(context: Any, c: Any, q: int) -> Any:
     eigenvalues of (I - cZ)(I - cZ)^T are 1 + c^2 - 2c cos t at the roots, one in each of q such intervals.
     """
     low, high = context.pi / (2 * q + 1), context.pi / (q + 1)
-    for _ in range(
-        min(context.prec, 3 * BITS)
-    ):  # the interval ends at a fraction of the root, which is all that counts
+    for _ in range(min(context.prec, 3 * BITS)):  # the interval is then a small fraction of the root
         middle = context.mpf((low.mid + high.mid) / 2)
         difference = context.sin((q + 1) * middle) - c * context.sin(q * middle)
         if difference > 0:

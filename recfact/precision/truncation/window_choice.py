@@ -123,7 +123,7 @@ class WindowChoice(Tabular):
         )
         if not rows:
             none = "No window" if self.length is None else "No window shorter than the sequence"
-            # Rounded down, for the sentence to stay true: a window that loses the limit may lose less than what is up.
+            # Rounded up, the limit might be larger than what some window loses, and the sentence wouldn't be true.
             limit = given or f"{-at_most(-_round_down(self.tol), 6):.6g}"
             title = f"{none} is proved to keep the truncation error within {limit}{goal}: {self.reason}"
             return PrintedTable(rows, _COLUMNS, _NAMES, title)

@@ -94,8 +94,8 @@ class RowLosses:
         logarithms = np.log(np.where(zero, 1.0, np.maximum(moduli, np.nextafter(0.0, 1.0))))
         logarithms[:, :1], zero[:, :1] = 0.0, False  # a[0] multiplies the initial state alone
         # The product of a[i] ... a[j] has the logarithm products[i + 1] - products[j], and zeros[i + 1] - zeros[j]
-        # factors 0 besides: a sum of logarithms alone would not tell 0 from what is merely small. states[j] is that of
-        # the largest state before j.
+        # factors that are 0. A sum of logarithms alone would not tell 0 from a very small number. states[j] is the
+        # logarithm of the largest state before j.
         self.products = _sums(logarithms)
         self.zeros = _sums(zero) if zero.any() else None
         self.states = np.log(_one_later(row_sums(moduli))) if relative_to == "input" else None
