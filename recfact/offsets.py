@@ -47,22 +47,27 @@ def check_offsets(offsets: Any, steps: int) -> Array:
     given = as_numpy(offsets, "offsets")
     if given.ndim != 1 or given.size == 0:
         raise ShapeError(
-            f"offsets must be one list of where segments start and where the last one ends, got shape {given.shape}; "
-            "pass N + 1 integers for N segments"
+            f"must be one list of where segments start and where the last one ends, got shape {given.shape}",
+            "offsets",
+            advice="pass N + 1 integers for N segments",
         )
     if given.dtype.kind not in "iu":
-        raise OptionTypeError(f"offsets must be integers, got numbers of {given.dtype}; convert them with .astype(int)")
+        raise OptionTypeError(
+            f"must be integers, got numbers of {given.dtype}", "offsets", advice="convert them with .astype(int)"
+        )
     kept = np.ascontiguousarray(given, np.int64)
     if kept[0] != 0 or kept[-1] != steps:
         raise ShapeError(
-            f"offsets must begin with 0 and end with {steps}, the number of steps, got {shown(kept[0])} and "
-            f"{shown(kept[-1])}; they are where segments start, and where the last one ends"
+            f"must begin with 0 and end with {steps}, the number of steps, got {shown(kept[0])} and {shown(kept[-1])}",
+            "offsets",
+            advice="they are where segments start, and where the last one ends",
         )
     falling = kept[1:] < kept[:-1]
     if falling.any():
         place = int(falling.argmax()) + 1
         raise ShapeError(
-            f"offsets must not fall, got {shown(kept[place])} after {shown(kept[place - 1])} at index {place}; pass "
-            "numpy.cumsum of the lengths, with 0 before"
+            f"must not fall, got {shown(kept[place])} after {shown(kept[place - 1])} at index {place}",
+            "offsets",
+            advice="pass numpy.cumsum of the lengths, with 0 before",
         )
     return kept

@@ -55,6 +55,7 @@ WRONG = {
     "--tol": ["x", "-1", "nan", "inf", "1/0", "1e-400", ""],
     "--tau": ["x", "0", "-1", "nan", "inf", "30x"],
     "--halflife": ["x", "0", "-1", "nan", "inf", "30x"],
+    "--offsets": ["x", "0,1.5", "0,12,5", "1,12", "0,11", "missing.npy"],
     "--pick": ["x", "0", ":,:", "9,:", ""],
     "--dt": ["x"],
     "--time": ["x"],
@@ -65,6 +66,7 @@ WITH = {
     ("window", "--format"): ["--rho", "0.5"],
     ("window", "--rho"): ["--tol", "0.1"],
     ("window", "--tol"): ["--rho", "0.5"],
+    ("window", "--offsets"): ["--a", "a.npy", "--tol", "0.1"],
     ("window", "--pick"): ["--a", "two.npy", "--tol", "0.1"],
     **{
         (name, "--pick"): [*REST[name][: 2 if name == "plot" else 0], "--a", "two.npy"] for name in ("report", "verify")

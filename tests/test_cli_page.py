@@ -18,7 +18,8 @@ SHOWN = re.findall(r"```console\n\$ recfact (.*)\n((?:.*\n)*?)```", PAGE)
 def test_what_the_page_shows_is_printed(tmp_path, monkeypatch, typed, expected):
     monkeypatch.chdir(tmp_path)
     Path("level.csv").write_text(re.search(r"```text\n(day(?:.*\n)*?)```", PAGE)[1])
-    assert CliRunner().invoke(app, shlex.split(typed)).output == expected
+    printed = CliRunner().invoke(app, shlex.split(typed)).output
+    assert printed.replace("; column", ";\ncolumn") == expected, "the page breaks one long line"
 
 
 def test_all_commands_of_the_page_are_looked_at():
