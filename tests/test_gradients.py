@@ -313,3 +313,18 @@ def test_what_does_not_fit_is_refused():
         rf.gradients.vjp(a, u, u, x0=1.0, state=state)
     with pytest.raises(ShapeError, match="state must have the shape of one step"):
         rf.gradients.vjp(a, u, u, state=state, offsets=[0, 4])
+
+
+@pytest.mark.parametrize("window", [rf.Full(), rf.Jagged(2), rf.Jagged(3, 0), rf.Uniform(2)], ids=str)
+@pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
+def test_a_coefficient_that_no_segment_reads_has_the_gradient_0(window, reverse):
+    """Whatever its segment holds: a product by 0 would make NaN of NaN."""
+    rng = np.random.default_rng(3)
+    a, u, g = rng.uniform(-1, 1, (3, 9))
+    offsets = [0, 2, 6, 9]
+    for array in (a, u, g):
+        array[4] = np.nan
+    with np.errstate(invalid="ignore"):
+        da, _, _ = rf.gradients.vjp(a, u, g, offsets=offsets, window=window, reverse=reverse)
+    assert (da[[0, 2, 6]] == 0).all()
+    assert np.isnan(da[4])

@@ -150,10 +150,9 @@ def coefficient_gradient(blocks: BlockSolves, u: Any, g: Any, x: Any = None, bac
     sums = _running_sums(forward)
     total = None
     for q, part in enumerate(backward):
-        own = blocks.where(blocks.inside, sums[blocks.terms - q][:-1])
+        product = blocks.where(blocks.inside, part[1:] * sums[blocks.terms - q][:-1])
         if q < blocks.terms:
-            own = own + blocks.where(blocks.across, sums[blocks.terms - q - 1][:-1])
-        product = part[1:] * own
+            product = product + blocks.where(blocks.across, part[1:] * sums[blocks.terms - q - 1][:-1])
         total = product if total is None else total + product
     return blocks.onto(total, False), sums[-1], _running_sums(backward)[-1]
 
