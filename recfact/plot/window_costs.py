@@ -11,7 +11,7 @@ import numpy as np
 from recfact.arrays import Array
 from recfact.factorizations import TransferOperator
 from recfact.precision import WindowChoice, choose_window
-from recfact.precision.exact.scaled import upper_moduli
+from recfact.precision.exact.scaled import magnitudes
 from recfact.precision.truncation.window_losses import WindowLosses
 from recfact.windows import Jagged, Uniform, Window, blocks_and_terms
 
@@ -134,11 +134,6 @@ def enough_windows(a: Array, limits: Mapping[str, float]) -> dict[str, WindowCho
     """
     moduli = magnitudes(a)
     return {name: choose_window(moduli, limit) for name, limit in limits.items()}
-
-
-def magnitudes(a: Array) -> Array:
-    """Return the magnitudes of coefficients. A window loses the same for them. Complex ones are rounded up."""
-    return upper_moduli(a) if a.dtype.kind == "c" else np.abs(a)
 
 
 def window_error(transfer: TransferOperator, window: Window, u: Array) -> Array:

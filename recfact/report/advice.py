@@ -10,7 +10,6 @@ import numpy as np
 
 from recfact.arrays import Array
 from recfact.errors import DataFileError
-from recfact.plot.window_costs import magnitudes
 from recfact.precision import (
     BlockFormat,
     EffectiveHorizon,
@@ -20,6 +19,7 @@ from recfact.precision import (
     effective_horizon,
     horizon,
 )
+from recfact.precision.exact.scaled import magnitudes
 from recfact.precision.truncation.truncation_bounds import magnitude
 from recfact.report.safety import computed_in, count_out_of_range, rounded
 from recfact.windows import window_text

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from recfact.arrays import Array, check_axis
-from recfact.plot.window_costs import magnitudes
 from recfact.precision import (
     BlockFormat,
     FloatFormat,
@@ -19,6 +18,7 @@ from recfact.precision import (
     choose_window,
     effective_horizon,
 )
+from recfact.precision.exact.scaled import magnitudes
 from recfact.precision.truncation.window_choice import Candidate
 from recfact.report.problem import GivenArrays, Problem, given_arrays
 from recfact.report.safety import computed_in, count_out_of_range, rounded

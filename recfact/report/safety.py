@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from recfact.arrays import Array
-from recfact.plot.window_costs import magnitudes
 from recfact.precision import Arithmetic, BlockFormat, FloatFormat, choose_window, effective_horizon, verify
+from recfact.precision.exact.scaled import magnitudes
 from recfact.precision.formats.block_catalogue import number_format
 from recfact.precision.horizons.effective_horizons import EffectiveHorizon
 from recfact.precision.sequences import segments_of

@@ -7,6 +7,7 @@ underflows, it is far below the roundings of the larger one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,9 @@ from recfact.precision.exact.outward import ldexp_up
 Scaled = tuple[Array, Array]
 """Numbers as frexp gives them: significands in [1/2, 1), or 0, and binary exponents."""
 
+PART = 1 << 14
+"""How many products of a long list are made at a time."""
+
 
 def at(numbers: Scaled, index: Any) -> Scaled:
     """Return the numbers at an index."""
@@ -25,12 +29,32 @@ def at(numbers: Scaled, index: Any) -> Scaled:
 
 def times(x: Scaled, y: Scaled) -> Scaled:
     """Return products, rounded to nearest."""
-    significands, shifts = np.frexp(x[0] * y[0])
-    return significands, x[1] + y[1] + shifts
+    return _in_parts(_times, x, y)
 
 
 def times_up(x: Scaled, y: Scaled) -> Scaled:
     """Return products, rounded up."""
+    return _in_parts(_times_up, x, y)
+
+
+def _in_parts(product: Callable[[Scaled, Scaled], Scaled], x: Scaled, y: Scaled) -> Scaled:
+    """Return the products of long lists part by part, so that what they take between stays in a cache."""
+    size = np.size(x[0])
+    if size <= PART or np.shape(x[0]) != (size,) or np.shape(y[0]) != (size,):
+        return product(x, y)
+    significands, exponents = np.empty(size), np.empty(size, np.int64)
+    for start in range(0, size, PART):
+        part = slice(start, start + PART)
+        significands[part], exponents[part] = product(at(x, part), at(y, part))
+    return significands, exponents
+
+
+def _times(x: Scaled, y: Scaled) -> Scaled:
+    significands, shifts = np.frexp(x[0] * y[0])
+    return significands, x[1] + y[1] + shifts
+
+
+def _times_up(x: Scaled, y: Scaled) -> Scaled:
     product, rest = two_product(x[0], y[0])
     significands, shifts = np.frexp(np.where(rest > 0, np.nextafter(product, np.inf), product))
     return significands, x[1] + y[1] + shifts
@@ -113,3 +137,8 @@ def upper_moduli(a: Array) -> Array:
         nearest = np.ldexp(significands, exponents)
     exact = ((a.real == 0) | (a.imag == 0)) & (nearest == np.maximum(np.abs(a.real), np.abs(a.imag)))
     return np.where(exact, nearest, ldexp_up(raised, exponents))
+
+
+def magnitudes(a: Array) -> Array:
+    """Return the magnitudes of coefficients. A window loses the same for them. Complex ones are rounded up."""
+    return upper_moduli(a) if a.dtype.kind == "c" else np.abs(a)

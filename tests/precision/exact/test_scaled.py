@@ -1,10 +1,11 @@
-"""Magnitudes of complex numbers, against squares in Fractions."""
+"""Magnitudes of complex numbers, against squares in Fractions, and products of long lists."""
 
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
+from recfact.precision.exact import scaled
 from recfact.precision.exact.scaled import scaled_moduli, upper_moduli
 
 TINY, HUGE = 5e-324, 1.7e308
@@ -68,3 +69,16 @@ def test_numbers_on_an_axis_are_exact_and_others_stay_what_they_are():
     z = np.array([-0.9j, 0.1, 0, -TINY, HUGE * 1j, complex(np.inf, 1), complex(0, np.nan)])
     assert upper_moduli(z)[:-1].tolist() == [0.9, 0.1, 0, TINY, HUGE, np.inf]
     assert np.isnan(upper_moduli(z)[-1])
+
+
+@pytest.mark.parametrize("product", [scaled.times, scaled.times_up])
+@pytest.mark.parametrize("size", [1, 4, 5, 8, 11])
+def test_long_lists_are_multiplied_part_by_part(monkeypatch, product, size):
+    rng = np.random.default_rng(size)
+    x, y = (np.frexp(rng.standard_normal(size) * 10.0 ** rng.integers(-200, 200, size)) for _ in range(2))
+    x, y = ((np.abs(fractions), exponents.astype(np.int64)) for fractions, exponents in (x, y))
+    whole = product(x, y)
+    monkeypatch.setattr(scaled, "PART", 4)
+    for found, expected in zip(product(x, y), whole, strict=True):
+        assert np.array_equal(found, expected)
+        assert found.dtype == expected.dtype

@@ -1,0 +1,9 @@
+from recfact.factorizations.algorithm_costs import cost_table as cost_table
+from recfact.factorizations.brent_kung import BrentKung as BrentKung
+from recfact.factorizations.hierarchical import Hierarchical as Hierarchical
+from recfact.factorizations.kogge_stone import KoggeStone as KoggeStone
+from recfact.factorizations.materialize import materialize as materialize
+from recfact.factorizations.transfer import TransferOperator as TransferOperator
+from recfact.factorizations.transfer import truncate as truncate
+from recfact.factorizations.truncated import BandedOperator as BandedOperator
+from recfact.factorizations.truncated import JaggedOperator as JaggedOperator
