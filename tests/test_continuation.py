@@ -14,7 +14,7 @@ from oracle import definition, sizes
 
 import recfact as rf
 from recfact import continuation
-from recfact.errors import DTypeError, OptionError, OptionTypeError, RecfactError, ShapeError
+from recfact.errors import DeviceError, DTypeError, OptionError, OptionTypeError, RecfactError, ShapeError
 from recfact.recurrence import first_kept_rows
 from recfact.windows import Full, Jagged, Uniform
 
@@ -289,7 +289,7 @@ WRONG = {
     "out for nothing": ({"states": False, "return_state": True, "out": U.copy()}, OptionError, ("states", "out")),
     "algorithm": ({"return_state": True, "algorithm": "sequential"}, OptionError, ("return_state", "algorithm")),
     "device": ({"state": STATE, "device": "gpu"}, OptionError, ("state", "host")),
-    "GPU": ({"return_state": True, "u": GPUArray()}, OptionError, ("return_state", "host")),
+    "no GPU": ({"return_state": True, "u": GPUArray()}, DeviceError, ("GPU",)),
 }
 
 

@@ -164,9 +164,9 @@ def solve_through(
     ShapeError, OptionError, DTypeError, ArrayTypeError, DeviceError
         As for `solve`.
     """
+    current_gpu()
     import cupy
 
-    current_gpu()
     given = {"a": a, "u": u, **{name: value for name, value in (("x0", x0), ("out", out)) if value is not None}}
     arrays = {name: as_device_array(value, name) for name, value in given.items() if library_of(value) == "gpu"}
     for name, array in arrays.items():

@@ -51,11 +51,11 @@ SOLVES: dict[str, tuple[str, str, Window, Device, dict[str, Any], dict[str, Any]
 @contextmanager
 def planned_for(device: Device) -> Iterator[None]:
     """Plan for another GPU than the one that runs the plans."""
-    run._prepared.cache_clear()
+    run.forget_plans()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "_device", lambda number: device)
+        patch.setattr(run, "device_of", lambda number: device)
         yield
-    run._prepared.cache_clear()
+    run.forget_plans()
 
 
 def to_gpu(array: np.ndarray | None):
@@ -114,7 +114,7 @@ def test_the_same_bits_twice(name):
 def agree_here(window: Window, heads: int, n: int, dtype: str = "float32") -> None:
     """Hold solves of arrays on the GPU and on the host to the plain loop, as they are planned for the GPU at hand."""
     case = make_case(HEADS, heads, n, 16, dtype, a_dtype="float32", out="float32")
-    launch = case.plan(window, device=run._device(0))
+    launch = case.plan(window, device=run.device_of(0))
     close(from_gpu(rf.solve(to_gpu(case.a), to_gpu(case.u), axis=1, window=window)), launch, case, window)
     close(rf.solve(case.a, case.u, axis=1, window=window, device="gpu"), launch, case, window)
 
