@@ -125,7 +125,8 @@ class Ranks:
         return found
 
     def _number(self, rank: int) -> int:
-        return dist.get_global_rank(self.group, rank)
+        number: int = dist.get_global_rank(self.group, rank)
+        return number
 
     @contextmanager
     def _together(self) -> Iterator[None]:
