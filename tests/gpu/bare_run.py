@@ -25,7 +25,7 @@ from recfact.gpu.plans import Launch
 HEADERS = Path(__file__).parent / "bare"
 STACK_BYTES = 64 * 1024
 SHARED_BYTES = 256 * 1024
-KEPT = Path(__file__).parent / "__pycache__" / "bare"
+KEPT = Path(__file__).parents[2] / ".pytest_cache" / "bare"
 """Where what is built stays for other files of tests and later runs, by a stamp of all that it is made of."""
 C_INTEGERS = {"int": ctypes.c_int, "long long": ctypes.c_longlong}
 
