@@ -114,7 +114,7 @@ def empty_tensor(given: tuple[Any, Any], shape: tuple[int, ...], dtype: np.dtype
 
     if all(type(value) in SCALARS or isinstance(value, torch.Tensor) for value in given):
         kind = to_torch(np.empty(0, dtype)).dtype
-        if all(type(value) in SCALARS or (value.shape == shape and value.is_contiguous()) for value in given):
+        if _product_in_c_order(given, shape):
             return torch.empty(shape, dtype=kind, device="cpu")
         # torch first converts what isn't of the common type, and then lays the product as its operands lie. Tensors of
         # the device "meta" have strides but no numbers; halves lose their strides there, so all are float32.
@@ -122,6 +122,14 @@ def empty_tensor(given: tuple[Any, Any], shape: tuple[int, ...], dtype: np.dtype
         outlines = [1 if type(value) in SCALARS else _outline(torch, value, common) for value in given]
         return torch.empty_strided(shape, torch.mul(*outlines).stride(), dtype=kind, device="cpu")
     return to_torch(empty_product(operand(given[0], "a"), operand(given[1], "u"), shape, dtype))
+
+
+def _product_in_c_order(given: tuple[Any, Any], shape: tuple[int, ...]) -> bool:
+    """Say whether the product surely lies in C order. Working out any other order takes longer than a short solve."""
+    tensors = [value for value in given if type(value) not in SCALARS]
+    if not all(tensor.is_contiguous() for tensor in tensors):
+        return False
+    return any(tensor.shape == shape for tensor in tensors)  # a broadcast operand leaves the order to the other one
 
 
 def _outline(torch: Any, tensor: Any, common: Any) -> Any:

@@ -245,6 +245,15 @@ def test_one_pass_gives_what_solves_give(window, dtype, rng, monkeypatch):
                 np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance * 48)
 
 
+@pytest.mark.parametrize("window", [rf.Full(), rf.Jagged(7, 0), rf.Jagged(16), rf.Uniform(9)], ids=str)
+@pytest.mark.parametrize("shape", [(290,), (37, 290), (290, 16)], ids=["sequence", "rows", "channels"])
+def test_states_that_are_not_given_are_solved_for(shape, window, rng):
+    options = {"axis": shape.index(290), "window": window}
+    a, u, g = (rng.uniform(-1, 1, shape) for _ in range(3))
+    given = rf.gradients.vjp(a, u, g, x=rf.solve(a, u, **options), **options)
+    np.testing.assert_array_equal(rf.gradients.vjp(a, u, g, **options)[:2], given[:2])
+
+
 @pytest.mark.parametrize("shape", [(290,), (37, 290), (290, 16)], ids=["sequence", "rows", "channels"])
 @pytest.mark.parametrize("window", [rf.Jagged(2), rf.Jagged(3), rf.Jagged(16)], ids=str)
 def test_what_is_not_finite_touches_what_depends_on_it(window, shape, rng):

@@ -1,5 +1,7 @@
 """PyTorch's CPU tensors go in and come out without a copy, and are solved as NumPy's arrays are."""
 
+import itertools
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -192,6 +194,15 @@ def test_results_lie_in_memory_as_torchs_products(drawn, data):
     assert x.shape == product.shape
     longer = [axis for axis, length in enumerate(x.shape) if length > 1]  # a single number has no next one
     assert [x.stride(axis) for axis in longer] == [product.stride(axis) for axis in longer] or not x.numel()
+
+
+def test_products_with_broadcast_tensors_lie_in_c_order_as_torchs_do():
+    for shape in itertools.product((1, 2, 3), repeat=3):
+        for own in itertools.product(*((1, length) for length in shape)):
+            a, u = torch.ones(own), torch.ones(shape)
+            for pair in ((a, u), (u, a)):
+                assert torch.mul(*pair).is_contiguous()
+                assert rf.solve(*pair).is_contiguous()
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])

@@ -20,7 +20,7 @@ from recfact.gradients.one_launch import by_one_launch
 from recfact.gradients.states import through_segments
 from recfact.state import State
 from recfact.state_parts import holds_steps, initial_place
-from recfact.windows import Full, WindowLike, check_window
+from recfact.windows import Full, WindowLike, blocks_within, check_window
 
 __all__ = ["jvp", "vjp"]
 
@@ -111,6 +111,8 @@ def vjp(
     with np.errstate(all="ignore"):
         if state is None and g_state is None:
             if given.is_plain() and initial is None:
+                if known is None and blocks_within(window, len(own_u))[1] == 0:
+                    known = given.solve(own_a, own_u, window, False)  # the pass through whole blocks reads the states
                 found = one_pass()(own_a, own_u, own_g, known, window, given.room(at_a), given.room(at_u))
                 if found is not None:
                     return given.back(found[0], a, at_a), given.back(found[1], u, at_u), None
