@@ -19,7 +19,7 @@ def first_cache() -> int:
         return 32 << 10
 
 
-FIRST_CACHE = first_cache()
+LARGE_FIRST_CACHE = first_cache() >= 48 << 10
 
 # The largest number of threads. No machine gains from more, and a caller's typing error must not start thousands.
 MOST_THREADS = 256
@@ -59,7 +59,7 @@ WORTH_HALO = 4
 # * LONG_BLOCK: bytes of accumulators in a block, times the number of terms.
 # * ONE_START: steps in a block of a jagged window. At most one longer block starts in a tile.
 # * LONG_LAGS: lags of a uniform window of real numbers. Tiles are faster for more lags.
-RUN = 640 if FIRST_CACHE >= 48 << 10 else 256
+RUN = 640 if LARGE_FIRST_CACHE else 256
 LEAST_BLOCKS = 4
 LONG_BLOCK = 2048
 ONE_START = 64
@@ -84,7 +84,7 @@ BACKWARD_BLOCK = 1 << 9
 
 # Steps of a run, if a block isn't longer, when the gradients of a row are computed run beside run. The scratch memory
 # must stay in the first-level cache. A whole row of at most BACKWARD_SHORT steps is one run.
-BACKWARD_RUN = 64 if FIRST_CACHE >= 48 << 10 else 16
+BACKWARD_RUN = 64 if LARGE_FIRST_CACHE else 16
 BACKWARD_SHORT = 1 << 10
 
 # If fewer than FEW_LANES channels lie next to each other, channels that lie further apart are copied to be neighbours.
@@ -125,6 +125,16 @@ def processors() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def most_blocks(block: int, step_bytes: int, least: int = 1) -> int:
+    """Return how many blocks of `block` steps a run has at most, and at least `least`. A step has `step_bytes`."""
+    return max(1, least, RUN // (block * step_bytes))
+
+
+def waits_far(block: int, step_bytes: int, least: int = 1) -> bool:
+    """Return whether `most_blocks` need more than RUN bytes, so that the next group waits in the second-level cache."""
+    return most_blocks(block, step_bytes, least) * block * step_bytes > RUN
 
 
 def fits_runs(lags: int, itemsize: int, real: bool) -> bool:

@@ -53,10 +53,10 @@ def tile_for(
             return Tile(storage, reverse, sub_tiles=1 if tile is None else SUB_TILES, streams=streams, flipped=flipped)
         case Jagged(block, terms) if block * max(terms, 1) * itemsize <= limits.LONG_BLOCK:
             if block <= limits.ONE_START or tile is None:
-                far = block * max(1, limits.LEAST_BLOCKS * terms) * dtype.itemsize > limits.RUN
+                far = limits.waits_far(block, dtype.itemsize, limits.LEAST_BLOCKS * terms)
                 return Runs(storage, reverse, flipped, staged, far=far)
         case Uniform(lags) if limits.fits_runs(lags, itemsize, tile is not None):
-            return Runs(storage, reverse, flipped, staged, far=lags * dtype.itemsize > limits.RUN)
+            return Runs(storage, reverse, flipped, staged, far=limits.waits_far(lags, dtype.itemsize))
     return tile
 
 
@@ -111,8 +111,7 @@ def runs_of_channels(
         span += 1
     if RUNS * span * 2 > steps or span * channels * dtype.itemsize > limits.LONG_BLOCK:
         return None
-    blocks = max(1, 2 * terms) if block > 1 else terms + 1
-    far = block * blocks * channels * dtype.itemsize > limits.RUN
+    far = limits.waits_far(block, channels * dtype.itemsize, 2 * terms if block > 1 else terms + 1)
     return Runs(dtype.name, reverse, "", staged, channels, far)
 
 
