@@ -18,6 +18,7 @@ from recfact.cpu.block_runs import (
     bits_ahead,
     blocks_in_run,
     coefficients,
+    fetch_both,
     fetch_slice,
     first_address,
     inputs,
@@ -42,7 +43,7 @@ from recfact.cpu.operations import (
     width,
 )
 from recfact.cpu.row_steps import Row, row_at
-from recfact.cpu.runs import a_side, entered, is_streamed, u_side, x_side
+from recfact.cpu.runs import entered, is_streamed, x_side
 from recfact.cpu.stage import clear_stage, enter_stage, leave_stage, staged
 from recfact.cpu.tile_solvers import number, runs_in_reverse, units
 from recfact.cpu.window_steps import window_steps
@@ -133,9 +134,7 @@ def walk_back(
     step = (run - 1) // CHUNK * CHUNK
     offset = (lags - 1 - step) % lags
     while step >= 0:
-        if a_step != 0:
-            fetch_slice(a_side(runs), a, width(runs) * (2 * run - step))
-        fetch_slice(u_side(runs), u, width(runs) * (2 * run - step))
+        fetch_both(runs, a, u, a_step, width(runs) * (2 * run - step))
         own, values = coefficients(runs, a, a_step, step, run), inputs(runs, u, step, run)
         at = copies + 2 * step * word
         keep_step(kept, own[0], values[0], at)

@@ -16,7 +16,7 @@ from recfact.cpu.chunks import CHUNK
 from recfact.cpu.compilation import apart, helper, kernel
 from recfact.cpu.operations import accumulator, drain, fma, load, load_shared, nought, single, size, store, width
 from recfact.cpu.row_steps import Row, row_at
-from recfact.cpu.runs import a_side, entered, fetch, is_streamed, load_slice, store_slice, u_side, x_side
+from recfact.cpu.runs import a_side, entered, fetch, is_streamed, lead, load_slice, store_slice, u_side, x_side
 from recfact.cpu.stage import clear_stage, enter_stage, leave_stage, staged
 from recfact.cpu.tile_solvers import runs_in_reverse, tile_steps, units
 
@@ -78,6 +78,18 @@ def fetch_slice(runs: Any, base: int, step: int) -> None:
 
 
 @helper
+def fetch_both(runs: Any, a: int, u: int, a_step: int, step: int) -> None:
+    """Ask memory for coefficients and inputs from about a step on.
+
+    Large arrays often begin at the same place of a page, and memory is slower at requests for the same places of pages.
+    So those for the inputs are half a page further.
+    """
+    if a_step != 0:
+        fetch_slice(a_side(runs), a, step + lead(runs))
+    fetch_slice(u_side(runs), u, step + lead(runs) + lead(runs) // 2)
+
+
+@helper
 def bits_ahead(pattern: int, offset: int) -> Any:
     """Return the bits of a pattern at the steps of a slice. The pattern begins `offset` steps from the first step."""
     return (pattern << offset) & ((1 << CHUNK) - 1) if offset < CHUNK else 0
@@ -136,6 +148,46 @@ def take_slice(runs: Any, a: Any, u: Any, starts: int, count: int, terms: int, s
     return found
 
 
+@helper
+def step_both(kept: Any, a: Any, u: Any, local: Any, state: Any, starts: int, terms: int) -> Any:
+    """Return the states after a step without terms and with `terms`, which are none or one."""
+    if starts == 0:
+        return fma(kept, a, local, u), fma(kept, a, state, u)
+    if terms == 0:
+        return u, u
+    return u, fma(kept, a, local, u)
+
+
+@helper
+def solve_slices(
+    runs: Any, a: int, u: int, x: int, a_step: int, run: int, block: int, pattern: int, terms: int, states: int
+) -> Any:
+    """Solve all slices but an incomplete last one. Return the steps done, and the offset behind them.
+
+    `terms` is 0 or 1. Then the states that pass from step to step stay in registers.
+    """
+    kept, side = accumulator(runs), x_side(runs)
+    local, state = load(kept, states, 0), load(kept, states, terms * size(kept))
+    offset, step, hop = 0, 0, CHUNK % block
+    while step + CHUNK <= run:
+        ahead = width(runs) * (run + step)
+        fetch_both(runs, a, u, a_step, ahead)
+        if not is_streamed(runs):
+            fetch_slice(side, x, ahead)
+        starts = bits_ahead(pattern, offset)
+        own, values = coefficients(runs, a, a_step, step, run), inputs(runs, u, step, run)
+        local, first = step_both(kept, own[0], values[0], local, state, starts & 1, terms)
+        local, second = step_both(kept, own[1], values[1], local, first, starts & 2, terms)
+        local, third = step_both(kept, own[2], values[2], local, second, starts & 4, terms)
+        local, state = step_both(kept, own[3], values[3], local, third, starts & 8, terms)
+        store_slice(side, place(side, x, step, CHUNK), run_bytes(side, run), first, second, third, state)
+        offset = wrapped(offset - hop, block)
+        step += CHUNK
+    store(kept, states, 0, local)
+    store(kept, states, terms * size(kept), state)
+    return step, offset
+
+
 @apart
 def solve_runs(
     runs: Any,
@@ -174,11 +226,11 @@ def solve_runs(
             store(kept, states, term * size(kept), entered(runs, last, load(one, carried, term * size(one))))
     store(kept, states, terms * size(kept), nought(kept))
     offset, step = 0, 0
+    if terms <= 1:
+        step, offset = solve_slices(runs, a, u, x, a_step, run, block, pattern, terms, states)
     while step < run:
         ahead = width(runs) * (run + step)
-        if a_step != 0:
-            fetch_slice(a_side(runs), a, ahead)
-        fetch_slice(u_side(runs), u, ahead)
+        fetch_both(runs, a, u, a_step, ahead)
         if not is_streamed(runs):
             fetch_slice(x_side(runs), x, ahead)
         starts = bits_ahead(pattern, offset)

@@ -27,7 +27,7 @@ from recfact.cpu.chunks import CHUNK
 from recfact.cpu.compilation import apart, helper, kernel
 from recfact.cpu.operations import accumulator, drain, fma, load, load_shared, nought, single, size, store, width
 from recfact.cpu.row_steps import Row, row_at
-from recfact.cpu.runs import a_side, entered, is_streamed, load_slice, u_side, x_side
+from recfact.cpu.runs import a_side, entered, is_streamed, lead, load_slice, u_side, x_side
 from recfact.cpu.stage import clear_stage, enter_stage, leave_stage, staged
 from recfact.cpu.tile_solvers import runs_in_reverse
 
@@ -52,7 +52,7 @@ def gather(runs: Any, base: int, numbers: int, table: int) -> None:
     kept = accumulator(runs)
     word = size(kept)
     for k in range(0, numbers, CHUNK):
-        fetch_slice(runs, base, width(runs) * (numbers + k))
+        fetch_slice(runs, base, width(runs) * (numbers + k) + lead(runs))
         first, second, third, fourth = load_slice(runs, place(runs, base, k, CHUNK), run_bytes(runs, numbers))
         store(kept, table, k * word, first)
         store(kept, table, (k + 1) * word, second)

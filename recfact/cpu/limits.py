@@ -19,8 +19,6 @@ def first_cache() -> int:
         return 32 << 10
 
 
-LARGE_FIRST_CACHE = first_cache() >= 48 << 10
-
 # The largest number of threads. No machine gains from more, and a caller's typing error must not start thousands.
 MOST_THREADS = 256
 
@@ -52,6 +50,9 @@ LONG_SEGMENT = 1 << 21
 
 # A thread's piece of a window is at least this many times as long as the steps before it that must be solved again.
 WORTH_HALO = 4
+
+# Whether the first-level cache is large enough for the next group of runs to wait in it, and for long runs.
+LARGE_FIRST_CACHE = first_cache() >= 48 << 10
 
 # Size of a run in bytes, if the blocks aren't longer. The numbers of a group of runs and of the next group must fit
 # into the first-level cache. A run of a jagged window has at least LEAST_BLOCKS blocks for each carrier term.
@@ -132,8 +133,13 @@ def most_blocks(block: int, step_bytes: int, least: int = 1) -> int:
     return max(1, least, RUN // (block * step_bytes))
 
 
-def waits_far(block: int, step_bytes: int, least: int = 1) -> bool:
-    """Return whether `most_blocks` need more than RUN bytes, so that the next group waits in the second-level cache."""
+def waits_far(block: int, step_bytes: int, least: int) -> bool:
+    """Return whether the next group of runs waits in the second-level cache, and not in the first one."""
+    return not LARGE_FIRST_CACHE or is_long(block, step_bytes, least)
+
+
+def is_long(block: int, step_bytes: int, least: int = 1) -> bool:
+    """Return whether `most_blocks` need more than RUN bytes."""
     return most_blocks(block, step_bytes, least) * block * step_bytes > RUN
 
 

@@ -56,7 +56,8 @@ def tile_for(
                 far = limits.waits_far(block, dtype.itemsize, limits.LEAST_BLOCKS * terms)
                 return Runs(storage, reverse, flipped, staged, far=far)
         case Uniform(lags) if limits.fits_runs(lags, itemsize, tile is not None):
-            return Runs(storage, reverse, flipped, staged, far=limits.waits_far(lags, dtype.itemsize))
+            # A group is read twice, so there is time to bring the next one near.
+            return Runs(storage, reverse, flipped, staged, far=limits.is_long(lags, dtype.itemsize))
     return tile
 
 

@@ -25,6 +25,8 @@ from recfact.cpu.vectors import Registers
 
 RUNS = 8  # in a group; with more, the places read and written at once wouldn't fit into the first-level cache
 
+PAGE = 4096  # bytes of memory that start at a multiple of as many
+
 
 class Runs(Directed):
     """The lanes of a group of runs, and the direction of their steps.
@@ -144,6 +146,20 @@ def entered(runs: Any, vector: Any, before: Any) -> Any:
         return r.shuffle(args[1], r.splat(args[2]), [RUNS, *range(RUNS - 1)])
 
     return runs.state.value(runs, runs.state.value, kept.value), codegen
+
+
+@operation
+def lead(runs: Any) -> Any:
+    """Return how many steps before the next group memory is asked for it, besides those of a group.
+
+    The first steps of the last runs are asked for last and needed first. So a group that comes from far needs more
+    time.
+    """
+
+    def codegen(context: Any, b: Any, args: Any) -> Any:
+        return ir.Constant(ir.IntType(64), PAGE // runs.itemsize if runs.far else 0)
+
+    return types.int64(runs), codegen
 
 
 @operation

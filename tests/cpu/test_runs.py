@@ -161,6 +161,7 @@ def test_long_blocks_are_left_to_tiles(storage):
 
 def test_groups_wait_in_the_second_cache_where_two_do_not_fit_into_the_first(monkeypatch):
     monkeypatch.setattr(limits, "RUN", 256)
+    monkeypatch.setattr(limits, "LARGE_FIRST_CACHE", True)
     kinds = {Uniform(64): False, Uniform(65): True, Jagged(16): False, Jagged(17): True, Jagged(3): False}
     for window, far in kinds.items():
         tile = tile_for.__wrapped__(np.dtype(np.float32), False, window)
@@ -171,6 +172,10 @@ def test_groups_wait_in_the_second_cache_where_two_do_not_fit_into_the_first(mon
     for channels, far in ((2, False), (3, True)):
         assert few(np.dtype(np.float32), False, Jagged(16), channels, 1 << 20, False).far == far
     assert few(np.dtype(np.float32), False, Uniform(22), 3, 1 << 20, False).far
+    monkeypatch.setattr(limits, "LARGE_FIRST_CACHE", False)
+    for window, far in (kinds | {Jagged(16): True, Jagged(3): True}).items():
+        assert tile_for.__wrapped__(np.dtype(np.float32), False, window).far == far
+    assert few(np.dtype(np.float32), False, Jagged(16), 2, 1 << 20, False).far
 
 
 @pytest.mark.parametrize("answer", [ValueError, OSError, 0, 48 << 10])
