@@ -2,7 +2,8 @@
 
 In memory, rows without gaps between them look like a single sequence. Their first steps are starts, like those of
 blocks. So eight runs of rows are solved side by side (`recfact.cpu.runs`). Each row is a plain loop, with the same bits
-as a channel.
+as a channel. If nothing enters the rows and all coefficients are their own, they are the blocks of a jagged window
+without carrier terms. Otherwise a kernel of their own solves them, here.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from recfact.arrays import Array
-from recfact.cpu import limits
+from recfact.cpu import limits, rows
 from recfact.cpu.addresses import address, addresses
 from recfact.cpu.block_runs import bits_ahead, blocks_in_run, fetch_slice, inputs, place, put_slice, run_bytes, wrapped
 from recfact.cpu.chunks import CHUNK
@@ -25,10 +26,11 @@ from recfact.cpu.row_job import scratch_memory
 from recfact.cpu.runs import Runs, load_slice
 from recfact.cpu.threads import run_all
 from recfact.cpu.tile_solvers import runs_in_reverse
+from recfact.cpu.uncached_writes import streams_runs
 from recfact.cpu.vectors import VECTOR
 from recfact.number_types import NUMBER_TYPES
 from recfact.strides import Axis, merged
-from recfact.windows import Full, Window
+from recfact.windows import Full, Jagged, Window
 
 
 @helper
@@ -218,13 +220,29 @@ def rows_behind_each_other(a: Array, u: Array, x: Array, x0: Array | None) -> tu
     return axes, [origin + offset for origin, offset in zip(origins, within, strict=True)]
 
 
+def solve_blocks_into(a: Array, u: Array, x: Array, reverse: bool, threads: int) -> bool:
+    """Solve rows along axis 0 into `x` as the blocks of one sequence, or return False if they don't look like one."""
+    flat = [np.moveaxis(array, 0, -1) for array in (a, u, x)]
+    if address(x) == address(u) or not all(array.flags.c_contiguous for array in flat):
+        return False
+    a, u, row = (array.reshape(-1) for array in flat)
+    far = limits.waits_far(len(x), x.itemsize, 1)
+    runs = Runs(x.dtype.name, reverse, streams=streams_runs(row, u), far=far)
+    rows.solve_into(runs, a, u, row, None, window=Jagged(len(x), terms=0), threads=threads)
+    return True
+
+
 def solve_into(a: Array, u: Array, x: Array, x0: Array | None, *, reverse: bool, window: Window, threads: int) -> bool:
     """Solve the recurrence along axis 0 into `x`, or return False if this path doesn't take such arrays.
 
     The arguments are those of `recfact.cpu.channels.solve_into`, but of one shape and not empty.
     """
     steps = len(x)
-    if not isinstance(window, Full) or steps >= limits.SHORT_ROW or NUMBER_TYPES[x.dtype].is_complex:
+    if not isinstance(window, Full) or steps >= limits.SHORT_ROW:
+        return False
+    if x0 is None and solve_blocks_into(a, u, x, reverse, threads):
+        return True
+    if NUMBER_TYPES[x.dtype].is_complex:
         return False
     x0 = None if x0 is None else np.broadcast_to(x0, x.shape[1:])
     found = rows_behind_each_other(a, u, x, x0)
