@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from recfact.arrays import Array
 from recfact.cpu import limits
 from recfact.cpu.addresses import address
@@ -30,15 +32,16 @@ def aligned(*numbers: int) -> bool:
 def streams_rows(x: Array, u: Array, reverse: bool) -> bool:
     """Return whether tiles write the rows of `x`, time on axis 0, past the caches.
 
-    Halves and complex numbers don't gain: they wait for their arithmetic, and splitting their vectors costs extra. So
-    does float64 backwards in memory, on processors whose vectors are half as wide as ours.
+    Halves don't gain: they wait for their arithmetic, and splitting their vectors costs extra. So do complex numbers on
+    processors with a large first-level cache, and float64 backwards in memory where vectors are half as wide as ours.
     """
     return (
         x.nbytes >= limits.STREAMED_ROWS
         and len(x) >= limits.LONG
-        and x.dtype.kind != "c"
+        and (x.dtype.kind != "c" or not limits.LARGE_FIRST_CACHE)
         and abs(x.strides[0]) == x.itemsize
-        and (x.itemsize == 4 or (x.itemsize == 8 and (reverse == (x.strides[0] < 0) or writes_whole_lines())))
+        and x.itemsize != 2
+        and (x.dtype != np.float64 or reverse == (x.strides[0] < 0) or writes_whole_lines())
         and address(x) != address(u)
         and aligned(address(x) + (x.itemsize if x.strides[0] < 0 else 0), *x.strides[1:])
     )
