@@ -16,7 +16,7 @@ from recfact.cpu.chunks import CHUNK
 from recfact.cpu.compilation import apart, helper, kernel
 from recfact.cpu.operations import accumulator, drain, fma, load, load_shared, nought, single, size, store, width
 from recfact.cpu.row_steps import Row, row_at
-from recfact.cpu.runs import a_side, entered, fetch, is_streamed, lead, load_slice, store_slice, u_side, x_side
+from recfact.cpu.runs import PAGE, a_side, entered, fetch, is_streamed, lead, load_slice, store_slice, u_side, x_side
 from recfact.cpu.stage import clear_stage, enter_stage, leave_stage, staged
 from recfact.cpu.tile_solvers import runs_in_reverse, tile_steps, units
 
@@ -86,7 +86,7 @@ def fetch_both(runs: Any, a: int, u: int, a_step: int, step: int) -> None:
     """
     if a_step != 0:
         fetch_slice(a_side(runs), a, step + lead(runs))
-    fetch_slice(u_side(runs), u, step + lead(runs) + lead(runs) // 2)
+    fetch_slice(u_side(runs), u, step + lead(runs) + PAGE // 2 // size(single(runs)))
 
 
 @helper
