@@ -8,6 +8,7 @@ underflows, it is far below the roundings of the larger one.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,49 +16,87 @@ import numpy as np
 from recfact.arrays import Array
 from recfact.precision.exact.outward import ldexp_up
 
-Scaled = tuple[Array, Array]
-"""Numbers as frexp gives them: significands in [1/2, 1), or 0, and binary exponents."""
-
 PART = 1 << 14
 """How many products of a long list are made at a time."""
 
 
-def at(numbers: Scaled, index: Any) -> Scaled:
-    """Return the numbers at an index."""
-    return numbers[0][index], numbers[1][index]
+@dataclass(frozen=True, slots=True, eq=False)
+class Scaled:
+    """Numbers of any size, at least 0. They multiply, compare and are indexed as arrays of floats are.
 
+    Parameters
+    ----------
+    significands, exponents : ndarray
+        What frexp gives: significands in [1/2, 1), or 0, and binary exponents.
 
-def times(x: Scaled, y: Scaled) -> Scaled:
-    """Return products, rounded to nearest."""
-    return _in_parts(_times, x, y)
+    Examples
+    --------
+    >>> tiny = Scaled.of(np.array([1e-300]))
+    >>> (tiny * tiny * tiny).exponents.item(), tiny * tiny >= tiny
+    (-2989, array([False]))
+    """
 
+    significands: Array
+    exponents: Array
 
-def times_up(x: Scaled, y: Scaled) -> Scaled:
-    """Return products, rounded up."""
-    return _in_parts(_times_up, x, y)
+    @staticmethod
+    def of(values: Array) -> Scaled:
+        """Return floats."""
+        return Scaled(*np.frexp(values))
+
+    @staticmethod
+    def ones(count: int) -> Scaled:
+        """Return a 1 for each of `count` rows."""
+        return Scaled(np.full(count, 0.5), np.ones(count, dtype=np.int64))
+
+    def each(self, change: Callable[[Array], Array]) -> Scaled:
+        """Return what a change of shape makes of them."""
+        return Scaled(change(self.significands), change(self.exponents))
+
+    def __len__(self) -> int:
+        return len(self.significands)
+
+    def __getitem__(self, index: Any) -> Scaled:
+        return Scaled(self.significands[index], self.exponents[index])
+
+    def __setitem__(self, index: Any, values: Scaled) -> None:
+        self.significands[index], self.exponents[index] = values.significands, values.exponents
+
+    def __mul__(self, other: Scaled) -> Scaled:
+        """Return products, rounded to nearest."""
+        return _in_parts(_times, self, other)
+
+    def times_up(self, other: Scaled) -> Scaled:
+        """Return products, rounded up."""
+        return _in_parts(_times_up, self, other)
+
+    def __ge__(self, other: Scaled) -> Array:
+        alike, larger = self.exponents == other.exponents, self.significands >= other.significands
+        above = (self.exponents > other.exponents) | (alike & larger)
+        return np.asarray((other.significands == 0) | (above & (self.significands > 0)))
 
 
 def _in_parts(product: Callable[[Scaled, Scaled], Scaled], x: Scaled, y: Scaled) -> Scaled:
     """Return the products of long lists part by part, so that what they take between stays in a cache."""
-    size = np.size(x[0])
-    if size <= PART or np.shape(x[0]) != (size,) or np.shape(y[0]) != (size,):
+    size = np.size(x.significands)
+    if size <= PART or np.shape(x.significands) != (size,) or np.shape(y.significands) != (size,):
         return product(x, y)
-    significands, exponents = np.empty(size), np.empty(size, np.int64)
+    products = Scaled(np.empty(size), np.empty(size, np.int64))
     for start in range(0, size, PART):
         part = slice(start, start + PART)
-        significands[part], exponents[part] = product(at(x, part), at(y, part))
-    return significands, exponents
+        products[part] = product(x[part], y[part])
+    return products
 
 
 def _times(x: Scaled, y: Scaled) -> Scaled:
-    significands, shifts = np.frexp(x[0] * y[0])
-    return significands, x[1] + y[1] + shifts
+    significands, shifts = np.frexp(x.significands * y.significands)
+    return Scaled(significands, x.exponents + y.exponents + shifts)
 
 
 def _times_up(x: Scaled, y: Scaled) -> Scaled:
-    product, rest = two_product(x[0], y[0])
+    product, rest = two_product(x.significands, y.significands)
     significands, shifts = np.frexp(np.where(rest > 0, np.nextafter(product, np.inf), product))
-    return significands, x[1] + y[1] + shifts
+    return Scaled(significands, x.exponents + y.exponents + shifts)
 
 
 def two_product(x: Array, y: Array) -> tuple[Array, Array]:
@@ -85,7 +124,7 @@ def _split(x: Array) -> tuple[Array, Array]:
     return upper, x - upper
 
 
-def scaled_moduli(a: Array) -> tuple[Array, Array]:
+def scaled_moduli(a: Array) -> Scaled:
     """Return magnitudes as significands in [1/2, 1), or 0, and binary exponents of unlimited range.
 
     Each is (1 + d)^3 times the true value for some d of magnitude up to 2^-53. The parts may be rounded to float64.
@@ -100,7 +139,7 @@ def scaled_moduli(a: Array) -> tuple[Array, Array]:
     Examples
     --------
     >>> scaled_moduli(np.array([3 + 4j, 0.25, 5e-324j]))
-    (array([0.625, 0.5  , 0.5  ]), array([    3,    -1, -1073]))
+    Scaled(significands=array([0.625, 0.5  , 0.5  ]), exponents=array([    3,    -1, -1073]))
     """
     parts = np.abs(a.real), np.abs(a.imag)
     larger, smaller = np.maximum(*parts), np.minimum(*parts)
@@ -108,7 +147,7 @@ def scaled_moduli(a: Array) -> tuple[Array, Array]:
     with np.errstate(all="ignore"):
         x, y = (np.ldexp(part, -exponents).astype(np.float64) for part in (larger, smaller))
         significands, shifts = np.frexp(np.where(y == 0, x, np.sqrt(x * x + y * y)))
-    return significands, exponents + shifts
+    return Scaled(significands, exponents + shifts)
 
 
 def upper_moduli(a: Array) -> Array:
@@ -129,7 +168,8 @@ def upper_moduli(a: Array) -> Array:
     >>> upper_moduli(np.array([-0.9j, 3 + 4j])).tolist()
     [0.9, 5.000000000000003]
     """
-    significands, exponents = scaled_moduli(a)
+    moduli = scaled_moduli(a)
+    significands, exponents = moduli.significands, moduli.exponents
     raised = significands
     for _ in range(3):
         raised = np.nextafter(raised, np.inf)

@@ -20,7 +20,6 @@ from recfact.checks import integer
 from recfact.containers import without_labels
 from recfact.errors import DTypeError, OptionError, ShapeError, shown
 from recfact.number_types import BFLOAT16
-from recfact.precision.exact import scaled
 from recfact.precision.exact.scaled import Scaled, scaled_moduli
 from recfact.precision.horizons.horizon import threshold
 from recfact.precision.reals import Number, as_rational
@@ -31,6 +30,9 @@ from recfact.written_numbers import as_text, given
 
 BAR = 40
 """Characters of the longest bar of a printed histogram."""
+
+LOWEST = -960
+"""The exponent of the smallest weight that is looked for among floats, which lose no bit down to 2^-1022."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -250,7 +252,7 @@ def effective_horizon(a: Any, eps: Any, *, axis: int = -1, offsets: Any = None) 
                 *channel, step = (int(at) for at in np.unravel_index(before + position, rows.shape))
                 return str((*channel[:time], step, *channel[time:]) if channel else step)
 
-            found[group] = _search(_magnitudes(sequences[group], starts, place), *smallest).reshape(-1, n)
+            found[group] = _lags(_magnitudes(sequences[group], starts, place), smallest).reshape(-1, n)
     return EffectiveHorizon(np.moveaxis(lags, -1, time), level, time, starts)
 
 
@@ -289,7 +291,8 @@ def row_growth(a: Array) -> Array:
     [1.0, 2.0, 4.0, 1.0]
     """
     with np.errstate(over="ignore"):
-        return np.ldexp(*_growth(_magnitudes(a[None], np.zeros(1, dtype=int))))
+        growth = _growth(_magnitudes(a[None], np.zeros(1, dtype=int)))
+        return np.ones(len(a)) if growth is None else np.ldexp(growth.significands, growth.exponents)
 
 
 def _magnitudes(sequences: Array, starts: Array, place: Callable[[int], str] = str) -> Scaled:
@@ -302,18 +305,18 @@ def _magnitudes(sequences: Array, starts: Array, place: Callable[[int], str] = s
     first[:, starts[: a.size]] = True
     starts = first.ravel()
     if a.dtype == object:
-        fractions, exponents = _exact_magnitudes(a, starts)
+        magnitudes = _exact_magnitudes(a, starts)
     elif a.dtype.kind in "biufc" or a.dtype == BFLOAT16:
         wide = a.dtype.kind == "c" or a.dtype == np.longdouble
-        fractions, exponents = scaled_moduli(a if wide else a.astype(np.float64))
+        magnitudes = scaled_moduli(a if wide else a.astype(np.float64))
     else:
         raise DTypeError(f"a must be real or complex numbers, got an array of {a.dtype}; pass floats")
-    fractions[starts] = exponents[starts] = 0
-    finite = np.isfinite(fractions)
+    magnitudes.significands[starts] = magnitudes.exponents[starts] = 0
+    finite = np.isfinite(magnitudes.significands)
     if not finite.all():
         at = int(np.argmin(finite))
         raise OptionError(f"coefficients must be finite, got {shown(a[at])} at position {place(at)}; replace it first")
-    return fractions, exponents
+    return magnitudes
 
 
 def _exact_magnitudes(a: Array, starts: Array) -> Scaled:
@@ -327,58 +330,61 @@ def _exact_magnitudes(a: Array, starts: Array) -> Scaled:
             power = number.numerator.bit_length() - number.denominator.bit_length()
             fractions[place], shift = math.frexp(float(abs(number) / Fraction(2) ** power))
             exponents[place] = power + shift
-    return fractions, exponents
+    return Scaled(fractions, exponents)
 
 
-def _growth(magnitudes: Scaled) -> Scaled:
-    fractions, exponents = magnitudes
-    growth, scales = np.full(len(fractions), 0.5), np.ones(len(fractions), dtype=np.int64)
-    if not np.any((exponents > 1) | ((exponents == 1) & (fractions > 0.5))):  # none above 1
-        return growth, scales
+def _growth(magnitudes: Scaled) -> Scaled | None:
+    """Return the row growth, or None if it is 1 everywhere because no magnitude is above 1."""
+    fractions, exponents = magnitudes.significands, magnitudes.exponents
+    if not np.any((exponents > 1) | ((exponents == 1) & (fractions > 0.5))):
+        return None
+    growth = Scaled.ones(len(fractions))
     b, k = 0.5, 1
     for i, (m, e) in enumerate(zip(fractions.tolist(), exponents.tolist(), strict=True)):
         b, shift = math.frexp(b * m)
         k += shift + e
         if k < 1 or b == 0:
             b, k = 0.5, 1
-        growth[i], scales[i] = b, k
-    return growth, scales
+        growth.significands[i], growth.exponents[i] = b, k
+    return growth
 
 
-def _rounded_up(level: Fraction) -> tuple[float, int]:
-    """Return the smallest product of 53 bits that is at least `level`, scaled."""
+def _rounded_up(level: Fraction) -> Scaled:
+    """Return the smallest product of 53 bits that is at least `level`."""
     exponent = level.numerator.bit_length() - level.denominator.bit_length()
     exponent += level >= Fraction(2) ** exponent
     fraction, carry = math.frexp(math.ceil(level * Fraction(2) ** (53 - exponent)) / 2**53)
-    return fraction, exponent + carry
+    return Scaled(np.array(fraction), np.array(exponent + carry))
 
 
-def _search(magnitudes: Scaled, fraction: float, exponent: int) -> Array:
-    """Return for each row the largest lag whose weight is at least fraction * 2^exponent."""
+def _lags(magnitudes: Scaled, level: Scaled) -> Array:
+    """Return for each row the largest lag whose weight is at least `level`."""
     growth = _growth(magnitudes)
-    n = len(growth[0])
-    rows = np.arange(n)
+    if growth is None and LOWEST < level.exponents <= 1:
+        # Without growth, products that leave the range of floats are below the level, and stay there.
+        moduli, least = (np.ldexp(each.significands, each.exponents) for each in (magnitudes, level))
+        return _search(moduli, least, None, np.ones(len(moduli)))
+    return _search(magnitudes, level, growth, Scaled.ones(len(magnitudes)))
 
-    def counts(x: Scaled) -> Array:
-        above = (x[1] > exponent) | ((x[1] == exponent) & (x[0] >= fraction))
-        counted: Array = above & (x[0] > 0)
-        return counted
+
+def _search(magnitudes: Any, level: Any, growth: Any, product: Any) -> Array:
+    """Return the lags of `_lags`. Numbers are floats or `Scaled`; `product` is 1 for each row."""
+    rows = np.arange(len(magnitudes))
+
+    def counts(weights: Any, before: Array) -> Array:
+        return np.asarray((weights if growth is None else weights * growth[np.maximum(before, 0)]) >= level)
 
     # steps[k][i] is the product over 2^k lags that ends in row i. Beyond d lags the largest weight in row i is their
     # product times growth[i - d]. It never rises with d, so each row may search by halving.
     steps = [magnitudes]
-    while True:
-        before = np.maximum(rows - (1 << (len(steps) - 1)), 0)
-        if not np.any(counts(scaled.times(steps[-1], scaled.at(growth, before)))):
-            break
-        steps.append(scaled.times(steps[-1], scaled.at(steps[-1], before)))
+    while np.any(counts(steps[-1], before := rows - (1 << (len(steps) - 1)))):
+        steps.append(steps[-1] * steps[-1][np.maximum(before, 0)])
 
-    lags = np.zeros(n, dtype=np.int64)
-    product: Scaled = (np.full(n, 0.5), np.ones(n, dtype=np.int64))
+    lags = np.zeros(len(rows), dtype=np.int64)
     for k in reversed(range(len(steps))):
         at = rows - lags
-        longer = scaled.times(product, scaled.at(steps[k], at))
-        further = counts(scaled.times(longer, scaled.at(growth, np.maximum(at - (1 << k), 0))))
+        longer = product * steps[k][at]
+        further = counts(longer, at - (1 << k))
         lags[further] += 1 << k
-        product = np.where(further, longer[0], product[0]), np.where(further, longer[1], product[1])
+        product[further] = longer[further]
     return lags

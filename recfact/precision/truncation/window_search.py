@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from math import inf, log
+from math import inf, log, prod
 from operator import itemgetter
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from recfact.arrays import Array
 from recfact.errors import OptionError, shown
+from recfact.precision.exact.outward import Upward
 from recfact.precision.truncation.truncation_bounds import magnitude, truncation_bound
 from recfact.precision.truncation.window_errors import truncation_norm
 from recfact.precision.truncation.window_losses import WindowLosses
@@ -20,6 +22,9 @@ from recfact.windows import Jagged, Uniform
 
 MARGIN = 1e-6
 """Sums of logarithms this far above the limit's are still left to the proof."""
+
+SEEN = 8
+"""Coefficients are looked at so many times before all of a sequence are multiplied in 128 bits."""
 
 NEAREST = Fraction(1, 2**256)
 """Bounds nearer to 1 than that need windows of more than 10^77 steps, and minutes to find them."""
@@ -137,11 +142,25 @@ class DataSearch:
             a = part.rows.of(self.a)
             errors = WindowLosses(a, self.relative_to).bounds(window)
             for close in np.flatnonzero(errors > self.limit):
-                errors[close] = truncation_norm(a[close], window, relative_to=self.relative_to)
+                errors[close] = self._sharper(a[close], window)
                 if errors[close] > self.limit:
                     return None
             largest = max(largest, float(np.max(errors, initial=0.0)))
         return window, largest
+
+    def _sharper(self, a: Array, window: Uniform | Jagged) -> float:
+        """Return what a window loses in a sequence: in 128 bits, if 53 don't tell that it is more than the limit."""
+        losses = WindowLosses(a, self.relative_to)
+        _, states, lag, errors = losses.lost(window)
+        most = errors.max()
+        least = most * (1 - (lag + 2) * 2.0**-50)
+        if least > self.limit:
+            return float(most)
+        states = states[errors >= least]
+        if losses.grows or self.relative_to == "input" or len(states) * lag > SEEN * len(a):
+            return float(truncation_norm(a, window, relative_to=self.relative_to))
+        seen = dict.fromkeys(map(tuple, sliding_window_view(a[1:], lag)[states].tolist()))
+        return max(float(prod(map(Upward.of, factors), start=Upward(1))) for factors in seen)
 
     def uniform(self) -> tuple[Uniform, float] | None:
         """Return the shortest uniform window; one of the shorter ones if coefficients grow."""

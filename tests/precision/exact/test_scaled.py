@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from recfact.precision.exact import scaled
-from recfact.precision.exact.scaled import scaled_moduli, upper_moduli
+from recfact.precision.exact.scaled import Scaled, scaled_moduli, upper_moduli
 
 TINY, HUGE = 5e-324, 1.7e308
 CORNERS = [0.0, TINY, 3 * TINY, 2.0**-1022, 1e-160, 1e-17, 1 - 2.0**-53, 1.0, 1 + 2.0**-52, 3.0, 4.0, 1e160, HUGE]
@@ -54,7 +54,8 @@ def test_moduli_are_never_below_the_truth(dtype, rng):
 def test_scaled_moduli_are_three_roundings_off_at_most(dtype, rng):
     z = numbers(dtype, rng) if np.dtype(dtype).kind == "c" else numbers(np.clongdouble, rng).real
     below, above = ((1 + sign * Fraction(1, 2**53)) ** 6 for sign in (-1, 1))
-    for number, significand, exponent in zip(z, *scaled_moduli(z), strict=True):
+    moduli = scaled_moduli(z)
+    for number, significand, exponent in zip(z, moduli.significands, moduli.exponents, strict=True):
         assert significand == 0 or 0.5 <= significand < 1
         found = (exact(significand) * Fraction(2) ** int(exponent)) ** 2
         assert below * square(number) <= found <= above * square(number)
@@ -71,14 +72,24 @@ def test_numbers_on_an_axis_are_exact_and_others_stay_what_they_are():
     assert np.isnan(upper_moduli(z)[-1])
 
 
-@pytest.mark.parametrize("product", [scaled.times, scaled.times_up])
+@pytest.mark.parametrize("product", [Scaled.__mul__, Scaled.times_up])
 @pytest.mark.parametrize("size", [1, 4, 5, 8, 11])
 def test_long_lists_are_multiplied_part_by_part(monkeypatch, product, size):
     rng = np.random.default_rng(size)
     x, y = (np.frexp(rng.standard_normal(size) * 10.0 ** rng.integers(-200, 200, size)) for _ in range(2))
-    x, y = ((np.abs(fractions), exponents.astype(np.int64)) for fractions, exponents in (x, y))
+    x, y = (Scaled(np.abs(fractions), exponents.astype(np.int64)) for fractions, exponents in (x, y))
     whole = product(x, y)
     monkeypatch.setattr(scaled, "PART", 4)
-    for found, expected in zip(product(x, y), whole, strict=True):
-        assert np.array_equal(found, expected)
-        assert found.dtype == expected.dtype
+    found = product(x, y)
+    for part, expected in ((found.significands, whole.significands), (found.exponents, whole.exponents)):
+        assert np.array_equal(part, expected)
+        assert part.dtype == expected.dtype
+
+
+def test_numbers_compare_as_fractions_do(rng):
+    floats = np.concatenate([CORNERS, rng.uniform(0, 2, 20)])
+    x, y = (each.ravel() for each in np.meshgrid(floats, floats))
+    assert np.array_equal(Scaled.of(x) >= Scaled.of(y), x >= y)
+    cubes, own = (Scaled.of(each) * Scaled.of(each) * Scaled.of(each) for each in (x, y))  # beyond the range of floats
+    powers = [exact(each) ** 3 >= exact(other) ** 3 for each, other in zip(x, y, strict=True)]
+    assert np.array_equal(cubes >= own, powers)

@@ -52,6 +52,13 @@ def test_general_coefficients(rng):
         assert lags(a, 2.0**-23).tolist() == expected
 
 
+@pytest.mark.parametrize("threshold", [2.0**-23, 2.0**-959, 2.0**-961, Fraction(1, 2**3000)])
+def test_products_beyond_the_range_of_floats(threshold, rng):
+    a = 10.0 ** rng.uniform(-1, 0, 300) ** 3 * np.where(rng.random(300) < 0.02, 1e-200, 1)
+    expected = [max(d for d, entry in enumerate(row) if entry >= threshold) for row in exact_rows(a)]
+    assert lags(a, threshold).tolist() == expected
+
+
 def test_the_horizon_of_one_half_is_its_closed_form():
     """H_pt(rho, eps) = max{k: rho^k >= eps}, with equality at powers of one half."""
     a = np.full(100, 0.5)

@@ -1,6 +1,7 @@
 """choose_window against trying all windows."""
 
 import json
+import math
 import re
 import tracemalloc
 from fractions import Fraction
@@ -13,6 +14,7 @@ from recfact import Jagged, TransferOperator, Uniform
 from recfact.algorithms import hierarchical
 from recfact.errors import DTypeError, OptionError, ShapeError
 from recfact.precision import FloatFormat, choose_window, truncation_bound, truncation_norm
+from recfact.precision.exact.outward import round_up
 from recfact.precision.truncation import window_rows, window_search
 from recfact.precision.truncation.window_choice import Candidate, entries_per_step, operations_per_step
 from recfact.recurrence import windowed
@@ -414,6 +416,18 @@ def test_long_sequences_need_no_number_of_128_bits(monkeypatch, rng):
     assert choose_window(a, format="binary32")
     assert choose_window(np.full(200_000, 0.5), format="bfloat16").window == Jagged(7)
     assert not choose_window(np.full(200_000, 1 - 2.0**-24), format="binary32")
+
+
+@pytest.mark.parametrize("kind", ["constant", "repeating", "uneven"])
+def test_a_limit_that_is_the_loss_itself_is_kept_without_the_whole_sequence(kind, rng, monkeypatch):
+    monkeypatch.setattr(window_search, "truncation_norm", None)
+    n, lags = 300, 7
+    a = {"constant": np.full(n, 0.9), "repeating": np.tile([0.9, 0.7, 0.8], n // 3), "uneven": rng.uniform(0.5, 0.9, n)}
+    windows = np.lib.stride_tricks.sliding_window_view(a[kind][1:], lags)
+    tol = round_up(max(math.prod(map(Fraction, factors)) for factors in windows.tolist()))
+    found, fewer = choose_window(a[kind], tol), choose_window(a[kind], np.nextafter(tol, 0))
+    assert Candidate(Uniform(lags), tol) in found.candidates
+    assert all(candidate.window != Uniform(lags) and candidate.error < tol for candidate in fewer.candidates)
 
 
 @pytest.mark.parametrize("cached", [1, 2**16])

@@ -37,6 +37,8 @@ def families(rng):
     yield np.full(33, 0.5)
     yield np.full(33, 1e-80)  # products beyond float64
     yield np.full(33, 1e80)
+    yield np.repeat(rng.uniform(0.5, 1, 5), 7)
+    yield np.tile(rng.uniform(0.5, 1, 3), 11)
     yield rng.uniform(0, 1, 33).astype(np.float32)
     yield rng.uniform(0, 1, 33).astype(ml_dtypes.bfloat16).astype(np.float64)
     yield np.array([Fraction(int(k), 7) for k in rng.integers(-8, 8, 33)], dtype=object)
