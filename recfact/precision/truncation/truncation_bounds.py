@@ -30,6 +30,9 @@ from recfact.precision.truncation.window_errors import upward_operator
 from recfact.windows import Window, WindowLike, check_window
 from recfact.written_numbers import short
 
+PIECE = 1 << 14
+"""Steps whose weights are held at a time, or those of a window if they are more."""
+
 CLOSEST = 1 << 11
 """The binary places of a rho next to 1; of more, a 2-norm takes more than seconds."""
 
@@ -260,19 +263,23 @@ def posterior_truncation_bound(
 def bound_of_one(a: Array, kept: Array, window: Window, rounding: Array) -> Array:
     """Return the bounds of one sequence."""
     bounds = np.zeros(len(kept))
-    operator = upward_operator(a, window)
-    if operator is None:
+    if (cut := Cut.of(window, len(kept))) is None:
         return bounds
-    relative = operator.relative_error_operator()
-    first = len(kept) - len(relative.weights)
-    lost: dict[int, Upward] = {}
-    for j in relative.sources[relative.starts].tolist():
-        bound = Upward.of(kept[j]) + Upward.of(rounding[j])
-        if j >= first:
-            bound = bound + relative.weights[j - first] * lost[int(relative.sources[j - first])]
-        lost[j] = bound
-    sources = relative.sources.tolist()
-    bounds[first:] = floats_up([weight * lost[j] for weight, j in zip(relative.weights, sources, strict=True)])
+    block, first = cut.block, cut.first
+    ends: dict[int, Upward] = {}  # the errors of states that later blocks lose
+    step = -(-max(PIECE, first) // block) * block
+    for start in range(first, len(kept), step):
+        stop = min(start + step, len(kept))
+        operator = upward_operator(a[start - first : stop], window)
+        assert operator is not None
+        weights = operator.relative_error_operator().weights
+        errors: list[Upward] = []
+        for row in range(start, stop, block):
+            j = row - cut.weight
+            lost = Upward.of(kept[j]) + Upward.of(rounding[j]) + ends.pop(j, 0)
+            errors += [weight * lost for weight in weights[row - start : row - start + block]]
+            ends[row + block - 1] = errors[-1]
+        bounds[start:stop] = floats_up(errors)
     return bounds
 
 

@@ -256,7 +256,7 @@ def choose_window(
 
     Notes
     -----
-    The search takes less than a second for 10^6 steps of one sequence. Logarithms of the products of coefficients find the windows. Products that
+    The search takes seconds for 10^6 steps. Logarithms of the products of coefficients find the windows. Products that
     are rounded up prove their errors, or `truncation_bound` does for a single number. If no coefficient is above 1 in
     magnitude, the window is the cheapest of its kind. If some are above 1, a longer window may lose more, and a cheaper
     window may exist.
