@@ -67,6 +67,7 @@ WITH = {
     ("window", "--rho"): ["--tol", "0.1"],
     ("window", "--tol"): ["--rho", "0.5"],
     ("window", "--offsets"): ["--a", "a.npy", "--tol", "0.1"],
+    ("report", "--offsets"): ["--a", "a.npy"],
     ("window", "--pick"): ["--a", "two.npy", "--tol", "0.1"],
     **{
         (name, "--pick"): [*REST[name][: 2 if name == "plot" else 0], "--a", "two.npy"] for name in ("report", "verify")

@@ -238,16 +238,24 @@ def read_problem(
     return problem_from_files(a, u, pick)
 
 
-def read_batch(a: str | None, u: str | None, axis: int, **others: str | None) -> Batch:
-    """Return all sequences that the options of a command name. Options that don't go with --axis are usage errors."""
+def read_batch(
+    a: str | None, u: str | None, axis: int | None, offsets: Any = None, **others: str | None
+) -> Batch | None:
+    """Return all sequences that the options of a command name; None without --axis and --offsets.
+
+    Options that don't go with them are usage errors.
+    """
     from recfact.report.batch import batch_from_files
 
+    if axis is None and offsets is None:
+        return None
+    option = "--offsets" if axis is None else "--axis"
     for name, value in others.items():
         if value is not None:
-            raise typer.BadParameter(f"--axis asks for all sequences of --a, and goes without --{name}")
+            raise typer.BadParameter(f"{option} asks for all sequences of --a, and goes without --{name}")
     if a is None:
-        raise typer.BadParameter("--axis goes with a file in --a")
-    return batch_from_files(a, u, axis)
+        raise typer.BadParameter(f"{option} goes with a file in --a")
+    return batch_from_files(a, u, axis, offsets)
 
 
 def time_constant(tau: str | None, halflife: str | None) -> float | None:

@@ -191,7 +191,7 @@ def verify(
 
     if picture:
         check_picture(picture)
-    batch = None if axis is None else read_batch(a, u, axis, dt=dt, time=time, tau=tau, halflife=halflife, pick=pick)
+    batch = read_batch(a, u, axis, dt=dt, time=time, tau=tau, halflife=halflife, pick=pick)
     problem = batch or read_problem(a, u, dt, time, time_unit, steps_as_given, time_constant(tau, halflife), pick)
     segments = read_offsets(offsets)
     name = number_format or format_of_arrays(problem.a, problem.u)

@@ -17,6 +17,7 @@ from recfact.cli.options import (
     Formats,
     Halflife,
     Json,
+    Offsets,
     Pick,
     Tau,
     Time,
@@ -24,6 +25,7 @@ from recfact.cli.options import (
     U,
     one_of,
     read_batch,
+    read_offsets,
     read_problem,
     time_constant,
 )
@@ -47,6 +49,7 @@ def report(
     formats: Formats = None,
     pick: Pick = None,
     axis: Axis = None,
+    offsets: Offsets = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -60,7 +63,8 @@ def report(
     """Factor, cut, solve and draw a recurrence: the bundled CO2 record, or the one in --a and --u.
 
     The command prints its findings and writes a single HTML page that needs no other file. With --axis it looks at all
-    sequences and says what each of them needs. The page is then about the sequence that needs most.
+    sequences, and with --offsets at all segments, and says what each of them needs. The page is then about the one that
+    needs most.
     """
     from recfact.report.batch import sequence_needs, worst_problem
     from recfact.report.build import build_report, report_steps
@@ -69,9 +73,9 @@ def report(
     from recfact.report.safety import chosen_formats
     from recfact.report.tables import report_text, to_json
 
-    batch = None if axis is None else read_batch(a, u, axis, dt=dt, time=time, tau=tau, halflife=halflife, pick=pick)
+    batch = read_batch(a, u, axis, read_offsets(offsets), dt=dt, time=time, tau=tau, halflife=halflife, pick=pick)
     problem = (
-        batch.first
+        batch.longest
         if batch
         else read_problem(a, u, dt, time, time_unit, steps_as_given, time_constant(tau, halflife), pick)
     )

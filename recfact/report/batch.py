@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from recfact.arrays import Array, check_axis
+from recfact.errors import DataFileError, OptionError
 from recfact.precision import (
     BlockFormat,
     FloatFormat,
@@ -19,6 +21,8 @@ from recfact.precision import (
     effective_horizon,
 )
 from recfact.precision.exact.scaled import magnitudes
+from recfact.precision.sequence_spread import spread_of
+from recfact.precision.sequences import segments_of
 from recfact.precision.truncation.window_choice import Candidate
 from recfact.report.problem import GivenArrays, Problem, given_arrays
 from recfact.report.safety import computed_in, count_out_of_range, rounded
@@ -32,7 +36,7 @@ NAMED = 10
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """The sequences that arrays hold along an axis.
+    """The sequences that arrays hold along an axis, or the segments along it, which are sequences of their own.
 
     Parameters
     ----------
@@ -40,10 +44,13 @@ class Batch:
         Coefficients and inputs.
     axis : int
         The axis of time, from 0.
+    offsets : array_like of int, optional
+        Where segments start, and where the last one ends.
     """
 
     given: GivenArrays
     axis: int
+    offsets: Any = None
 
     @property
     def a(self) -> Array:
@@ -59,10 +66,15 @@ class Batch:
         np.moveaxis(inputs, self.axis, 0)[:1] = 1
         return inputs
 
+    @cached_property
+    def segments(self) -> list[slice]:
+        """The steps of each segment that has any; those of all without offsets."""
+        return [each for each in segments_of(self.offsets, self.a.shape[self.axis]) if each.start < each.stop]
+
     @property
     def count(self) -> int:
         """How many sequences there are."""
-        return int(self.a.size // self.a.shape[self.axis])
+        return int(self.a.size // self.a.shape[self.axis] * len(self.segments))
 
     @property
     def title(self) -> str:
@@ -75,34 +87,67 @@ class Batch:
         return f"{self.given.source}, {self.given.given}: {self.count} sequences of {self.a.shape[self.axis]} steps."
 
     @property
-    def first(self) -> Problem:
-        """The first sequence."""
-        return self.sequence([0] * (self.a.ndim - 1))
+    def longest(self) -> Problem:
+        """The first of the longest sequences."""
+        place = [0] * self.a.ndim
+        place[self.axis] = max(range(len(self.segments)), key=lambda at: _length(self.segments[at]))
+        return self.sequence(place)
 
     def sequence(self, place: Sequence[int], chosen: str = "") -> Problem:
-        """Return the sequence at an index without time; `chosen` says why it is this one."""
-        where: list[int | slice] = [int(at) for at in place]
-        where.insert(self.axis, slice(None))
-        return self.given.problem(tuple(where), f" at {index_of(place, self.axis)}{chosen}")
+        """Return the sequence at a place; `chosen` says why it is this one."""
+        return self.given.problem(self._index(place), f" at {self.name(place)}{chosen}")
+
+    def name(self, place: Sequence[int]) -> str:
+        """Return the index of the sequence at a place as NumPy takes it.
+
+        Parameters
+        ----------
+        place : sequence of int
+            An index with the number of the segment in the place of time. Without offsets, it may lack that.
+
+        Examples
+        --------
+        >>> gates = np.ones((3, 9, 6))
+        >>> given = GivenArrays(gates, gates, "gates", "", "", True, False)
+        >>> Batch(given, 1).name((2, 5)), Batch(given, 1, [0, 4, 9]).name((2, 1, 5))
+        ('[2, :, 5]', '[2, 4:9, 5]')
+        """
+        parts = [
+            str(at) if isinstance(at, int) else ":" if self.offsets is None else f"{at.start}:{at.stop}"
+            for at in self._index(place)
+        ]
+        return f"[{', '.join(parts)}]"
+
+    def _index(self, place: Sequence[int]) -> tuple[int | slice, ...]:
+        where = [int(at) for at in place]
+        if len(where) < self.a.ndim:
+            where.insert(self.axis, 0)
+        return (*where[: self.axis], self.segments[where[self.axis]], *where[self.axis + 1 :])
 
 
-def batch_from_files(a: str, u: str | None, axis: int) -> Batch:
-    """Return all sequences of what `a` and `u` name, along an axis."""
-    given = given_arrays(a, u)
-    return Batch(given, check_axis(axis, given.a.ndim))
+def _length(segment: slice) -> int:
+    return int(segment.stop - segment.start)
 
 
-def index_of(place: Sequence[int], axis: int) -> str:
-    """Return the index of a sequence as NumPy takes it.
+def batch_from_files(a: str, u: str | None, axis: int | None, offsets: Any = None) -> Batch:
+    """Return all sequences of what `a` and `u` name, along an axis that may be left out if there is only one.
 
-    Examples
-    --------
-    >>> index_of((2, 5), 1), index_of((), 0)
-    ('[2, :, 5]', '[:]')
+    Raises
+    ------
+    OptionError
+        If there are several.
+    OffsetsError
+        If the offsets don't rise from 0 to the number of steps.
     """
-    parts = [str(int(at)) for at in place]
-    parts.insert(axis, ":")
-    return f"[{', '.join(parts)}]"
+    given = given_arrays(a, u)
+    if axis is None and given.a.ndim > 1:
+        raise OptionError(
+            f"must be given for {given.what} of shape {given.a.shape}, whose segments lie along it", "axis"
+        )
+    found = Batch(given, check_axis(-1 if axis is None else axis, given.a.ndim), offsets)
+    if not found.segments:
+        raise DataFileError(f"a sequence of at least one step is required, and {given.what} have none")
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,16 +156,20 @@ class SequenceNeeds:
 
     Parameters
     ----------
+    batch : Batch
+        The sequences.
     format : FloatFormat or BlockFormat
         The format.
     out_of_range : int
         Number of coefficients that the format can't hold. If there are any, nothing else is said.
     horizons : Spread, optional
-        The largest horizon of each sequence down to the unit roundoff, for the rounded coefficients.
+        The largest horizon of each sequence down to the unit roundoff, for the rounded coefficients. Segments are an
+        axis of their own, before that of time.
     choice : WindowChoice, optional
         The window that is proved to lose no more than rounding does, for each of the sequences.
     """
 
+    batch: Batch
     format: FloatFormat | BlockFormat
     out_of_range: int
     horizons: Spread | None = None
@@ -141,7 +190,7 @@ class SequenceNeeds:
         if self.horizons is None:
             return []
         places = self.horizons.ranked()[:count].tolist()
-        return [(index_of(at, self.horizons.axis), int(self.horizons.by_sequence[tuple(at)])) for at in places]
+        return [(self.batch.name(at), int(self.horizons.by_sequence[tuple(at)])) for at in places]
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; None where nothing can be said."""
@@ -177,14 +226,25 @@ def sequence_needs(
     found = []
     for fmt in formats:
         step(f"looking at all sequences in {fmt.name}")
-        kept = rounded(batch.a, fmt, batch.axis)
+        kept = rounded(batch.a, fmt, batch.axis, batch.offsets)
         if lost := count_out_of_range(kept):
-            found.append(SequenceNeeds(fmt, lost))
+            found.append(SequenceNeeds(batch, fmt, lost))
             continue
-        horizons = effective_horizon(kept, Fraction(computed_in(fmt).unit_roundoff), axis=batch.axis).spread
-        choice = choose_window(magnitudes(kept), format=computed_in(fmt), axis=batch.axis)
-        found.append(SequenceNeeds(fmt, 0, horizons, choice))
+        along: dict[str, Any] = {"axis": batch.axis, "offsets": batch.offsets}
+        reach = effective_horizon(kept, Fraction(computed_in(fmt).unit_roundoff), **along)
+        choice = choose_window(magnitudes(kept), format=computed_in(fmt), **along)
+        spread = reach.spread if batch.offsets is None else _spread_of_segments(reach.lags, batch)
+        found.append(SequenceNeeds(batch, fmt, 0, spread, choice))
     return found
+
+
+def _spread_of_segments(lags: Array, batch: Batch) -> Spread:
+    steps = np.moveaxis(lags, batch.axis, 0)
+    spreads = [spread_of(steps[segment], 0) for segment in batch.segments]
+    largest, at = (
+        np.stack([getattr(each, part) for each in spreads], axis=batch.axis) for part in ("by_sequence", "steps")
+    )
+    return Spread(largest, at, batch.axis + 1)
 
 
 def worst_problem(batch: Batch, needs: Sequence[SequenceNeeds]) -> Problem:
@@ -193,7 +253,7 @@ def worst_problem(batch: Batch, needs: Sequence[SequenceNeeds]) -> Problem:
         if found.horizons is not None:
             place = found.horizons.ranked()[0].tolist()
             return batch.sequence(place, f", which looks back furthest of {batch.count} sequences")
-    return batch.first
+    return batch.longest
 
 
 def needs_findings(needs: Sequence[SequenceNeeds]) -> list[str]:

@@ -114,6 +114,7 @@ def page(report: Report, step: Callable[[str], None] = lambda _: None) -> str:
         tau=None if report.problem.tau is None else duration(report.problem.tau),
         formats=[(found, format_cells(found), verified_cells(found)) for found in report.formats],
         verified=first_steps(min(report.summary.n, STEPS)),
+        segmented=any(found.batch.offsets is not None for found in report.sequences),
         needs=[(found, needs_cells(found)) for found in report.sequences],
         limits=LIMITS,
         worst=worst_rows(report.sequences),

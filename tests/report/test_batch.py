@@ -59,6 +59,49 @@ def test_blocks_lie_along_time(gates):
     assert found.choice.window == pr.choose_window(kept, format="binary32", axis=1).window
 
 
+@pytest.mark.parametrize("name", ["bfloat16", "mxfp4"])
+def test_segments_are_sequences(gates, name):
+    offsets = [0, 90, 90, 130, 200]
+    batch = batch_from_files("a.npy", None, 1, offsets)
+    (found,) = sequence_needs(batch, chosen_formats([name]))
+    expected = {}
+    for start, stop in ((0, 90), (90, 130), (130, 200)):
+        np.save("piece.npy", gates[:, start:stop])
+        (alone,) = sequence_needs(batch_from_files("piece.npy", None, 1), chosen_formats([name]))
+        for i, k in np.ndindex(2, 3):
+            expected[f"[{i}, {start}:{stop}, {k}]"] = int(alone.horizons.by_sequence[i, k])
+    assert dict(found.worst(100)) == expected
+    assert batch.count == len(expected) == len(found.horizons)
+    assert found.worst(1)[0] == ("[1, 0:90, 2]", max(expected.values()))
+    kept = pr.Arithmetic.of(name).format
+    stored = [
+        chosen_formats([name])[0].round(part, **{"axis": 1} if name == "mxfp4" else {})
+        for part in np.split(gates, [90, 130], axis=1)
+    ]
+    choice = pr.choose_window(np.concatenate(stored, axis=1), format=kept, axis=1, offsets=offsets)
+    assert found.choice.to_dict() == choice.to_dict()
+    problem = worst_problem(batch, [found])
+    np.testing.assert_array_equal(problem.a, gates[1, :90, 2])
+    assert "at [1, 0:90, 2], which looks back furthest of 18 sequences" in problem.title
+    assert len(batch.longest.a) == 90
+
+
+def test_the_command_reports_on_the_worst_segment(gates, rng):
+    np.save("one.npy", np.append(rng.uniform(0.3, 0.6, 100), np.full(60, 0.95)))
+    options = ["report", "--a", "one.npy", "--u", "impulse", "--offsets", "0,100,100,160", "--format", "bfloat16"]
+    done = CliRunner().invoke(app, options)
+    assert done.exit_code == 0, done.output
+    assert "the worst, [100:160], 59" in " ".join(done.stdout.split())
+    html = Path("report.html").read_text()
+    assert "Segments stand in the place of time." in html
+    picked = CliRunner().invoke(app, [*options, "--pick", ":"])
+    assert picked.exit_code == 2
+    assert "--offsets asks for all" in picked.stderr
+    several = CliRunner().invoke(app, ["report", "--a", "a.npy", "--offsets", "0,200"])
+    assert several.exit_code == 2
+    assert "--axis must be given for a.npy" in several.stderr
+
+
 def test_formats_that_hold_no_such_coefficients_are_said(gates):
     gates[0, 5, 0] = 1e30
     np.save("a.npy", gates)
