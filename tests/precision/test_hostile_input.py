@@ -114,13 +114,13 @@ CALLS = {
     "backward_error_bound": (pr.backward_error_bound, {**GIVEN, "x": ONES}, {**PAIR, "x": ARRAYS, "format": FORMATS}),
     "truncation_bound": (
         pr.truncation_bound,
-        {"window": Jagged(2), "rho": 0.5},
-        {"window": WINDOWS, "rho": NUMBERS, "ord": ORDERS, "n": COUNTS, "nu": NUMBERS, "x0": NUMBERS},
+        {"rho": 0.5, "window": Jagged(2)},
+        {"rho": NUMBERS, "window": WINDOWS, "ord": ORDERS, "n": COUNTS, "nu": NUMBERS, "x0": NUMBERS},
     ),
     "pointwise_truncation_bound": (
         pr.pointwise_truncation_bound,
-        {"window": Jagged(2), "rho": 0.5, "n": 9},
-        {"window": WINDOWS, "rho": NUMBERS, "n": COUNTS, "nu": NUMBERS, "x0": NUMBERS},
+        {"rho": 0.5, "window": Jagged(2), "n": 9},
+        {"rho": NUMBERS, "window": WINDOWS, "n": COUNTS, "nu": NUMBERS, "x0": NUMBERS},
     ),
     "posterior_truncation_bound": (
         pr.posterior_truncation_bound,

@@ -37,17 +37,17 @@ def test_actual_horizons_of_wide_formats():
 def test_truncation_bounds_of_numbers_next_to_one(order, relative_to, n):
     for rho in (NEAR, 2 - NEAR):
         with pytest.raises(OptionError, match=r"differ from it by at least 2\^-2048"):
-            pr.truncation_bound(Jagged(2), rho, order, n=n, relative_to=relative_to)
-    bound = pr.truncation_bound(Jagged(2), 1 - Fraction(1, 2**500), order, n=n, relative_to=relative_to)
-    assert bound <= pr.truncation_bound(Jagged(2), 1, order, n=n, relative_to=relative_to)
+            pr.truncation_bound(rho, Jagged(2), order, n=n, relative_to=relative_to)
+    bound = pr.truncation_bound(1 - Fraction(1, 2**500), Jagged(2), order, n=n, relative_to=relative_to)
+    assert bound <= pr.truncation_bound(1, Jagged(2), order, n=n, relative_to=relative_to)
 
 
 @pytest.mark.parametrize("order", [1, 2, np.inf, "fro"])
 @pytest.mark.parametrize("window", [Jagged(2), Uniform(3), Jagged(7, 2)])
 @pytest.mark.parametrize("rho", [2, 1e300, 10**400, Fraction(3, 2)])
 def test_truncation_bounds_beyond_floats_are_infinite(order, window, rho):
-    assert pr.truncation_bound(window, rho, order, n=5000) == np.inf
-    assert pr.truncation_bound(window, rho, order, n=5000, nu=10**400, x0=10**400) == np.inf
+    assert pr.truncation_bound(rho, window, order, n=5000) == np.inf
+    assert pr.truncation_bound(rho, window, order, n=5000, nu=10**400, x0=10**400) == np.inf
 
 
 @pytest.mark.parametrize("number", [Decimal("1e-99999999"), Decimal("1e999999"), mpmath.ldexp(1, 10**12)])
@@ -55,7 +55,7 @@ def test_exponents_whose_integers_alone_take_minutes(number):
     for call in (
         lambda: pr.horizon(number, 0.5),
         lambda: pr.horizon(0.5, number),
-        lambda: pr.truncation_bound(Jagged(2), number),
+        lambda: pr.truncation_bound(number, Jagged(2)),
         lambda: pr.format("float16").round(np.array([number], dtype=object)),
         lambda: pr.rounded_solve([0.5, 0.5], [number, number], "float16"),
         lambda: pr.exact.solve([0.5, 0.5], [number, number]),

@@ -20,7 +20,7 @@ import numpy as np
 from recfact.arrays import Array, as_numpy, check_axis
 from recfact.checks import LONGEST, choice, positive_integer
 from recfact.containers import without_labels
-from recfact.errors import OptionError, ShapeError
+from recfact.errors import OptionError, OptionTypeError, ShapeError
 from recfact.factorizations.norms import check_order
 from recfact.precision.exact.outward import Upward, floats_up
 from recfact.precision.reals import Number, as_rational, one_bound, read_number
@@ -38,8 +38,8 @@ CLOSEST = 1 << 11
 
 
 def truncation_bound(
-    window: WindowLike,
     rho: Any,
+    window: WindowLike,
     ord: Any = np.inf,
     *,
     n: int | None = None,
@@ -51,11 +51,11 @@ def truncation_bound(
 
     Parameters
     ----------
-    window : Uniform, Jagged or Full
-        The window, which says what is kept.
     rho : real number
         Bound of the magnitudes of all coefficients, at least 0. It may be 1 or larger. A float counts as exactly the
         number that it holds. A string like "0.9" and a Fraction count as the number that they write.
+    window : Uniform, Jagged or Full
+        The window, which says what is kept.
     ord : {1, 2, numpy.inf, "fro"}, default numpy.inf
         The norm. With numpy.inf the bound holds for the largest error of a step.
     n : int, optional
@@ -90,15 +90,14 @@ def truncation_bound(
     Examples
     --------
     >>> from recfact import Jagged, Uniform
-    >>> truncation_bound(Jagged(16), "0.8", n=256), truncation_bound(Jagged(16), "0.8", relative_to="state")
+    >>> truncation_bound("0.8", Jagged(16), n=256), truncation_bound("0.8", Jagged(16), relative_to="state")
     (0.11258999068426241, 0.02251799813685248)
-    >>> truncation_bound(Uniform(100), 1)
+    >>> truncation_bound(1, Uniform(100))
     inf
     """
     order = check_order(ord)
     choice(relative_to, "relative_to", ("input", "state"))
-    rate = one_bound(rho, "truncation_norm")
-    largest, given, state = magnitude(rate, "rho"), magnitude(nu, "nu"), magnitude(x0, "x0")
+    largest, given, state = largest_magnitude(rho), magnitude(nu, "nu"), magnitude(x0, "x0")
     cut = Cut.of(window, None if n is None else positive_integer(n, "n", least=0))
     if cut is None or largest == 0:
         return 0.0
@@ -118,12 +117,12 @@ def truncation_bound(
     return float(Upward.of(norm) * first) if norm < inf else inf
 
 
-def pointwise_truncation_bound(window: WindowLike, rho: Any, n: int, *, nu: Any = 1, x0: Any = 0) -> Array:
+def pointwise_truncation_bound(rho: Any, window: WindowLike, n: int, *, nu: Any = 1, x0: Any = 0) -> Array:
     """Return the largest truncation error of each step, for coefficients up to `rho` and inputs up to `nu`.
 
     Parameters
     ----------
-    window, rho : Window, real number
+    rho, window : real number, Window
         As for `truncation_bound`.
     n : int
         Number of steps.
@@ -149,13 +148,10 @@ def pointwise_truncation_bound(window: WindowLike, rho: Any, n: int, *, nu: Any 
     Examples
     --------
     >>> from recfact import Jagged
-    >>> pointwise_truncation_bound(Jagged(2), 0.5, 6)
+    >>> pointwise_truncation_bound(0.5, Jagged(2), 6)
     array([0.     , 0.     , 0.     , 0.     , 0.1875 , 0.09375])
     """
-    rate = one_bound(rho, "truncation_norm")
-    largest, given, state = (
-        Upward.of(magnitude(value, name)) for value, name in ((rate, "rho"), (nu, "nu"), (x0, "x0"))
-    )
+    largest, given, state = map(Upward.of, (largest_magnitude(rho), magnitude(nu, "nu"), magnitude(x0, "x0")))
     steps = positive_integer(n, "n", least=0, most=LONGEST)
     bounds = np.zeros(steps)
     cut = Cut.of(window, steps)
@@ -177,6 +173,22 @@ def pointwise_truncation_bound(window: WindowLike, rho: Any, n: int, *, nu: Any 
         stop = min(start + cut.block, steps)
         bounds[start:stop] = floats_up([weight * state for weight in weights[: stop - start]])
     return bounds
+
+
+def largest_magnitude(rho: Any) -> Fraction:
+    """Return `rho` as a Fraction.
+
+    Raises
+    ------
+    OptionTypeError
+        If it is a window: up to version 0.1.0 the window came first.
+    DTypeError, OptionError
+        If it isn't one number, or doesn't bound magnitudes.
+    """
+    if isinstance(rho, Window) or (isinstance(rho, str) and ":" in rho):
+        required = "must be a number, the largest magnitude of a coefficient"
+        raise OptionTypeError(required, "rho", given=rho, advice="pass the number first, and then the window")
+    return magnitude(one_bound(rho, "truncation_norm"), "rho")
 
 
 def magnitude(value: Any, name: str) -> Fraction:

@@ -59,7 +59,7 @@ class BoundSearch:
         # What is nearer to 1 than bounds are computed for has a smaller error than the next number that isn't.
         near = 0 < abs(1 - self.rho) < NEAREST
         rho = (1 if self.rho < 1 else 1 + NEAREST) if near else self.rho
-        error = truncation_bound(window, rho, relative_to=self.relative_to)
+        error = truncation_bound(rho, window, relative_to=self.relative_to)
         return (window, error) if error <= self.limit else None
 
     def uniform(self) -> tuple[Uniform, float] | None:

@@ -234,7 +234,7 @@ def truncation_bounds(a: Array, u: Array, window: Window, x0: Any = None) -> Arr
         return np.zeros(len(u))
     used = a[1:] if x0 is None else a
     rho, nu = np.max(np.abs(used), initial=0), np.max(np.abs(u), initial=0)
-    return pointwise_truncation_bound(window, rho, len(u), nu=nu, x0=0 if x0 is None else abs(x0))
+    return pointwise_truncation_bound(rho, window, len(u), nu=nu, x0=0 if x0 is None else abs(x0))
 
 
 def sum_of_bounds(truncation: Array, rounding: Array) -> Array:

@@ -33,10 +33,10 @@ def test_bounds_are_the_norms_of_constant_coefficients(window, rho, relative_to)
         operator = truncate(np.array([rho] * n, dtype=object), window) if n else None
         norm = norms(operator, relative_to) if n else lambda order: 0
         for order in (1, inf):
-            next_above(truncation_bound(window, rho, order, n=n, relative_to=relative_to), norm(order))
+            next_above(truncation_bound(rho, window, order, n=n, relative_to=relative_to), norm(order))
         matrix = error_matrix(operator, relative_to) if n else np.zeros((1, 1), dtype=object)
-        next_above_root(truncation_bound(window, rho, "fro", n=n, relative_to=relative_to), sum((matrix**2).flat))
-        bound, slack = truncation_bound(window, rho, 2, n=n, relative_to=relative_to), spectral_slack(n)
+        next_above_root(truncation_bound(rho, window, "fro", n=n, relative_to=relative_to), sum((matrix**2).flat))
+        bound, slack = truncation_bound(rho, window, 2, n=n, relative_to=relative_to), spectral_slack(n)
         value = np.linalg.norm(matrix.astype(float), 2)
         assert bound >= value * (1 - slack)
         whole = isinstance(window, Uniform) or n % window.block == 0
@@ -62,8 +62,8 @@ def distance_of_the_limit(window, rho, n):
 @pytest.mark.parametrize("relative_to", ["input", "state"])
 def test_bounds_for_any_number_of_steps_are_limits(window, order, relative_to):
     for rho in ("0.5", "0.9"):
-        limit = truncation_bound(window, rho, order, relative_to=relative_to)
-        bounds = [truncation_bound(window, rho, order, n=n, relative_to=relative_to) for n in (10, 100, 10**4, 10**6)]
+        limit = truncation_bound(rho, window, order, relative_to=relative_to)
+        bounds = [truncation_bound(rho, window, order, n=n, relative_to=relative_to) for n in (10, 100, 10**4, 10**6)]
         assert bounds == sorted(bounds)
         assert bounds[-1] <= limit
         if order == 2 and relative_to == "input":
@@ -81,7 +81,7 @@ def test_signs_and_smaller_coefficients_stay_within(rng):
         for order in (1, 2, inf, "fro"):
             for relative_to in ("input", "state"):
                 value = norms(operator, relative_to)(order)
-                assert value <= truncation_bound(window, rho, order, n=n, relative_to=relative_to)
+                assert value <= truncation_bound(rho, window, order, n=n, relative_to=relative_to)
 
 
 @pytest.mark.parametrize("window", [*FEW_WINDOWS, Uniform(40), Full()], ids=str)
@@ -90,18 +90,18 @@ def test_pointwise_bounds_are_the_errors_of_constant_sequences(window, rho):
     for n in (0, 1, 17, 23):
         for nu, x0 in ((1.0, 0.0), (0.5, 0.0), (0.0, 3.0), (1.0, 3.0), (1.0, 100.0)):
             error = exact.truncation_error([rho] * n, [nu] * n, window, x0 if n else None)
-            bound = pointwise_truncation_bound(window, rho, n, nu=nu, x0=x0)
+            bound = pointwise_truncation_bound(rho, window, n, nu=nu, x0=x0)
             assert bound.tolist() == error.upper.tolist()
-            assert truncation_bound(window, rho, n=n, nu=nu, x0=x0) == max(bound, default=0.0)
+            assert truncation_bound(rho, window, n=n, nu=nu, x0=x0) == max(bound, default=0.0)
             if rho < 1:
-                assert truncation_bound(window, rho, nu=nu, x0=x0) >= max(bound, default=0.0)
+                assert truncation_bound(rho, window, nu=nu, x0=x0) >= max(bound, default=0.0)
 
 
 def test_an_initial_state_counts_as_part_of_the_first_input():
     for order in (1, 2):
-        unit = truncation_bound(Jagged(4), HALF, order, n=16)
-        assert truncation_bound(Jagged(4), HALF, order, n=16, nu=2, x0=4) == 4 * unit
-        assert truncation_bound(Jagged(4), HALF, order, n=16, nu=0) == 0.0
+        unit = truncation_bound(HALF, Jagged(4), order, n=16)
+        assert truncation_bound(HALF, Jagged(4), order, n=16, nu=2, x0=4) == 4 * unit
+        assert truncation_bound(HALF, Jagged(4), order, n=16, nu=0) == 0.0
 
 
 # --- known values -----------------------------------------------------------------------------------------------------
@@ -115,21 +115,21 @@ def test_ones_through_halves():
     error = x - exact.solve(a, u, Jagged(4))
     expected = [0] * 8 + [Fraction(15, 256 * 2**k) for k in range(4)] + [Fraction(255, 4096 * 2**k) for k in range(4)]
     assert list(error) == expected
-    assert pointwise_truncation_bound(Jagged(4), HALF, 16).tolist() == [float(e) for e in expected]
+    assert pointwise_truncation_bound(HALF, Jagged(4), 16).tolist() == [float(e) for e in expected]
     band = x - exact.solve(a, u, Uniform(4))
     assert list(band[:4]) == [0] * 4
     assert band[8] == Fraction(31, 256)
-    assert pointwise_truncation_bound(Uniform(4), HALF, 16)[8] == 31 / 256
+    assert pointwise_truncation_bound(HALF, Uniform(4), 16)[8] == 31 / 256
 
 
 def test_norms_of_halves():
     jagged, band = Jagged(4), Uniform(5)
-    assert truncation_bound(jagged, HALF, 1, n=16) == truncation_bound(jagged, HALF, n=16) == 0.062255859375
-    assert truncation_bound(jagged, HALF, "fro", n=16) == pytest.approx(0.05875267886334354165, rel=2**-52)
-    assert truncation_bound(jagged, HALF, 2, n=16) == pytest.approx(0.042821163954299326962, rel=2**-52)
-    assert truncation_bound(jagged, HALF, 2) == pytest.approx(2**-5 * (1 + 2**-4) / (3 / 4), rel=2**-52)
-    assert truncation_bound(band, HALF, n=16) == 2**-4 * (1 - 2**-11) == 0.062469482421875
-    assert truncation_bound(band, HALF, 2, n=16) == pytest.approx(0.05913048589025094, rel=2**-51)
+    assert truncation_bound(HALF, jagged, 1, n=16) == truncation_bound(HALF, jagged, n=16) == 0.062255859375
+    assert truncation_bound(HALF, jagged, "fro", n=16) == pytest.approx(0.05875267886334354165, rel=2**-52)
+    assert truncation_bound(HALF, jagged, 2, n=16) == pytest.approx(0.042821163954299326962, rel=2**-52)
+    assert truncation_bound(HALF, jagged, 2) == pytest.approx(2**-5 * (1 + 2**-4) / (3 / 4), rel=2**-52)
+    assert truncation_bound(HALF, band, n=16) == 2**-4 * (1 - 2**-11) == 0.062469482421875
+    assert truncation_bound(HALF, band, 2, n=16) == pytest.approx(0.05913048589025094, rel=2**-51)
     squares = truncate(np.array([HALF] * 16, dtype=object), jagged).error_operator().to_dense() ** 2
     assert sum(squares.flat) == Fraction(3706425, 2**30)
 
@@ -139,7 +139,7 @@ def test_an_initial_state_through_halves():
     a, u = [HALF] * 16, [0] * 16
     error = exact.solve(a, u, x0=1) - exact.solve(a, u, Jagged(4), x0=1)
     assert list(error) == [0] * 8 + [Fraction(1, 2**i) for i in range(9, 17)]
-    assert pointwise_truncation_bound(Jagged(4), HALF, 16, nu=0, x0=1).tolist() == [float(e) for e in error]
+    assert pointwise_truncation_bound(HALF, Jagged(4), 16, nu=0, x0=1).tolist() == [float(e) for e in error]
     # The block of x_0 alone, put before the others, has the state 1 in its last step.
     carried = exact.solve([HALF] * 20, [0, 0, 0, 1, *u])[4:] - exact.solve([HALF] * 20, [0, 0, 0, 1, *u], Jagged(4))[4:]
     assert list(carried) == [0] * 4 + [Fraction(1, 2**i) for i in range(5, 17)]
@@ -155,14 +155,14 @@ def test_an_initial_state_through_halves():
 )
 def test_the_table_of_norms(rho, expected):
     windows = (Jagged(16), Uniform(16), Uniform(17), Uniform(31), Uniform(32))
-    values = [truncation_bound(window, rho, order, n=256) for window in windows for order in (inf, 2)]
+    values = [truncation_bound(rho, window, order, n=256) for window in windows for order in (inf, 2)]
     assert [float(f"{value:.4g}") for value in values] == [float(number) for number in expected.split()]
 
 
 def test_the_largest_relative_errors_of_blocks_of_16():
     expected = {"0.5": 7.6294e-6, "0.8": 0.022518, "0.9": 0.16677, "0.95": 0.41812, "0.99": 0.84294}
     for rho, value in expected.items():
-        bound = truncation_bound(Jagged(16), rho, relative_to="state")
+        bound = truncation_bound(rho, Jagged(16), relative_to="state")
         assert float(f"{bound:.5g}") == value
         assert bound == pytest.approx(float(rho) ** 17, rel=(17 + 1) * 2.0**-53)
 
@@ -171,8 +171,8 @@ def test_the_largest_relative_errors_of_blocks_of_16():
     ("unit", "rho"), [(2**-11, 0.63858), (2**-8, 0.72167), (2**-24, 0.37585), (2**-4, 0.84951), (2**-3, 0.88487)]
 )
 def test_coefficients_below_which_truncation_is_below_rounding(unit, rho):
-    assert truncation_bound(Jagged(16), rho - 1e-5, relative_to="state") < unit
-    assert truncation_bound(Jagged(16), rho + 1e-5, relative_to="state") > unit
+    assert truncation_bound(rho - 1e-5, Jagged(16), relative_to="state") < unit
+    assert truncation_bound(rho + 1e-5, Jagged(16), relative_to="state") > unit
 
 
 @pytest.mark.parametrize("q", [1, 2, 3, 10])
@@ -190,62 +190,70 @@ def test_the_gain_of_the_carriers(c, q):
 
 
 def test_rho_at_its_edges():
-    assert truncation_bound(Jagged(4), 0) == 0.0
-    assert truncation_bound(Full(), 2) == 0.0
-    assert truncation_bound(Jagged(4), 1) == inf
-    assert truncation_bound(Jagged(4), 1, nu=0) == 0.0
-    assert truncation_bound(Jagged(4), 1, nu=0, x0=3) == 3.0
-    assert truncation_bound(Jagged(4), 1, nu=0, x0=3, n=100) == 3.0
-    assert truncation_bound(Jagged(4), 1, relative_to="state") == 1.0
-    assert truncation_bound(Jagged(4), 2, relative_to="state") == 2.0**8
-    assert truncation_bound(Jagged(4), 1, n=100) == 92.0
+    assert truncation_bound(0, Jagged(4)) == 0.0
+    assert truncation_bound(2, Full()) == 0.0
+    assert truncation_bound(1, Jagged(4)) == inf
+    assert truncation_bound(1, Jagged(4), nu=0) == 0.0
+    assert truncation_bound(1, Jagged(4), nu=0, x0=3) == 3.0
+    assert truncation_bound(1, Jagged(4), nu=0, x0=3, n=100) == 3.0
+    assert truncation_bound(1, Jagged(4), relative_to="state") == 1.0
+    assert truncation_bound(2, Jagged(4), relative_to="state") == 2.0**8
+    assert truncation_bound(1, Jagged(4), n=100) == 92.0
     with mpmath.workdps(40):
         exact_norm = 1 / (2 * mpmath.sin(mpmath.pi / (4 * 97 + 2)))
-    bound = truncation_bound(Uniform(3), 1, 2, n=100)
+    bound = truncation_bound(1, Uniform(3), 2, n=100)
     assert np.nextafter(bound, 0) < exact_norm <= bound
-    assert truncation_bound(Uniform(3), 2.0**-40, n=1) == 0.0
+    assert truncation_bound(2.0**-40, Uniform(3), n=1) == 0.0
 
 
 def test_long_sequences_and_windows_take_no_time():
     n = 10**18
-    assert truncation_bound(Uniform(10**12), 1, n=n) == n - 10**12
+    assert truncation_bound(1, Uniform(10**12), n=n) == n - 10**12
     for window, rho in ((Jagged(10**9), 1 - 2.0**-24), (Jagged(16), 1 - 2.0**-53)):
-        bound, limit = truncation_bound(window, rho, 2, n=n), truncation_bound(window, rho, 2)
+        bound, limit = truncation_bound(rho, window, 2, n=n), truncation_bound(rho, window, 2)
         assert bound <= limit <= bound * (1 + distance_of_the_limit(window, rho, n))
     kept = n - 10**12
-    next_above_root(truncation_bound(Uniform(10**12), 1, "fro", n=n), kept * (kept + 1) // 2)
+    next_above_root(truncation_bound(1, Uniform(10**12), "fro", n=n), kept * (kept + 1) // 2)
 
 
 @pytest.mark.parametrize("rho", [-0.5, inf, float("nan"), "x", mpmath.inf])
 def test_rho_bounds_magnitudes(rho):
     with pytest.raises(OptionError, match="rho bounds magnitudes"):
-        truncation_bound(Jagged(4), rho)
+        truncation_bound(rho, Jagged(4))
     with pytest.raises(OptionError, match="rho bounds magnitudes"):
-        pointwise_truncation_bound(Jagged(4), rho, 8)
+        pointwise_truncation_bound(rho, Jagged(4), 8)
 
 
 @pytest.mark.parametrize("rho", [np.array([0.5, 0.25]), [0.5], (Fraction(1, 2),)])
 def test_coefficients_are_no_rho(rho):
     for call in (truncation_bound, pointwise_truncation_bound):
         with pytest.raises(DTypeError, match=r"rho must be one number.*; recfact.precision.truncation_norm takes"):
-            call(Jagged(4), rho, n=8)
+            call(rho, Jagged(4), n=8)
     with pytest.raises(DTypeError, match=r"rho must be one number.*; recfact.precision.effective_horizon takes"):
         horizon(rho, "bfloat16")
 
 
+@pytest.mark.parametrize("call", [truncation_bound, pointwise_truncation_bound])
+@pytest.mark.parametrize(("window", "rho"), [(Jagged(4), 0.5), ("jagged:4", "0.5"), (Full(), HALF)])
+def test_the_window_comes_second(call, window, rho):
+    assert np.array_equal(call(rho, window, n=8), call(rho=rho, window=window, n=8))
+    with pytest.raises(TypeError, match=r"rho must be a number.*; pass the number first, and then the window"):
+        call(window, rho, n=8)
+
+
 def test_options_must_be_ones():
     with pytest.raises(OptionError, match="order"):
-        truncation_bound(Jagged(4), 0.5, 3)
+        truncation_bound(0.5, Jagged(4), 3)
     with pytest.raises(OptionError, match="relative_to"):
-        truncation_bound(Jagged(4), 0.5, relative_to="output")
+        truncation_bound(0.5, Jagged(4), relative_to="output")
     with pytest.raises(OptionError, match="n must be"):
-        truncation_bound(Jagged(4), 0.5, n=-1)
+        truncation_bound(0.5, Jagged(4), n=-1)
     with pytest.raises(TypeError, match="window"):
-        truncation_bound(4, 0.5)
+        truncation_bound(0.5, 4)
 
 
 def test_rho_nearer_to_one_than_any_float():
     window, rho = Jagged(16), 1 - Fraction(1, 2**300)
     for order in (1, 2, np.inf, "fro"):
-        one, bound = (truncation_bound(window, value, order, n=100) for value in (1, rho))
+        one, bound = (truncation_bound(value, window, order, n=100) for value in (1, rho))
         assert one * (1 - 2.0**-50) <= bound <= one

@@ -77,7 +77,7 @@ def test_choices_are_the_cheapest_windows(relative_to, block, rng):
 @pytest.mark.parametrize("block", [None, 16])
 def test_choices_for_a_bound_are_the_shortest(rho, relative_to, block):
     def error(window):
-        return truncation_bound(window, rho, relative_to=relative_to)
+        return truncation_bound(rho, window, relative_to=relative_to)
 
     for tol in (1e-9, 0.01, 0.5, 1.0, 2.0):
         found = kinds(choose_window(rho, tol, relative_to=relative_to, block=block))

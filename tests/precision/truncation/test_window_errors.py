@@ -80,7 +80,7 @@ def test_witnesses_reach_the_bounds_of_constant_coefficients(window, rho):
             u = truncation_witness(a, window, order, relative_to=relative_to)
             x, kept = exact.solve(a, u), exact.solve(a, u, window)
             ratio = NORMS[order](x - kept) / NORMS[order](u if relative_to == "input" else x)
-            bound = truncation_bound(window, rho, order, n=n, relative_to=relative_to)
+            bound = truncation_bound(rho, window, order, n=n, relative_to=relative_to)
             assert np.nextafter(bound, 0) < ratio <= bound
 
 
