@@ -7,3 +7,4 @@ from recfact.factorizations.transfer import TransferOperator as TransferOperator
 from recfact.factorizations.transfer import truncate as truncate
 from recfact.factorizations.truncated import BandedOperator as BandedOperator
 from recfact.factorizations.truncated import JaggedOperator as JaggedOperator
+from recfact.factorizations.truncated import WholeOperator as WholeOperator

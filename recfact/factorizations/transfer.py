@@ -24,10 +24,9 @@ from recfact.checks import integer, positive_integer
 from recfact.factorizations.diagonals import ShiftedDiagonals, lag_products
 from recfact.factorizations.growth_warning import warn_of_growth
 from recfact.factorizations.norms import bidiagonal_norm, transfer_norm, transposed_order
-from recfact.factorizations.operator import Operator
 from recfact.factorizations.scalars import as_coefficients, beside, conjugate_of, of_one_type
 from recfact.factorizations.transposable import TransposableOperator, Transpose
-from recfact.factorizations.truncated import BandedOperator, JaggedOperator, TruncatedOperator
+from recfact.factorizations.truncated import BandedOperator, JaggedOperator, TruncatedOperator, WholeOperator
 from recfact.number_types import accumulator
 from recfact.recurrence import backward, forward
 from recfact.solve import solve
@@ -188,12 +187,12 @@ class TransferOperator(TransposableOperator):
         resets = np.flatnonzero(self.a[1:] == 0)
         return int(np.max(np.diff([-1, *resets, n - 1]))) if n else 0
 
-    def norm(self, ord: Any = 2) -> Any:
+    def norm(self, ord: Any = np.inf) -> Any:
         """Return a norm of L.
 
         Parameters
         ----------
-        ord : {1, 2, numpy.inf, "fro"}, default 2
+        ord : {1, 2, numpy.inf, "fro"}, default numpy.inf
             1 is the largest column sum, inf the largest row sum, and 2 the largest singular value. 1, inf and "fro"
             are recurrences in ``|a|``, which take O(n) time and don't cancel.
 
@@ -222,19 +221,19 @@ class TransferOperator(TransposableOperator):
         """
         return transfer_norm(self.a, ord)
 
-    def cond(self, ord: Any = 2) -> Any:
+    def cond(self, ord: Any = np.inf) -> Any:
         """Return the condition number ||L|| ||I - AZ|| in the norm `ord` of `norm`."""
         return self.norm(ord) * self.inv().norm(ord)
 
-    def truncate(self, window: WindowLike) -> Operator:
-        """Return the part of L that `window` keeps, as an operator that knows its error, or L itself for `Full`.
+    def truncate(self, window: WindowLike) -> TruncatedOperator:
+        """Return the part of L that `window` keeps, as an operator that knows its error.
 
         Parameters
         ----------
         window : Uniform, Jagged or Full
             The part to keep.
         """
-        return self if isinstance(window, Full) else truncate(self.a, window)
+        return truncate(self.a, window)
 
 
 class TransposedTransferOperator(Transpose):
@@ -260,11 +259,11 @@ class TransposedTransferOperator(Transpose):
         """Return the u with L^T u = x; see `TransferOperator.solve`."""
         return self.inv() @ x
 
-    def norm(self, ord: Any = 2) -> Any:
+    def norm(self, ord: Any = np.inf) -> Any:
         """Return a norm; see `TransferOperator.norm`."""
         return self.operator.norm(transposed_order(ord))
 
-    def cond(self, ord: Any = 2) -> Any:
+    def cond(self, ord: Any = np.inf) -> Any:
         """Return a condition number; see `TransferOperator.cond`."""
         return self.operator.cond(transposed_order(ord))
 
@@ -306,12 +305,12 @@ class Bidiagonal(ShiftedDiagonals):
         """Return the bidiagonal of the conjugate coefficients."""
         return Bidiagonal(conjugate_of(self.a))
 
-    def norm(self, ord: Any = 2) -> Any:
+    def norm(self, ord: Any = np.inf) -> Any:
         """Return the norm of I - AZ, for the orders and in the scalars of `TransferOperator.norm`."""
         return bidiagonal_norm(self.a, ord)
 
 
-def truncate(a: Any, window: WindowLike) -> TruncatedOperator | TransferOperator:
+def truncate(a: Any, window: WindowLike) -> TruncatedOperator:
     """Return the part of the transfer operator that a window keeps.
 
     Parameters
@@ -323,8 +322,8 @@ def truncate(a: Any, window: WindowLike) -> TruncatedOperator | TransferOperator
 
     Returns
     -------
-    BandedOperator, JaggedOperator or TransferOperator
-        The truncated operator for `Uniform`, `Jagged` or `Full`, in this order.
+    BandedOperator, JaggedOperator or WholeOperator
+        The truncated operator for `Uniform`, `Jagged` or `Full`, in this order. The one for `Full` is L itself.
 
     Raises
     ------
@@ -344,4 +343,4 @@ def truncate(a: Any, window: WindowLike) -> TruncatedOperator | TransferOperator
         case Jagged(block, terms):
             return JaggedOperator(a, block, terms)
         case Full():
-            return TransferOperator(a)
+            return WholeOperator(a)

@@ -1,4 +1,4 @@
-"""Truncated transfer operators: the band and the jagged window of B2P, with their errors."""
+"""Truncated transfer operators: the band, the jagged window of B2P, and the whole, with their errors."""
 
 import copy
 from abc import abstractmethod
@@ -28,11 +28,11 @@ from recfact.factorizations.truncation_error import ErrorOperator, RelativeError
 from recfact.number_types import accumulator
 from recfact.recurrence import first_kept_rows, folded
 from recfact.solve import solve
-from recfact.windows import Jagged, Uniform
+from recfact.windows import Full, Jagged, Uniform, Window
 
 
 class TruncatedOperator(TransposableOperator):
-    """The common base of bands and jagged windows.
+    """The common base of bands, jagged windows and the whole.
 
     Row i keeps the entries with lags 0 .. K[i] - 1. It loses the state x[i - K[i]], times the coefficients since.
 
@@ -40,11 +40,11 @@ class TruncatedOperator(TransposableOperator):
     ----------
     a : array_like, shape (n,)
         Coefficients, any scalars.
-    window : Uniform or Jagged
+    window : Uniform, Jagged or Full
         The part to keep.
     """
 
-    def __init__(self, a: Any, window: Uniform | Jagged) -> None:
+    def __init__(self, a: Any, window: Window) -> None:
         self.a, self.window = as_coefficients(a), window
         super().__init__(self.a.dtype, (len(self.a), len(self.a)))
 
@@ -182,12 +182,12 @@ class TruncatedOperator(TransposableOperator):
             columns = folded(self._coefficients, columns, as_state(state, columns))
             return self.error_operator()._apply(columns).astype(dtype, copy=False)
 
-    def error_norm(self, ord: Any = 2) -> Any:
+    def error_norm(self, ord: Any = np.inf) -> Any:
         """Return a norm of E = L - L~: the largest error for inputs of norm 1. See `ErrorOperator.norm`.
 
         Parameters
         ----------
-        ord : {1, 2, numpy.inf, "fro"}, default 2
+        ord : {1, 2, numpy.inf, "fro"}, default numpy.inf
             Which norm.
 
         Examples
@@ -198,12 +198,12 @@ class TruncatedOperator(TransposableOperator):
         """
         return self.error_operator().norm(ord)
 
-    def relative_error_norm(self, ord: Any = 2) -> Any:
+    def relative_error_norm(self, ord: Any = np.inf) -> Any:
         """Return a norm of N: the largest error for states of norm 1. See `RelativeErrorOperator.norm`.
 
         Parameters
         ----------
-        ord : {1, 2, numpy.inf, "fro"}, default 2
+        ord : {1, 2, numpy.inf, "fro"}, default numpy.inf
             Which norm.
 
         Examples
@@ -228,6 +228,28 @@ class TruncatedTranspose(Transpose):
     def to_sparse(self) -> sparse.csc_array:
         """Return the matrix as a scipy.sparse array; see `TruncatedOperator.to_sparse`."""
         return self.operator.to_sparse().T
+
+
+class WholeOperator(TruncatedOperator):
+    """The window that keeps everything: L itself. Its error is zero.
+
+    Parameters
+    ----------
+    a : array_like, shape (n,)
+        Coefficients, any scalars.
+
+    Examples
+    --------
+    >>> whole = WholeOperator([9.0, 2.0, 3.0])
+    >>> whole.to_dense()[2], float(whole.error_norm())
+    (array([6., 3., 1.]), 0.0)
+    """
+
+    def __init__(self, a: Any) -> None:
+        super().__init__(a, Full())
+
+    def _lost_states(self) -> tuple[Array, int]:
+        return self._coefficients[:0], 1
 
 
 class BandedOperator(TruncatedOperator):

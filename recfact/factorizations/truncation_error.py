@@ -86,12 +86,12 @@ class RelativeErrorOperator(TransposableOperator):
             return np.hypot.reduceat(weights, self.starts)
         return np.asarray(np.frompyfunc(square_root, 1, 1)(np.add.reduceat(weights * weights, self.starts)))
 
-    def norm(self, ord: Any = 2) -> Any:
+    def norm(self, ord: Any = np.inf) -> Any:
         """Return a norm of N in O(n). All four orders have a closed form.
 
         Parameters
         ----------
-        ord : {1, 2, numpy.inf, "fro"}, default 2
+        ord : {1, 2, numpy.inf, "fro"}, default numpy.inf
             Which norm.
 
         Returns
@@ -141,12 +141,12 @@ class ErrorOperator(TransposableOperator):
         states: Array = solve(beside(self.a, x), lost, axis=0, reverse=True)
         return states
 
-    def norm(self, ord: Any = 2) -> Any:
+    def norm(self, ord: Any = np.inf) -> Any:
         """Return a norm of E. The signs (phases) of the coefficients don't matter.
 
         Parameters
         ----------
-        ord : {1, 2, numpy.inf, "fro"}, default 2
+        ord : {1, 2, numpy.inf, "fro"}, default numpy.inf
             1, inf and "fro" are recurrences in |a| and take O(n) time. 2 takes some tens of passes over the lost
             states, see `carrier_norm`. Its relative error is a few units of rounding per step.
 

@@ -66,10 +66,10 @@ def test_norms_of_floats(name, n, dtype):
             assert abs(got - expected) <= 4 * tolerance * expected
 
 
-def test_default_order_is_2():
+def test_default_order_is_inf():
     L = TransferOperator([0, 2.0, 3.0])
-    assert L.norm() == L.norm(2)
-    assert L.cond() == L.cond(2) == L.T.cond()
+    assert L.norm() == L.norm(np.inf)
+    assert L.cond() == L.cond(np.inf) == L.T.cond(1)
 
 
 def spectral_tolerance(n):

@@ -340,8 +340,21 @@ def test_norms_of_intervals_hold_those_of_their_ends(window):
             assert high * (1 - 1e-15) <= found.b
 
 
-def test_full_window_is_the_transfer_operator():
-    assert isinstance(truncate([0.5, 0.5], Full()), TransferOperator)
+@pytest.mark.parametrize("a", [[], [0.5], [0.5, -2.0, 3.0, 0.25], [Fraction(1, 2)] * 3, [0.5j, 2.0]])
+def test_full_window_is_the_transfer_operator_without_an_error(a):
+    operator = TransferOperator(a)
+    whole, u = operator.truncate(Full()), np.arange(1, len(a) + 1)
+    assert np.array_equal(whole.to_dense(), operator.to_dense())
+    assert np.array_equal(whole @ u, operator @ u)
+    assert np.array_equal(whole.T @ u, operator.T @ u)
+    assert whole.nnz == len(a) * (len(a) + 1) // 2
+    assert not np.any(whole.error(u, x0=3))
+    assert not np.any(whole.error_operator().to_dense())
+    for order in (1, 2, inf, "fro"):
+        assert whole.error_norm(order) == whole.relative_error_norm(order) == 0
+
+
+def test_each_window_has_its_operator():
     assert isinstance(TransferOperator([0.5, 0.5]).truncate(Uniform(1)), BandedOperator)
     jagged = TransferOperator([0.5, 0.5]).truncate(Jagged(2, 3))
     assert isinstance(jagged, JaggedOperator)

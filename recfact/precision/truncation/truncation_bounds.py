@@ -282,9 +282,7 @@ def bound_of_one(a: Array, kept: Array, window: Window, rounding: Array) -> Arra
     step = -(-max(PIECE, first) // block) * block
     for start in range(first, len(kept), step):
         stop = min(start + step, len(kept))
-        operator = upward_operator(a[start - first : stop], window)
-        assert operator is not None
-        weights = operator.relative_error_operator().weights
+        weights = upward_operator(a[start - first : stop], window).relative_error_operator().weights
         errors: list[Upward] = []
         for row in range(start, stop, block):
             j = row - cut.weight

@@ -19,7 +19,7 @@ from recfact.factorizations.truncation_error import RelativeErrorOperator
 from recfact.precision.exact.outward import Upward
 from recfact.precision.sequences import segments_of
 from recfact.recurrence import forward
-from recfact.windows import Window, WindowLike, check_window
+from recfact.windows import Full, Window, WindowLike, check_window
 
 as_upward = np.frompyfunc(Upward.of, 1, 1)
 
@@ -98,8 +98,6 @@ def norm_of_blocks(norms: list[float], order: Any) -> float:
 def norm_of_one(a: Array, window: Window, order: Any, relative_to: str) -> float:
     """Return the norm for one sequence."""
     operator = upward_operator(as_coefficients(a), window)
-    if operator is None:
-        return 0.0
     if relative_to == "state":
         return float(operator.relative_error_norm(order))
     if order == 2:
@@ -107,15 +105,15 @@ def norm_of_one(a: Array, window: Window, order: Any, relative_to: str) -> float
     return float(operator.error_norm(order))
 
 
-def upward_operator(a: Any, window: WindowLike) -> TruncatedOperator | None:
-    """Return the truncated operator of the coefficients' magnitudes, rounded up; None if nothing can be lost."""
-    operator = truncate(as_coefficients(a), window)
-    if not isinstance(operator, TruncatedOperator):
-        return None
-    magnitudes = as_upward(operator.a) if len(operator.a) else operator.a.astype(object)
+def upward_operator(a: Any, window: WindowLike) -> TruncatedOperator:
+    """Return the truncated operator of the coefficients' magnitudes, rounded up."""
+    coefficients = as_coefficients(a)
+    if isinstance(window, Full):  # which loses nothing, not even of an infinite coefficient
+        return truncate(coefficients, window)
+    magnitudes = as_upward(coefficients) if len(coefficients) else coefficients.astype(object)
     if len(magnitudes):
         magnitudes[0] = Upward(0)  # it multiplies the initial state alone, which is part of the first input
-    return truncate(magnitudes, window)  # type: ignore[return-value]
+    return truncate(magnitudes, window)
 
 
 def spectral_norm(operator: TruncatedOperator, a: Any) -> Upward:
@@ -124,7 +122,7 @@ def spectral_norm(operator: TruncatedOperator, a: Any) -> Upward:
         return Upward(0)
     bundles = state_bundles(operator)
     with np.errstate(all="ignore"):
-        guess = truncate(as_floats(a), operator.window).error_norm(2)  # type: ignore[union-attr]
+        guess = truncate(as_floats(a), operator.window).error_norm(2)
     slack = 2.0**-51
     while slack < 1 and 0 < guess < inf:
         sigma = Upward.of(guess) * Upward.of(1 + slack)
@@ -230,7 +228,7 @@ def witness_of_one(coefficients: Array, window: Window, order: Any, relative_to:
     """Return the inputs for one sequence."""
     inputs = np.zeros(len(coefficients), dtype=int).astype(coefficients.dtype)
     magnitudes = _magnitudes(coefficients, window)
-    if magnitudes is None or not np.any(magnitudes.relative_error_operator().weights != 0):
+    if not np.any(magnitudes.relative_error_operator().weights != 0):
         return inputs
     error, relative = magnitudes.error_operator(), magnitudes.relative_error_operator()
     if relative_to == "state":
@@ -251,13 +249,12 @@ def witness_of_one(coefficients: Array, window: Window, order: Any, relative_to:
     return inputs
 
 
-def _magnitudes(coefficients: Array, window: Window) -> TruncatedOperator | None:
+def _magnitudes(coefficients: Array, window: Window) -> TruncatedOperator:
     """Return the operator of the magnitudes: in floats if all that is lost is in their range, otherwise rounded up."""
     upward = upward_operator(coefficients, window)  # refuses what isn't real and finite
-    if upward is None or coefficients.dtype == object:
+    if coefficients.dtype == object:
         return upward
     floats = truncate(np.abs(coefficients), window)
-    assert isinstance(floats, TruncatedOperator)
     with np.errstate(all="ignore"):
         weights = floats.relative_error_operator().weights
         sums = floats.error_operator() @ np.ones(len(coefficients))
@@ -287,7 +284,7 @@ def _singular_vector(coefficients: Array, window: Window) -> Array:
     if n == 1:
         return np.ones(1)
     with np.errstate(all="ignore"):
-        error = truncate(np.abs(as_floats(coefficients)), window).error_operator()  # type: ignore[union-attr]
+        error = truncate(np.abs(as_floats(coefficients)), window).error_operator()
         sums = np.concatenate([error @ np.ones(n), error.T @ np.ones(n)])
         if 1e-150 < sums.max() < 1e150:  # beyond, squares leave the range
             try:
