@@ -3,7 +3,8 @@
 They are read at every call, as ``limits.NAME``. So a test can make them small: a few hundred steps then reach code that
 otherwise takes millions of steps. It can also pretend to have more processors than there are. The choice of a kernel
 for a window is kept for the whole process, so the limits behind it can't change: `MOST_STATES`, `LONG_BLOCK`,
-`ONE_START` and `LONG_LAGS`. `RUN` is also behind it, but there it only decides in which cache numbers wait.
+`ONE_START` and `LONG_LAGS`. `RUN`, `TABLED_RUN` and `LARGE_FIRST_CACHE` are also behind it, but there they only decide
+in which cache numbers wait.
 """
 
 from __future__ import annotations
@@ -54,13 +55,15 @@ WORTH_HALO = 4
 # Whether the first-level cache is large enough for the next group of runs to wait in it, and for long runs.
 LARGE_FIRST_CACHE = first_cache() >= 48 << 10
 
-# Size of a run in bytes, if the blocks aren't longer. The numbers of a group of runs and of the next group must fit
-# into the first-level cache. A run of a jagged window has at least LEAST_BLOCKS blocks for each carrier term.
+# Size of a run in bytes, if the blocks aren't longer. The numbers of a group of runs must fit into the first-level
+# cache. A small cache has room for less if tables of the group lie beside them, as for uniform windows and several
+# channels (TABLED_RUN). A run of a jagged window has at least LEAST_BLOCKS blocks for each carrier term.
 # The next three say which windows are too long for runs:
 # * LONG_BLOCK: bytes of accumulators in a block, times the number of terms.
 # * ONE_START: steps in a block of a jagged window. At most one longer block starts in a tile.
 # * LONG_LAGS: lags of a uniform window of real numbers. Tiles are faster for more lags.
-RUN = 640 if LARGE_FIRST_CACHE else 256
+RUN = 640
+TABLED_RUN = RUN if LARGE_FIRST_CACHE else 256
 LEAST_BLOCKS = 4
 LONG_BLOCK = 2048
 ONE_START = 64
@@ -128,19 +131,19 @@ def processors() -> int:
     return os.cpu_count() or 1
 
 
-def most_blocks(block: int, step_bytes: int, least: int = 1) -> int:
+def most_blocks(block: int, step_bytes: int, least: int = 1, tabled: bool = False) -> int:
     """Return how many blocks of `block` steps a run has at most, and at least `least`. A step has `step_bytes`."""
-    return max(1, least, RUN // (block * step_bytes))
+    return max(1, least, (TABLED_RUN if tabled else RUN) // (block * step_bytes))
 
 
-def waits_far(block: int, step_bytes: int, least: int) -> bool:
+def waits_far(block: int, step_bytes: int, least: int, tabled: bool = False) -> bool:
     """Return whether the next group of runs waits in the second-level cache, and not in the first one."""
-    return not LARGE_FIRST_CACHE or is_long(block, step_bytes, least)
+    return not LARGE_FIRST_CACHE or is_long(block, step_bytes, least, tabled)
 
 
-def is_long(block: int, step_bytes: int, least: int = 1) -> bool:
-    """Return whether `most_blocks` need more than RUN bytes."""
-    return most_blocks(block, step_bytes, least) * block * step_bytes > RUN
+def is_long(block: int, step_bytes: int, least: int = 1, tabled: bool = True) -> bool:
+    """Return whether the `most_blocks` need more room than a run has otherwise."""
+    return most_blocks(block, step_bytes, least, tabled) * block * step_bytes > (TABLED_RUN if tabled else RUN)
 
 
 def fits_runs(lags: int, itemsize: int, real: bool) -> bool:

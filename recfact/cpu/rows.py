@@ -112,7 +112,7 @@ def runs_of_channels(
         span += 1
     if RUNS * span * 2 > steps or span * channels * dtype.itemsize > limits.LONG_BLOCK:
         return None
-    far = limits.waits_far(block, channels * dtype.itemsize, 2 * terms if block > 1 else terms + 1)
+    far = limits.waits_far(block, channels * dtype.itemsize, 2 * terms if block > 1 else terms + 1, tabled=True)
     return Runs(dtype.name, reverse, "", staged, channels, far)
 
 

@@ -259,7 +259,7 @@ def solve_into(a: Array, u: Array, x: Array, x0: Array | None, *, reverse: bool,
             0,
         ]
         strides, a_step = tuple(-step for step in strides), -a_step
-    most = limits.most_blocks(steps, x.itemsize)
+    most = limits.most_blocks(steps, x.itemsize, tabled=True)
     solve = short_rows[runs_of(x.dtype.name, reverse)]
     parts = min(threads, own.length)
     cuts = [own.length * part // parts for part in range(parts + 1)]

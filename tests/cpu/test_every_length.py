@@ -43,6 +43,7 @@ LIMITS = {
     "WIDE": 64,
     "MANY_ROWS": 8,
     "RUN": 160,
+    "TABLED_RUN": 160,
 }
 NEVER = 1 << 60
 

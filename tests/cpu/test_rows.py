@@ -136,7 +136,7 @@ COEFFICIENTS = [(slice(None),), (..., slice(1), slice(None)), (..., slice(1))]
 @pytest.mark.parametrize("spoilt", [False, True])
 def test_short_rows_have_the_bits_of_channels(dtype, way, spoilt, rng, monkeypatch):
     """Rows without gaps, whose coefficients are their own or shared, in every number of whole runs and rows left."""
-    for name, value in (("WORTH_THREADS", 1), ("MANY_ROWS", 2), ("RUN", 60), ("BATCH", 2)):
+    for name, value in (("WORTH_THREADS", 1), ("MANY_ROWS", 2), ("RUN", 60), ("TABLED_RUN", 60), ("BATCH", 2)):
         monkeypatch.setattr(limits, name, value)
     shapes = [(1, 2, 5), (9, 1), (40, 2), (70, 3), (33, 4), (50, 7), (17, 37), (3, 5, 90), (19, 511)]
     for shape, part in product(shapes, COEFFICIENTS):

@@ -120,6 +120,7 @@ def test_bits_dont_depend_on_how_long_runs_are(window, reverse, monkeypatch, rng
     channels = rf.solve(*some, axis=0, window=window, reverse=reverse)
     for size in (1, 100, 1 << 20):
         monkeypatch.setattr(limits, "RUN", size)
+        monkeypatch.setattr(limits, "TABLED_RUN", size)
         np.testing.assert_array_equal(rf.solve(a, u, window=window, reverse=reverse), expected)
         np.testing.assert_array_equal(rf.solve(*some, axis=0, window=window, reverse=reverse), channels)
 
@@ -161,6 +162,7 @@ def test_long_blocks_are_left_to_tiles(storage):
 
 def test_groups_wait_in_the_second_cache_where_two_do_not_fit_into_the_first(monkeypatch):
     monkeypatch.setattr(limits, "RUN", 256)
+    monkeypatch.setattr(limits, "TABLED_RUN", 256)
     monkeypatch.setattr(limits, "LARGE_FIRST_CACHE", True)
     kinds = {Uniform(64): False, Uniform(65): True, Jagged(16): False, Jagged(17): True, Jagged(3): False}
     for window, far in kinds.items():
