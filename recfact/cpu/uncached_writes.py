@@ -32,13 +32,14 @@ def aligned(*numbers: int) -> bool:
 def streams_rows(x: Array, u: Array, reverse: bool) -> bool:
     """Return whether tiles write the rows of `x`, time on axis 0, past the caches.
 
-    Halves don't gain: they wait for their arithmetic, and splitting their vectors costs extra. So do complex numbers on
-    processors with a large first-level cache, and float64 backwards in memory where vectors are half as wide as ours.
+    Halves don't gain: they wait for their arithmetic, and splitting their vectors costs extra. So does
+    float64 backwards in memory, on processors whose vectors are half as wide as ours. Complex numbers only gain where
+    vectors are as wide and the first-level cache is small.
     """
     return (
         x.nbytes >= limits.STREAMED_ROWS
         and len(x) >= limits.LONG
-        and (x.dtype.kind != "c" or not limits.LARGE_FIRST_CACHE)
+        and (x.dtype.kind != "c" or (writes_whole_lines() and not limits.LARGE_FIRST_CACHE))
         and abs(x.strides[0]) == x.itemsize
         and x.itemsize != 2
         and (x.dtype != np.float64 or reverse == (x.strides[0] < 0) or writes_whole_lines())
