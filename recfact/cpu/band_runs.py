@@ -44,7 +44,7 @@ from recfact.cpu.operations import (
 )
 from recfact.cpu.row_steps import Row, row_at
 from recfact.cpu.runs import entered, is_streamed, x_side
-from recfact.cpu.stage import clear_stage, enter_stage, leave_stage, staged
+from recfact.cpu.stage import clear_stage, enter_stage, leave_stage
 from recfact.cpu.tile_solvers import number, runs_in_reverse, units
 from recfact.cpu.window_steps import window_steps
 
@@ -278,10 +278,7 @@ def band_runs(
             if blocks > 0:
                 following = done + width(runs) * blocks * lags
                 edge, end = step_edge(runs, row, done), step_edge(runs, row, following)
-                x = first_address(runs, row.x, x_step, steps, done)
-                if is_streamed(runs):
-                    enter_stage(runs, stage, min(edge, end), settled)
-                    x = staged(stage, min(edge, end), x)
+                x = enter_stage(runs, stage, edge, end, settled, first_address(runs, row.x, x_step, steps, done))
                 if solve_band(
                     runs,
                     first_address(runs, row.a, a_step, steps, done),
@@ -294,19 +291,16 @@ def band_runs(
                     room,
                     vectors,
                 ):
-                    if is_streamed(runs):
-                        settled = leave_stage(runs, stage, min(edge, end), max(edge, end), settled)
+                    settled = leave_stage(runs, stage, edge, end, settled)
                     done = following
                 else:
                     rest = width(runs) * blocks
             else:
-                if is_streamed(runs):
-                    clear_stage(runs, stage, settled, step_edge(runs, row, done))
+                clear_stage(runs, stage, settled, step_edge(runs, row, done))
                 length = min(lags, steps - done)
                 solve_block(runs, row, done, length, room, done == 0 and alone != 0, skipped, lags, entering, initial)
                 rest = max(rest - 1, 0)
                 done += length
                 settled = step_edge(runs, row, done)
-        if is_streamed(runs):
-            clear_stage(runs, stage, settled, step_edge(runs, row, done))
+        clear_stage(runs, stage, settled, step_edge(runs, row, done))
     drain(runs)

@@ -17,7 +17,7 @@ from recfact.cpu.compilation import apart, helper, kernel
 from recfact.cpu.operations import accumulator, drain, fma, load, load_shared, nought, single, size, store, width
 from recfact.cpu.row_steps import Row, row_at
 from recfact.cpu.runs import PAGE, a_side, entered, fetch, is_streamed, lead, load_slice, store_slice, u_side, x_side
-from recfact.cpu.stage import clear_stage, enter_stage, leave_stage, staged
+from recfact.cpu.stage import clear_stage, enter_stage, leave_stage
 from recfact.cpu.tile_solvers import runs_in_reverse, tile_steps, units
 
 
@@ -377,11 +377,8 @@ def block_runs(
             blocks = blocks_in_run(runs, steps - done, block, most, terms)
             if blocks < max(terms, 1):
                 break
-            x = first_address(runs, row.x, x_step, steps, done)
             edge, end = step_edge(runs, row, done), step_edge(runs, row, done + width(runs) * blocks * block)
-            if is_streamed(runs):
-                enter_stage(runs, stage, min(edge, end), settled)
-                x = staged(stage, min(edge, end), x)
+            x = enter_stage(runs, stage, edge, end, settled, first_address(runs, row.x, x_step, steps, done))
             solve_runs(
                 runs,
                 first_address(runs, row.a, a_step, steps, done),
@@ -395,10 +392,8 @@ def block_runs(
                 carried,
                 scratch,
             )
-            if is_streamed(runs):
-                settled = leave_stage(runs, stage, min(edge, end), max(edge, end), settled)
+            settled = leave_stage(runs, stage, edge, end, settled)
             done += width(runs) * blocks * block
-        if is_streamed(runs):
-            clear_stage(runs, stage, settled, step_edge(runs, row, done))
+        clear_stage(runs, stage, settled, step_edge(runs, row, done))
         follow_steps(runs, row, done, steps, 0, block, terms, carried, False, skipped)
     drain(runs)

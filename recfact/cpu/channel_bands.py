@@ -23,8 +23,8 @@ from recfact.cpu.magnitudes import below, higher
 from recfact.cpu.numbers import LINE
 from recfact.cpu.operations import accumulator, drain, fma, load, multiply, nought, single, size, store, width
 from recfact.cpu.row_steps import Row, row_at
-from recfact.cpu.runs import entered, is_streamed
-from recfact.cpu.stage import clear_stage, enter_stage, leave_stage, staged
+from recfact.cpu.runs import entered
+from recfact.cpu.stage import clear_stage, enter_stage, leave_stage
 from recfact.cpu.tile_solvers import runs_in_reverse
 from recfact.cpu.turning import Strides
 
@@ -318,22 +318,19 @@ def band_channels(
             solved = False
             if blocks > 0 and calm:
                 edge, end = channel_edge(runs, row, done), channel_edge(runs, row, following)
-                x = first_of_step(runs, row.x, x_step, x_step, steps, done)
-                if is_streamed(runs):
-                    enter_stage(runs, stage, min(edge, end), settled)
-                    x = staged(stage, min(edge, end), x)
+                x = enter_stage(
+                    runs, stage, edge, end, settled, first_of_step(runs, row.x, x_step, x_step, steps, done)
+                )
                 a = first_of_step(runs, row.a, a_step, x_step, steps, done)
                 u = first_of_step(runs, row.u, u_step, x_step, steps, done)
                 solved = solve_band(runs, a, u, x, a_step, blocks, lags, channels, sums, room)
-                if is_streamed(runs) and solved:
-                    settled = leave_stage(runs, stage, min(edge, end), max(edge, end), settled)
+                if solved:
+                    settled = leave_stage(runs, stage, edge, end, settled)
             if not solved:
-                if is_streamed(runs):
-                    clear_stage(runs, stage, settled, channel_edge(runs, row, done))
+                clear_stage(runs, stage, settled, channel_edge(runs, row, done))
                 slide_steps(runs, row, done, following, skipped, lags, channels, entry, initial, more)
                 settled = channel_edge(runs, row, following)
                 ready = False
             done = following
-        if is_streamed(runs):
-            clear_stage(runs, stage, settled, channel_edge(runs, row, done))
+        clear_stage(runs, stage, settled, channel_edge(runs, row, done))
     drain(runs)

@@ -28,7 +28,7 @@ from recfact.cpu.compilation import apart, helper, kernel
 from recfact.cpu.operations import accumulator, drain, fma, load, load_shared, nought, single, size, store, width
 from recfact.cpu.row_steps import Row, row_at
 from recfact.cpu.runs import a_side, entered, is_streamed, lead, load_slice, u_side, x_side
-from recfact.cpu.stage import clear_stage, enter_stage, leave_stage, staged
+from recfact.cpu.stage import clear_stage, enter_stage, leave_stage
 from recfact.cpu.tile_solvers import runs_in_reverse
 
 
@@ -245,18 +245,13 @@ def block_channels(
                 break
             following = done + width(runs) * blocks * block
             edge, end = channel_edge(runs, row, done), channel_edge(runs, row, following)
-            x = first_of_step(runs, row.x, x_step, x_step, steps, done)
-            if is_streamed(runs):
-                enter_stage(runs, stage, min(edge, end), settled)
-                x = staged(stage, min(edge, end), x)
+            x = enter_stage(runs, stage, edge, end, settled, first_of_step(runs, row.x, x_step, x_step, steps, done))
             a = first_of_step(runs, row.a, a_step, x_step, steps, done)
             u = first_of_step(runs, row.u, u_step, x_step, steps, done)
             solve_blocks(runs, a, u, x, a_step, blocks, block, terms, channels, carried, room)
-            if is_streamed(runs):
-                settled = leave_stage(runs, stage, min(edge, end), max(edge, end), settled)
+            settled = leave_stage(runs, stage, edge, end, settled)
             done = following
-        if is_streamed(runs):
-            clear_stage(runs, stage, settled, channel_edge(runs, row, done))
+        clear_stage(runs, stage, settled, channel_edge(runs, row, done))
         for channel in range(channels):
             own, at = channel_row(runs, row, channel), carried + channel * (terms + 1) * word
             follow_steps(runs, own, done, steps, 0, block, terms, at, False, skipped)

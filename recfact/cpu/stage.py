@@ -18,6 +18,7 @@ from recfact.cpu.halves import I32
 from recfact.cpu.language import operation
 from recfact.cpu.numbers import LINE, pointer
 from recfact.cpu.operations import load, single, size, store
+from recfact.cpu.runs import is_streamed
 from recfact.cpu.tile_solvers import runs_in_reverse
 
 SPARE = 3 * LINE  # bytes of a stage besides those of its group
@@ -66,9 +67,17 @@ def kept_line(runs: Any, settled: int) -> Any:
 
 
 @helper
-def enter_stage(runs: Any, stage: int, low: int, settled: int) -> None:
-    """Move the line that is kept beside a group. All steps before the address `settled` are in memory."""
-    copy_line(staged(stage, low, kept_line(runs, settled)), stage)
+def enter_stage(runs: Any, stage: int, edge: int, end: int, settled: int, x: int) -> Any:
+    """Return where a group writes the state whose address is `x`: there, or on the stage if states go past the caches.
+
+    The states of the group begin and end at the addresses `edge` and `end`. All steps before the address `settled` are
+    in memory. The line that is kept moves beside the group.
+    """
+    if is_streamed(runs):
+        low = min(edge, end)
+        copy_line(staged(stage, low, kept_line(runs, settled)), stage)
+        return staged(stage, low, x)
+    return x
 
 
 @helper
@@ -79,8 +88,16 @@ def write_plainly(runs: Any, place: int, first: int, last: int) -> None:
         store(one, first, offset, load(one, place, offset))
 
 
+@helper
+def leave_stage(runs: Any, stage: int, edge: int, end: int, settled: int) -> Any:
+    """Send the states of a group from the stage, and return the new `settled`."""
+    if is_streamed(runs):
+        return send_lines(runs, stage, min(edge, end), max(edge, end), settled)
+    return settled
+
+
 @apart
-def leave_stage(runs: Any, stage: int, low: int, high: int, settled: int) -> int:
+def send_lines(runs: Any, stage: int, low: int, high: int, settled: int) -> int:
     """Send the full lines of a group, from address `low` to `high`, and keep the rest. Return the new `settled`."""
     if runs_in_reverse(runs):
         if settled & (LINE - 1) != 0:
@@ -104,9 +121,10 @@ def leave_stage(runs: Any, stage: int, low: int, high: int, settled: int) -> int
 
 @helper
 def clear_stage(runs: Any, stage: int, settled: int, end: int) -> None:
-    """Write the line that is kept. The groups end at the address `end`."""
-    place = stage - kept_line(runs, settled)
-    if runs_in_reverse(runs):
-        write_plainly(runs, place + end, end, settled)
-    else:
-        write_plainly(runs, place + settled, settled, end)
+    """Write the line that is kept on the stage, if there is one. The groups end at the address `end`."""
+    if is_streamed(runs):
+        place = stage - kept_line(runs, settled)
+        if runs_in_reverse(runs):
+            write_plainly(runs, place + end, end, settled)
+        else:
+            write_plainly(runs, place + settled, settled, end)
