@@ -24,6 +24,7 @@ from recfact.cpu.cuts import (
     segment_start,
     starts_among,
 )
+from recfact.cpu.numbers import PAGE
 from recfact.cpu.operations import accumulator, drain, load, single, size, store
 from recfact.cpu.row_steps import (
     Row,
@@ -142,9 +143,10 @@ def band_tiles(
     offset = first_cut(cuts, 0, position)
     done, finite = 0, True
     ahead = count * step * size(single(tile))
+    further = -(PAGE // 2) if runs_in_reverse(tile) else PAGE // 2  # as in `scan_rows`
     while done < count and finite:
         fetch_tile(tile, a + ahead)  # the next turn begins there, at its other end
-        fetch_tile(tile, u + ahead)
+        fetch_tile(tile, u + ahead + further)
         starts, near = starts_in_tile(tile, cuts, position, near, offset)
         if starts == 0:
             state, product, finite = band_tile(tile, a, u, x, sums, 0, state, product, unsure)

@@ -14,9 +14,10 @@ from typing import Any
 
 from recfact.cpu.chunks import CHUNK
 from recfact.cpu.compilation import apart, helper, kernel
+from recfact.cpu.numbers import PAGE
 from recfact.cpu.operations import accumulator, drain, fma, load, load_shared, nought, single, size, store, width
 from recfact.cpu.row_steps import Row, row_at
-from recfact.cpu.runs import PAGE, a_side, entered, fetch, is_streamed, lead, load_slice, store_slice, u_side, x_side
+from recfact.cpu.runs import a_side, entered, fetch, is_streamed, lead, load_slice, store_slice, u_side, x_side
 from recfact.cpu.stage import clear_stage, enter_stage, leave_stage
 from recfact.cpu.tile_solvers import runs_in_reverse, tile_steps, units
 

@@ -12,8 +12,9 @@ from typing import Any
 from recfact.cpu.channel_vectors import AHEAD, FOLD, factor_at, fetch_ahead, folded, folded_vectors, place, vectors
 from recfact.cpu.compilation import helper
 from recfact.cpu.magnitudes import below, higher
+from recfact.cpu.numbers import PAGE
 from recfact.cpu.operations import accumulator, fma, load, multiply, nought, single, size, store, width
-from recfact.cpu.runs import PAGE, is_streamed
+from recfact.cpu.runs import is_streamed
 from recfact.cpu.turning import Strides
 
 

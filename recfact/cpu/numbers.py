@@ -23,6 +23,7 @@ from recfact.number_types import NUMBER_TYPES
 ALIGNED = 16
 
 LINE = 64  # bytes of a cache line, and of the widest vector
+PAGE = 4096  # bytes
 
 I8, I64 = ir.IntType(8), ir.IntType(64)
 

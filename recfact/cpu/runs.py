@@ -20,12 +20,10 @@ from recfact.cpu import numbers, types
 from recfact.cpu.chunks import CHUNK, exchange, ordered
 from recfact.cpu.directions import Directed
 from recfact.cpu.language import nothing, operation
-from recfact.cpu.numbers import LINE, Lanes
+from recfact.cpu.numbers import LINE, PAGE, Lanes
 from recfact.cpu.vectors import Registers
 
 RUNS = 8  # in a group; with more, the places read and written at once wouldn't fit into the first-level cache
-
-PAGE = 4096  # bytes of memory that start at a multiple of as many
 
 
 class Runs(Directed):
