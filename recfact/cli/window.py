@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recfact.cli.app import app, show_table
-from recfact.cli.options import Json, Offsets, Pick, any_format, read_offsets, whole
+from recfact.cli.options import Json, Offsets, Pick, any_format, one_of, read_offsets, whole
 from recfact.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -65,6 +65,15 @@ def window(
         ),
     ] = None,
     offsets: Offsets = None,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            "--device",
+            metavar="NAME",
+            parser=one_of(("cpu", "gpu")),
+            help="Where the window is to run, cpu or gpu. By default it takes a CPU no longer than the cheapest.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Choose the cheapest window that is proved to lose little enough, whatever the inputs are.
@@ -114,7 +123,7 @@ def window(
         for fmt in goals:
             step("choosing a window" + (f" in {fmt.name}" if fmt else ""))
             along = -1 if axis is None else axis
-            found.append(window_advice(coefficients, fmt, tol, relative_to, block, along, segments))
+            found.append(window_advice(coefficients, fmt, tol, relative_to, block, along, segments, device))
     if as_json:
         typer.echo(to_json({"source": source, "choices": [each.as_dict() for each in found]}))
         return

@@ -100,6 +100,7 @@ def window_advice(
     block: int | None,
     axis: int = -1,
     offsets: Any = None,
+    device: str | None = None,
 ) -> WindowAdvice:
     """Return the window to choose and the horizon.
 
@@ -110,7 +111,7 @@ def window_advice(
         of any length. A string is a bound of the coefficients, written as a number.
     fmt, tol : FloatFormat or BlockFormat, and str, one of them None
         The largest loss allowed: the unit roundoff of a format, or a number.
-    relative_to, block, axis, offsets
+    relative_to, block, axis, offsets, device
         As for `choose_window`.
 
     Raises
@@ -124,17 +125,16 @@ def window_advice(
     >>> found.typed, found.horizon
     ('jagged:48', 43)
     """
+    options: dict[str, Any] = {"relative_to": relative_to, "block": block, "device": device}
     goal = None if fmt is None else computed_in(fmt)
     if isinstance(a, str):
         rho = magnitude(a, "rho")
-        choice = choose_window(rho, tol, format=goal, relative_to=relative_to, block=block)
+        choice = choose_window(rho, tol, format=goal, **options)
         return WindowAdvice(fmt, choice, horizon(rho, choice.tol))
     kept = a if fmt is None else rounded(a, fmt, axis, offsets)
     if fmt is not None and (lost := count_out_of_range(kept)):
         raise DataFileError(f"{fmt.name} can't hold {lost} of the coefficients; choose a format of more range")
-    choice = choose_window(
-        magnitudes(kept), tol, format=goal, relative_to=relative_to, block=block, axis=axis, offsets=offsets
-    )
+    choice = choose_window(magnitudes(kept), tol, format=goal, axis=axis, offsets=offsets, **options)
     reach = (
         effective_horizon(kept, choice.tol, axis=axis, offsets=offsets)
         if kept.ndim

@@ -418,6 +418,23 @@ def test_long_sequences_need_no_number_of_128_bits(monkeypatch, rng):
     assert not choose_window(np.full(200_000, 1 - 2.0**-24), format="binary32")
 
 
+def test_on_a_gpu_blocks_are_whole_tiles_even_where_others_need_no_terms(rng):
+    resets = rng.uniform(0, 0.9, 1000)
+    resets[::100] = 0
+    by_device = {device: choose_window(resets, 1e-5, device=device) for device in (None, "cpu", "gpu")}
+    assert all(found.candidates == by_device[None].candidates for found in by_device.values())
+    assert by_device[None].recommended == by_device["cpu"].recommended
+    assert by_device["cpu"].window.terms == 0
+    best = by_device["gpu"].recommended
+    assert best.window.block % 16 == 0
+    assert truncation_norm(resets, best.window, relative_to="state") <= best.error <= 1e-5
+    for device, words in ((None, "faster on a GPU"), ("cpu", "loses less"), ("gpu", "(faster on a GPU")):
+        found = choose_window(0.9, format="bfloat16", device=device)
+        assert (found.recommended.window, words in str(found)) == (Jagged(64), True)
+    with pytest.raises(OptionError, match="'cpu', 'gpu'"):
+        choose_window(0.9, 0.1, device="cuda")
+
+
 @pytest.mark.parametrize("kind", ["constant", "repeating", "uneven"])
 def test_a_limit_that_is_the_loss_itself_is_kept_without_the_whole_sequence(kind, rng, monkeypatch):
     monkeypatch.setattr(window_search, "truncation_norm", None)
