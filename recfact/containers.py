@@ -314,14 +314,21 @@ READERS = {name: CONTAINERS[library].read for name, library in LIBRARIES.items()
     ("pandas", "Index"): _read_pandas,
 }
 
+IN_GROUPS = (
+    "whose rows are in groups; sort the table by them, and pass columns of it, with offsets=, where groups start"
+)
+
 REFUSED = {
     (
         "jax",
         "Tracer",
     ): "which JAX traces (jit, vmap, grad) and which holds no numbers yet; call recfact outside of that, or "
     "in a function for jax.pure_callback that first makes NumPy arrays of its arguments",
+    ("pandas", "BaseWindow"): "which is a window over a table; pass the table or the Series itself",
+    ("pandas", "GroupBy"): f"{IN_GROUPS}, [0, *groups.size().cumsum()]",
     ("polars", "DataFrame"): "which is a table; pass its columns as Series, or .to_numpy()",
     ("polars", "Expr"): "which is an expression; evaluate it, and pass the Series",
+    ("polars", "GroupBy"): IN_GROUPS,
     ("polars", "LazyFrame"): "which is computed later; .collect() it, and pass its columns as Series",
     ("torch", "Proxy"): "which torch.fx traces and which holds no numbers yet; call recfact outside of what is traced",
     ("xarray", "Dataset"): "which is a collection; pass one of its DataArrays, or .to_dataarray()",

@@ -234,6 +234,12 @@ LAZY = {
         r"got DataArray, which dask computes .*\.compute\(\)",
     ),
     "dask.delayed": lambda: (__import__("dask").delayed(U), r"got Delayed.*, which dask computes .*\.compute\(\)"),
+    "pandas' groups": lambda: (
+        pandas().Series(U).groupby([0] * len(U)),
+        r"got SeriesGroupBy, whose rows are in groups; .* with offsets=, where groups start, \[0, \*groups.size",
+    ),
+    "pandas' windows": lambda: (pandas().Series(U).rolling(2), "got Rolling, which is a window over a table; pass the"),
+    "polars' groups": lambda: (polars().DataFrame({"u": U}).group_by("u"), "got GroupBy, .* with offsets="),
     "polars.LazyFrame": lambda: (polars().LazyFrame({"u": U}), r"got LazyFrame, .* \.collect\(\) it"),
     "polars.Expr": lambda: (polars().col("u"), "got Expr, which is an expression; evaluate it"),
     "polars.DataFrame": lambda: (polars().DataFrame({"u": U}), "got DataFrame, .*; pass its columns as Series"),

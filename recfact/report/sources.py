@@ -80,6 +80,12 @@ def find_source(source: str) -> Source:
         kind = next((kind for start, kind in _BEGINNINGS.items() if beginning.startswith(start)), ".csv")
         return Source("standard input", part, kind, None)
     if not path.exists():
+        numbers = source.strip("[]()").replace(",", " ").replace(";", " ").split()
+        if numbers and all(parse_number(number) is not None for number in numbers):
+            raise DataFileError(
+                f"{source} is a list of numbers, and a file or one number is needed; write the numbers into a .csv "
+                "file, one a line, or pipe them in and name -"
+            )
         raise DataFileError(f"{path} does not exist")
     if path.is_dir():
         raise DataFileError(f"{path} is a directory; name a file")

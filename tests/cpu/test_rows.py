@@ -53,7 +53,11 @@ def test_rows_in_any_order_of_axes_are_solved_as_alone(window, threads, rng, mon
             np.testing.assert_array_equal(out, shared)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, ml_dtypes.bfloat16, np.complex64, np.complex128])
+FLIPPED = [np.float32, ml_dtypes.bfloat16, np.complex64]
+FLIPPED += [pytest.param(dtype, marks=pytest.mark.slow) for dtype in (np.float64, np.float16, np.complex128)]
+
+
+@pytest.mark.parametrize("dtype", FLIPPED)
 @pytest.mark.parametrize("shape", [(1,), (63,), (700,), (3, 512), (2, 5, 600), (3, 64)], ids=str)
 @pytest.mark.parametrize("window", [Full(), Jagged(16), Uniform(9)], ids=str)
 def test_flipped_arrays_have_the_bits_of_others(dtype, shape, window, rng, monkeypatch):

@@ -140,7 +140,29 @@ def name_of(row: Row) -> str:
     return "-".join(str(part) for part in (*row[:1], "/".join(row.types), *row[2:]))
 
 
-@pytest.mark.parametrize("row", [row for kernel in GRID for row in sample(kernel)], ids=name_of)
+# Which values meet in the rows of the default run. All rows run with the slow tests.
+OFTEN = frozenset({("layout", "way"), ("layout", "window"), ("way", "window")})
+
+
+@cache
+def often(kernel: str) -> tuple[Row, ...]:
+    """Return rows of the sample in which every value occurs, and every layout meets every way and every window."""
+    rows, met = [], set()
+    for row in sample(kernel):
+        values = row._asdict()
+        pairs = {pair for pair in GRID[kernel].pairs_of(values) if (pair[0][0], pair[1][0]) in OFTEN}
+        if not met.issuperset(new := pairs | values.items()):
+            rows.append(row)
+            met |= new
+    return tuple(rows)
+
+
+def rows_of(kernel: str) -> list[Any]:
+    """Return the parameters of all rows, most of them slow."""
+    return [row if row in often(kernel) else pytest.param(row, marks=pytest.mark.slow) for row in sample(kernel)]
+
+
+@pytest.mark.parametrize("row", [row for kernel in GRID for row in rows_of(kernel)], ids=name_of)
 def test_kernel_is_within_its_bound(row):
     need_compiler()
     u, a, x = row.types

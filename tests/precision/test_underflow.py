@@ -117,8 +117,15 @@ WIDER = [of_bits(3, 2), of_bits(3, 2, bias=4, subnormals=False), of_bits(4, 4, s
 CASTS = [(), ("L", "v"), ("L", "g", "v")]
 
 
-@pytest.mark.parametrize("wide", WIDER, ids=str)
-@pytest.mark.parametrize("name", TINY)
+# Every format with one of the wider ones, and those with all of them among the slow tests.
+BESIDE = [
+    pytest.param(name, wide, id=f"{name}-{place}", marks=[pytest.mark.slow] * ((number + place) % len(WIDER) > 0))
+    for number, name in enumerate(TINY)
+    for place, wide in enumerate(WIDER)
+]
+
+
+@pytest.mark.parametrize(("name", "wide"), BESIDE)
 def test_bounds_in_two_formats_hold_for_every_sequence_of_a_tiny_one(name, wide):
     fmt = TINY[name]
     a, u = (values[:, ::3] for values in every_sequence(fmt))

@@ -111,6 +111,7 @@ def test_csv_takes_a_mark_quotes_blank_lines_and_windows_line_ends():
 
 HOSTILE = {
     "missing": ("nothing.npy", None, "nothing.npy does not exist"),
+    "a list": ("0.9,0.8", None, "0.9,0.8 is a list of numbers, and a file or one number is needed; write the numbers"),
     "directory": ("folder.npy", "mkdir", "folder.npy is a directory"),
     "unknown kind": ("a.txt", "1\n", "must be a .npy, .npz or .csv file"),
     "empty npy": ("a.npy", b"", "a.npy is not a readable .npy array"),

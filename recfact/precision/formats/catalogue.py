@@ -194,7 +194,9 @@ def format(name: Any) -> FloatFormat:
     try:
         return _of_dtype(np.dtype(name) if name.lstrip("<>=|")[:1] in "defg" else name)
     except (TypeError, ValueError, SyntaxError, DTypeError):
-        hint = did_you_mean(plain, _NAMES) or f"there are {', '.join(FORMATS)}"
+        hint = (
+            did_you_mean(plain, _NAMES | {family: family for family in _AMBIGUOUS}) or f"there are {', '.join(FORMATS)}"
+        )
         if plain.startswith(BLOCK_PREFIXES):
             hint = (
                 "formats of blocks are in recfact.precision.block_format; pass what its round returns, or an Arithmetic"

@@ -62,6 +62,7 @@ def test_e4m3_alone_says_which_formats_it_could_mean(name):
         ("fp8", OptionError, "could mean float8_e5m2, float8_e4m3fn, "),
         ("fp6", OptionError, "could mean float6_e3m2fn .* float6_e2m3fn"),
         ("bfloat61", OptionError, "did you mean bfloat16"),
+        ("fp9", OptionError, "did you mean fp8 or fp6 or float4_e2m1fn"),
         ("posit16", OptionError, "format must be the name of a floating-point format, got 'posit16'; there are"),
         ("", OptionError, "got ''; there are binary16"),
         ("int8", OptionError, "got 'int8'"),
