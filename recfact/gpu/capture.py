@@ -7,6 +7,14 @@ from recfact.errors import DeviceError
 NULL_STREAM = (0, 1)  # its handles; CUDA never captures it
 
 
+def is_captured() -> bool:
+    """Say whether CuPy's current stream is captured into a graph."""
+    import cupy
+
+    stream = cupy.cuda.get_current_stream()
+    return bool(stream.ptr not in NULL_STREAM and stream.is_capturing())
+
+
 def check_uncaptured(what: str, advice: str) -> None:
     """Raise an error if CuPy's current stream is captured into a graph.
 
@@ -25,8 +33,5 @@ def check_uncaptured(what: str, advice: str) -> None:
     DeviceError
         If the stream is captured.
     """
-    import cupy
-
-    stream = cupy.cuda.get_current_stream()
-    if stream.ptr not in NULL_STREAM and stream.is_capturing():
+    if is_captured():
         raise DeviceError(f"a solve that {what} can't be captured into a CUDA graph; {advice}")

@@ -207,8 +207,14 @@ def _prepared(
     return None if launch is None else prepared_launch(launch, device)
 
 
-def alternatives_of(solve: Solve) -> tuple[str, dict[str, Prepared]]:
-    """Return the kind of a solve, and a compiled launch by each kernel that can do it.
+def kind_of(solve: Solve) -> str:
+    """Return a text for all solves of the kind of this one. Raises ShapeError if it takes several launches."""
+    a, u, x, x0, axis, window, reverse, precision, *_ = solve
+    return tuned.kind_of(geometry_of(axis, a, u, x, x0, reverse), window, precision)
+
+
+def alternatives_of(solve: Solve) -> dict[str, Prepared]:
+    """Return a compiled launch by each kernel that can do a solve.
 
     Raises
     ------
@@ -218,8 +224,7 @@ def alternatives_of(solve: Solve) -> tuple[str, dict[str, Prepared]]:
     a, u, x, x0, axis, window, reverse, precision, *_ = solve
     options: dict[str, Any] = {"window": window, "reverse": reverse, "precision": precision}
     launches = alternatives(axis, a, u, x, x0, **options, device=device_of(x.device))
-    kind = tuned.kind_of(geometry_of(axis, a, u, x, x0, reverse), window, precision)
-    return kind, {name: prepared_launch(launch, x.device) for name, launch in launches.items()}
+    return {name: prepared_launch(launch, x.device) for name, launch in launches.items()}
 
 
 def forget_plans() -> None:

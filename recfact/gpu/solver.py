@@ -8,6 +8,7 @@ from typing import Any
 from recfact.arrays import Array, check_no_state, library_of, to_torch
 from recfact.checks import boolean, choice
 from recfact.errors import ArrayTypeError
+from recfact.gpu import tuned
 from recfact.gpu.availability import current_gpu, require
 from recfact.gpu.capture import check_uncaptured
 from recfact.gpu.cuda_streams import caller_stream
@@ -128,6 +129,10 @@ def solve(
 
 def _run(asked: Solve, offsets: Array | None) -> None:
     if offsets is None:
+        if tuned.asked():
+            from recfact.gpu.tuning import tune_first  # which times solves by this file
+
+            tune_first(asked)
         run(asked)
     else:
         run_sequences(asked, offsets)

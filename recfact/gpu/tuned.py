@@ -16,7 +16,14 @@ from recfact.gpu.availability import driver_version, version_text
 from recfact.gpu.geometry import Geometry
 from recfact.windows import Window, window_text
 
+ON_FIRST = "RECFACT_GPU_TUNE"
+"""The environment variable that, set to 1, lets the first solve of a kind time its kernels."""
 Winners = dict[str, dict[str, str]]  # by card and kind
+
+
+def asked() -> bool:
+    """Say whether the first solve of a kind is to time its kernels."""
+    return os.environ.get(ON_FIRST, "0") not in ("", "0")
 
 
 def folder() -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -12,10 +13,11 @@ from recfact.errors import ArrayTypeError, ShapeError
 from recfact.gpu import tuned
 from recfact.gpu.availability import current_gpu, require
 from recfact.gpu.benchmark import Effort, time_calls
+from recfact.gpu.capture import is_captured
 from recfact.gpu.cuda_streams import caller_stream
 from recfact.gpu.device_arrays import as_device_array
 from recfact.gpu.operands import common_device, prepare
-from recfact.gpu.run import Solve, alternatives_of, forget_plans, start
+from recfact.gpu.run import Solve, alternatives_of, forget_plans, kind_of, start
 from recfact.gpu.solver import PRECISIONS
 from recfact.windows import Full, WindowLike, check_window
 
@@ -85,18 +87,44 @@ def tune(
         on_gpu, _ = prepare(given, arrays, axis, device, tensors, None)
         solve = Solve(*on_gpu, window, reverse, precision)
         try:
-            kind, possible = alternatives_of(solve)
+            return _fastest(solve)
         except ShapeError as error:
             raise ShapeError(
                 "a and u must be solved by one launch to be tuned, and have too many axes that lie apart in memory; "
                 "copy them to contiguous arrays"
             ) from error
-        calls: dict[str, Callable[[], Any]] = {
-            name: partial(start, solve, prepared) for name, prepared in possible.items()
-        }
-        seconds = time_calls(calls, EFFORT) if len(calls) > 1 else dict.fromkeys(calls, 0.0)
+
+
+def tune_first(solve: Solve) -> None:
+    """Time the kernels of a solve if none of its kind was timed on its GPU, and say on stderr what was found.
+
+    Solves that timing would spoil aren't timed: those into their own inputs, and those that a CUDA graph captures.
+    """
+    if solve.u.address == solve.x.address or is_captured():
+        return
+    try:
+        kind = kind_of(solve)
+        if tuned.winner(solve.x.device, kind) is None and (solve.x.device, kind) not in _alone:
+            found = _fastest(solve)
+            if len(found) > 1:
+                times = ", ".join(f"{name} {1e6 * seconds:.1f} µs" for name, seconds in found.items())
+                sys.stderr.write(f"recfact: timed {kind}: {times}\n")
+            else:
+                _alone.add((solve.x.device, kind))
+    except ShapeError:  # it takes several launches
+        return
+
+
+_alone: set[tuple[int, str]] = set()  # kinds that a single kernel can do
+
+
+def _fastest(solve: Solve) -> dict[str, float]:
+    """Time the kernels that can do a solve, and keep the fastest for its kind."""
+    possible = alternatives_of(solve)
+    calls: dict[str, Callable[[], Any]] = {name: partial(start, solve, prepared) for name, prepared in possible.items()}
+    seconds = time_calls(calls, EFFORT) if len(calls) > 1 else dict.fromkeys(calls, 0.0)
     found = dict(sorted(seconds.items(), key=lambda pair: pair[1]))
     if len(found) > 1:
-        tuned.keep(device, kind, next(iter(found)))
+        tuned.keep(solve.x.device, kind_of(solve), next(iter(found)))
         forget_plans()
     return found

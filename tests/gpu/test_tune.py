@@ -102,6 +102,42 @@ def test_the_result_of_tensors_and_initial_states(machine, rng, times):
     assert kind.endswith("shared, x0")
 
 
+@pytest.fixture
+def first(monkeypatch, times):
+    """Ask for tuning by the first solve of a kind."""
+    monkeypatch.setenv(tuned.ON_FIRST, "1")
+    monkeypatch.setattr(tuning, "_alone", set())
+    return times
+
+
+def test_the_first_solve_of_a_kind_times_its_kernels_if_asked_to(machine, rng, first, capsys):
+    a, u = arrays(rng)
+    assert kernel_of(machine, a, u) == "chain"
+    assert [launch.launch.kernel for launch in machine.launches] == ["sweep", "b2p", "chain", "chain"]
+    told = capsys.readouterr().err
+    assert "recfact: timed bfloat16/bfloat16/bfloat16, 1024x2x16" in told
+    assert "chain 1000000.0 µs, b2p 2000000.0 µs" in told
+    machine.launches.clear()
+    assert kernel_of(machine, a, u) == "chain"
+    stand_in.forget()  # as a new process
+    assert kernel_of(machine, a, u) == "chain"
+    assert len(machine.launches) == 2
+    assert capsys.readouterr().err == ""
+
+
+def test_it_times_nothing_that_this_would_spoil_or_that_has_one_kernel(machine, rng, first, monkeypatch):
+    a, u = arrays(rng)
+    place = on_gpu(u)
+    rf.gpu.solve(on_gpu(a), place, axis=1, out=place)
+    kernel_of(machine, a, u, window=Uniform(9))
+    kernel_of(machine, a, u, window=Uniform(9))
+    wide, many = np.ones((2, 1, 3, 20, 1), "f4"), np.ones((2, 5, 3, 20, 4), "f4")
+    rf.solve(on_gpu(wide), on_gpu(many), axis=3)
+    monkeypatch.setattr(tuning, "is_captured", lambda: True)
+    kernel_of(machine, *arrays(rng, "float32"))
+    assert not tuned.winners()
+
+
 WRONG = {
     "on the host": (lambda: (np.ones(3), np.ones(3)), {}, ArrayTypeError, "u must be on a GPU, to time kernels"),
     "precision": (lambda: (0.5, on_gpu(np.ones(3))), {"precision": "x"}, OptionError, "precision must be"),
