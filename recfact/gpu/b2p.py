@@ -41,8 +41,9 @@ def obstacle(geometry: Geometry, blocks: Blocks, device: Device) -> str | None:
         return f"{u.type.dtype} on tensor cores needs compute capability {least[0]}.{least[1]}"
     if not geometry.shared or geometry.channels < GROUP:
         return "fewer than 8 channels share their coefficients"
-    if blocks.terms is not None and blocks.length % TILE:
-        return f"blocks of {blocks.length} steps aren't whole tiles of {TILE}"
+    if blocks.terms is not None and blocks.length % TILE and (blocks.length < TILE or blocks.terms == 0):
+        which = "shorter than" if blocks.length < TILE else "alone and not whole"
+        return f"blocks of {blocks.length} steps are {which} tiles of {TILE}"
     if geometry.steps > MOST_STEPS:
         return "there are too many steps"
     along = geometry.time_contiguous
@@ -94,9 +95,9 @@ class B2P:
     def launch(self, why: str) -> Launch:
         """Return the launch. `why` is the first of its reasons."""
         geometry, blocks, split = self.geometry, self.blocks, self.split
-        tiles = -(-geometry.steps // TILE)
-        block = tiles if blocks.terms is None else blocks.length // TILE
-        first = -(-geometry.first_block(TILE * block) // TILE)
+        whole = -(-geometry.steps // TILE) * TILE
+        block = whole if blocks.terms is None else blocks.length
+        ahead = whole - geometry.steps if geometry.reverse else 0  # of the ragged tile, which is the first
         a, u, x = geometry.a, geometry.u, geometry.x  # the kernel goes backwards by itself
         macros = {
             "INPUT": u.type.c_type,
@@ -109,7 +110,8 @@ class B2P:
             "WARPS": WARPS,
             "RESIDENT": warps_of_registers(self.registers),
             "WINDOW": blocks.window,
-            "SINGLE": int(block == 1),
+            "SINGLE": int(block == TILE),
+            "SHIFTED": int(block % TILE > 0),
             "INITIAL": int(geometry.x0 is not None),
         }
         return Launch(
@@ -120,9 +122,7 @@ class B2P:
             0,
             (
                 *pointers(geometry, (a, u, x)),
-                *wide(steps=geometry.steps),
-                Argument("first", "int", first),
-                Argument("block", "int", block),
+                *wide(steps=geometry.steps, first=geometry.first_block(block) + ahead, block=block),
                 Argument("blocks", "int", split.blocks),
                 *wide(segments=split.segments, batch=geometry.batch, heads=geometry.heads, channels=geometry.channels),
                 *(argument for argument in places(geometry, (a, u, x)) if argument.name != "a_channel"),

@@ -1,4 +1,4 @@
-"""Gradients of the full recurrence by one launch, for arrays on a GPU."""
+"""Gradients of a window by one launch, for arrays on a GPU."""
 
 from __future__ import annotations
 
@@ -9,59 +9,73 @@ from recfact.arrays import Array
 from recfact.errors import ShapeError
 from recfact.gpu.availability import current_gpu, require
 from recfact.gpu.backward import backward
+from recfact.gpu.backward_window import backward_window
 from recfact.gpu.capture import check_uncaptured
 from recfact.gpu.cuda_streams import caller_stream
 from recfact.gpu.device_arrays import as_device_array, empty_like
+from recfact.gpu.launch import blocks_of
 from recfact.gpu.plans import Sequences
 from recfact.gpu.run import PLANS_KEPT, Prepared, device_of, prepared_launch
 from recfact.gpu.sequences import sequences_of, starts_of
 from recfact.number_types import NUMBER_TYPES
 from recfact.strides import Key, Strided
+from recfact.windows import Full, Window
 
 
-def gradients(a: Any, g: Any, x: Any, offsets: Array | None = None) -> tuple[Any, Any] | None:
-    """Return the gradients of coefficients and inputs of the full recurrence along the first axis.
+def gradients(
+    a: Any, given: Any, g: Any, window: Window = Full(), offsets: Array | None = None
+) -> tuple[Any, Any] | None:
+    """Return the gradients of coefficients and inputs along the first axis.
 
     Parameters
     ----------
-    a, g, x : array
-        Coefficients, cotangents of the states, and states: CuPy arrays, or tensors on a GPU, of one number type. `a`
-        has all steps, and may have axes of size 1 elsewhere.
+    a, given, g : array
+        Coefficients; states of `Full`, or inputs of other windows; and cotangents of the states. They are CuPy arrays,
+        or tensors on a GPU, of one number type. `a` has all steps, and may have axes of size 1 elsewhere.
+    window : Window
+        What is kept.
     offsets : ndarray of int64, optional
         Where sequences start, and where the last one ends.
 
     Returns
     -------
     da, du : array
-        The gradients, in the shapes of `a` and `x`. None if no kernel makes them at once.
+        The gradients, in the shapes of `a` and `given`. None if no kernel makes them at once.
     """
     current_gpu()
-    described = [as_device_array(array, name) for array, name in ((a, "a"), (g, "g"), (x, "x"))]
-    own_a, own_g, own_x = described
-    if {array.dtype for array in described} != {own_x.dtype} or own_x.dtype not in NUMBER_TYPES:
+    described = [as_device_array(array, name) for array, name in ((a, "a"), (given, "u"), (g, "g"))]
+    own_a, own, own_g = described
+    if {array.dtype for array in described} != {own.dtype} or own.dtype not in NUMBER_TYPES:
         return None
-    require(own_x.device)
-    tensors = own_x.library == "torch"
-    with caller_stream(described, own_x.device, tensors):
-        du = empty_like(own_x.shape, own_x.dtype, tensors, own_x.device, own_x)
-        da = empty_like(own_a.shape, own_x.dtype, tensors, own_x.device, own_a)
-        sequences = None if offsets is None or 0 in own_x.shape else sequences_of(offsets)
-        prepared = _prepared(*(array.key for array in (*described, du, da)), sequences, own_x.device)
+    require(own.device)
+    tensors = own.library == "torch"
+    with caller_stream(described, own.device, tensors):
+        du = empty_like(own.shape, own.dtype, tensors, own.device, own)
+        da = empty_like(own_a.shape, own.dtype, tensors, own.device, own_a)
+        sequences = None if offsets is None or 0 in own.shape else sequences_of(offsets)
+        prepared = _prepared(*(array.key for array in (*described, du, da)), window, sequences, own.device)
         if prepared is None:
             return None
-        places = {"a": own_a, "g": own_g, "x": own_x, "du": du, "da": da}
+        full = prepared.launch.kernel == "backward"
+        places = {"a": own_a, "x" if full else "u": own, "g": own_g, "du": du, "da": da}
         if offsets is not None:
-            places["starts"] = starts_of(offsets, True)
+            places["starts"] = starts_of(offsets, full)  # in the order of its sweep
         prepared.start({name: array.address for name, array in places.items()})
     return da.owner, du.owner
 
 
 @lru_cache(PLANS_KEPT)
-def _prepared(a: Key, g: Key, x: Key, du: Key, da: Key, sequences: Sequences | None, device: int) -> Prepared | None:
+def _prepared(
+    a: Key, given: Key, g: Key, du: Key, da: Key, window: Window, sequences: Sequences | None, device: int
+) -> Prepared | None:
     check_uncaptured("compiles its kernel", "do the same solve once before")
+    arrays = Strided(*a), Strided(*given), Strided(*g), Strided(*du), Strided(*da)
+    blocks = blocks_of(window, arrays[1].shape[0] if sequences is None else sequences.longest)
     try:
-        arrays = Strided(*a), Strided(*g), Strided(*x), Strided(*du), Strided(*da)
-        launch = backward(*arrays, device_of(device), sequences)
+        if blocks.terms is None:
+            launch = backward(*arrays, device_of(device), sequences)
+        else:
+            launch = backward_window(*arrays, blocks, device_of(device), sequences)
     except ShapeError:
         return None
     return None if launch is None else prepared_launch(launch, device)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 from typing import NamedTuple
 
 from recfact.gpu.geometry import Geometry, View
@@ -124,7 +125,7 @@ def lines_of(geometry: Geometry, block: int, unit: int = ENDLESS) -> Lines:
         aligned = a.alignment(step=False, channel=True) % min(width * a.type.size, ACCESS_BYTES) == 0
         reason = f"{width} steps in one access, because time is contiguous"
         return Lines(geometry, 1, width, True, False, width if along and aligned else 1, reason)
-    coefficient_steps = min(a.alignment(step=False, channel=True) // a.type.size, unit) if along else 1
+    coefficient_steps = gcd(min(a.alignment(step=False, channel=True) // a.type.size, unit), block) if along else 1
     if not geometry.channels_contiguous or not (geometry.shared or a.channel == a.type.size):
         return Lines(
             geometry,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import gcd
+
 from recfact.gpu.geometry import Geometry
 from recfact.gpu.lines import ACCESS_BYTES, THREADS, Lines, lines_of
 from recfact.gpu.multiprocessors import warps_of_registers
@@ -49,11 +51,13 @@ class Sweep:
     def __init__(self, geometry: Geometry, blocks: Blocks, device: Device, sequences: Sequences | None = None) -> None:
         self.geometry, self.blocks, self.sequences = geometry, blocks, sequences
         self.lines = lines_of(geometry, blocks.length, ENDLESS if sequences is None else sequences.unit)
-        self.steps = chunk_steps(self.lines, blocks.length)
+        self.steps = chunk_steps(self.lines)
         ahead = 32 * self.lines.channels * geometry.u.type.size * self.steps  # bytes of a warp's next chunk
-        # Halves beside coefficients or results in float32 fill registers with both, and with states twice as wide.
+        # Halves beside coefficients or results in float32 fill registers with both, and with states twice as wide. So
+        # do numbers of 8 bytes, and the places where blocks begin inside a chunk.
         mixed = max(geometry.a.type.size, geometry.x.type.size) > geometry.u.type.size
-        wide = WIDEST_REGISTERS if mixed else WIDE_REGISTERS
+        full = mixed or geometry.u.type.size == 8 or blocks.length % self.steps > 0
+        wide = WIDEST_REGISTERS if full else WIDE_REGISTERS
         self.registers = NARROW_REGISTERS if ahead <= NARROW_BYTES else wide
         wanted = warps_wanted(ahead, device.limits.room(THREADS // 32, self.registers), device)
         self.wanted = wanted.wanted
@@ -71,6 +75,7 @@ class Sweep:
         resident, sequences = warps_of_registers(self.registers), self.sequences
         own = (
             ("WINDOW", str(self.blocks.window)),
+            ("UNIT", str(gcd(length, self.steps))),
             ("THREADS", str(THREADS)),
             ("RESIDENT", str(resident)),
             ("SEQUENCES", str(int(sequences is not None))),
@@ -105,14 +110,12 @@ class Sweep:
         )
 
 
-def chunk_steps(lines: Lines, block: int) -> int:
-    """Return the steps of a chunk: as many as stay in registers, with a whole number of chunks in a block."""
+def chunk_steps(lines: Lines) -> int:
+    """Return the steps of a chunk: as many as stay in registers."""
     vectors = lines.own or (lines.time_contiguous and lines.coefficient_steps > 1)
     heavy = vectors or lines.geometry.a.type.size == ACCESS_BYTES  # coefficients fill registers, too
     steps = max((16 if lines.access > 1 else 8) // (1 + heavy), lines.access)
     step_bytes = lines.channels * lines.geometry.u.type.size + lines.coefficients * lines.geometry.a.type.size
     while steps > lines.access and steps * step_bytes > CHUNK_BYTES:
-        steps //= 2
-    while block % steps:
         steps //= 2
     return steps

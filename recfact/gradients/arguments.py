@@ -32,7 +32,7 @@ from recfact.offsets import check_offsets
 from recfact.solve import solve
 from recfact.state import State, turned
 from recfact.state_parts import check_fits, holds_steps
-from recfact.windows import Full, Window
+from recfact.windows import Window, blocks_within
 
 
 class Given:
@@ -81,9 +81,10 @@ class Given:
         """Say whether the engine of the host may have a loop of its own for these arguments."""
         return not (self.on_gpu or self.reverse or self.offsets is not None or self.dtype.kind != "f")
 
-    def is_full_on_gpu(self, window: Window) -> bool:
-        """Say whether the engine of the GPU may have a kernel of its own for these arguments."""
-        return self.on_gpu and isinstance(window, Full) and not self.reverse
+    def keeps_all(self, window: Window) -> bool:
+        """Say whether a window leaves nothing out of any segment."""
+        longest = self.time.steps if self.offsets is None else int(np.diff(self.offsets).max(initial=0))
+        return blocks_within(window, longest) == (longest, 0)
 
     def initial(self, value: Any, name: str) -> Any:
         """Return initial states, the segments first, or None."""
@@ -152,12 +153,12 @@ class Given:
         """Solve in the segments, time first."""
         return solve_first(a, u, window, reverse, self.offsets)
 
-    def solve_from(self, a: Any, u: Any, x0: Any) -> Any:
-        """Solve the whole recurrence from initial states, time first."""
-        if x0 is not None:
-            starts = Starts(len(a), self.offsets)
-            u = u + starts.spread(starts.taken(a) * x0)
-        return self.solve(a, u, Full(), False)
+    def entered(self, a: Any, u: Any, x0: Any) -> Any:
+        """Return inputs with the initial states in them, time first."""
+        if x0 is None:
+            return u
+        starts = Starts(len(a), self.offsets)
+        return u + starts.spread(starts.taken(a) * x0)
 
     def places(self, out: Any, a: Any, u: Any, others: dict[str, Any]) -> list[Place | None]:
         """Return where the gradients of coefficients and inputs go, if the caller gave memory for them."""

@@ -1,4 +1,4 @@
-"""Gradients of the whole recurrence on a GPU by one launch, and what initial states add to them.
+"""Gradients of a window on a GPU by one launch, and what initial states add to them.
 
 Arrays have time on axis 0, and initial states their segments.
 """
@@ -12,6 +12,7 @@ from recfact.array_functions import broadcast_to
 from recfact.arrays import Array
 from recfact.gradients.initial_states import Starts
 from recfact.gradients.time_first import summed
+from recfact.windows import Window
 
 
 class Gradients(NamedTuple):
@@ -23,20 +24,21 @@ class Gradients(NamedTuple):
 
 
 class _Engine(Protocol):
-    def __call__(self, a: Any, g: Any, x: Any, offsets: Array | None) -> tuple[Any, Any] | None: ...
+    def __call__(self, a: Any, given: Any, g: Any, window: Window, offsets: Array | None) -> tuple[Any, Any] | None: ...
 
 
-def by_one_launch(a: Any, g: Any, x: Any, x0: Any, offsets: Array | None) -> Gradients | None:
-    """Return the gradients of the whole recurrence, or None if no kernel makes them at once.
+def by_one_launch(a: Any, given: Any, g: Any, x0: Any, window: Window, offsets: Array | None) -> Gradients | None:
+    """Return the gradients, or None if no kernel makes them at once.
 
     Parameters
     ----------
-    a, g, x : array, shape (n, ...)
-        Coefficients, cotangents of the states, and states.
+    a, given, g : array, shape (n, ...)
+        Coefficients; states where nothing is left out, and inputs with the initial states in them otherwise; and
+        cotangents of the states.
     x0 : array, shape (N, ...), or None
         Initial states of the segments.
     """
-    found = _engine()(a, g, x, offsets)
+    found = _engine()(a, given, g, window, offsets)
     if found is None:
         return None
     da, du = found

@@ -116,9 +116,12 @@ def vjp(
                 found = one_pass()(own_a, own_u, own_g, known, window, given.room(at_a), given.room(at_u))
                 if found is not None:
                     return given.back(found[0], a, at_a), given.back(found[1], u, at_u), None
-            if given.is_full_on_gpu(window):
-                known = given.solve_from(own_a, own_u, initial) if known is None else known
-                own = by_one_launch(own_a, own_g, known, initial, given.offsets)
+            if given.on_gpu and not reverse:
+                inputs, full = given.entered(own_a, own_u, initial), given.keeps_all(window)
+                if full and known is None:
+                    known = given.solve(own_a, inputs, Full(), False)
+                read, kept = (known, Full()) if full else (given.expanded(inputs), window)
+                own = by_one_launch(own_a, read, own_g, initial, kept, given.offsets)
                 if own is not None:
                     d0 = None if x0 is None else given.back_initial(own.d0, x0)
                     return given.back(own.da, a), given.back(own.du, u), d0

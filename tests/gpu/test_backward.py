@@ -46,7 +46,7 @@ def arrays(name: str, rng: np.random.Generator) -> dict[str, np.ndarray]:
     g, u = random_numbers(rng, shape, dtype), random_numbers(rng, shape, dtype)
     x = rf.solve(a, u, axis=axis)
     empty = [np.full(size, np.nan).astype(NUMPY[dtype]) for size in (shape, single)]
-    return {k: np.moveaxis(v, axis, 0) for k, v in zip(("a", "g", "x", "du", "da"), (a, g, x, *empty), strict=True)}
+    return {k: np.moveaxis(v, axis, 0) for k, v in zip(("a", "x", "g", "du", "da"), (a, x, g, *empty), strict=True)}
 
 
 def within(given: dict[str, np.ndarray], start: int, end: int) -> dict[str, np.ndarray]:
@@ -57,14 +57,14 @@ def planned_sequences(given: dict[str, np.ndarray], offsets: list[int], device: 
     """Plan sequences, with states and starts of their own."""
     numbers = np.array(offsets)
     given["starts"] = np.ascontiguousarray(numbers[-1] - numbers[::-1])
-    places = (strided(given[name]) for name in ("a", "g", "x", "du", "da"))
+    places = (strided(given[name]) for name in ("a", "x", "g", "du", "da"))
     launch = backward(*places, device, sequences_of(numbers))
     assert launch is not None
     return launch
 
 
 def planned(given: dict[str, np.ndarray], device: Device = H100) -> Launch | None:
-    return backward(*(strided(given[name]) for name in ("a", "g", "x", "du", "da")), device)
+    return backward(*(strided(given[name]) for name in ("a", "x", "g", "du", "da")), device)
 
 
 def check(given: dict[str, np.ndarray], dtype: str) -> None:
@@ -229,9 +229,9 @@ def test_an_infinite_gradient_does_not_reach_the_first_coefficient(machine):
 
 def test_arrays_of_several_types_and_tensors(machine, rng):
     a, g, x = (random_numbers(rng, (30, 4), "float32") for _ in "agx")
-    assert gpu_gradients.gradients(on_gpu(a), on_gpu(g), on_gpu(x.astype("f8"))) is None
-    da, du = gpu_gradients.gradients(*map(torch_stand_in.tensor, (a, g, x)))
+    assert gpu_gradients.gradients(on_gpu(a), on_gpu(x.astype("f8")), on_gpu(g)) is None
+    da, du = gpu_gradients.gradients(*map(torch_stand_in.tensor, (a, x, g)))
     assert isinstance(da, torch_stand_in.Tensor)
-    same = gpu_gradients.gradients(*map(on_gpu, (a, g, x)))
+    same = gpu_gradients.gradients(*map(on_gpu, (a, x, g)))
     np.testing.assert_array_equal(da.numpy(), same[0].get())
     np.testing.assert_array_equal(du.numpy(), same[1].get())

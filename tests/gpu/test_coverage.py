@@ -64,7 +64,7 @@ CHOICES: dict[str, dict[str, tuple[Any, ...]]] = {
     "b2p": EVERYWHERE
     | {
         "types": MIXED,
-        "window": (Full(), Jagged(16), Jagged(16, 0), Jagged(32, 0), Jagged(48)),
+        "window": (Full(), Jagged(16), Jagged(16, 0), Jagged(32, 0), Jagged(48), Jagged(17), Jagged(44)),
         "shared": (True,),
         "d": (16, 17, 64),
         "precision": ("full", "paper"),

@@ -200,7 +200,8 @@ def test_sweep_where_there_are_channels_enough():
         ({"device": Device((7, 5), 40)}, "needs compute capability 8.0"),
         ({"shared": False}, "fewer than 8 channels share"),
         ({"d": 12}, "whole groups of 8"),
-        ({"window": Jagged(24)}, "whole tiles of 16"),
+        ({"window": Jagged(12)}, "shorter than tiles of 16"),
+        ({"window": Jagged(24, 0)}, "alone and not whole tiles of 16"),
     ],
 )
 def test_says_why_not_tensor_cores(change, reason):

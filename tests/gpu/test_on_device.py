@@ -131,6 +131,36 @@ def test_a_long_sequence_of_few_heads():
     agree_here(Full(), 2, 5000)
 
 
+GRADIENTS = (Full(), Jagged(16), Jagged(12, 0), Uniform(16))
+
+
+def gradients_agree(window: Window, n: int) -> None:
+    """Hold gradients on the GPU to those of the host in float64, within the bound of docs/gradients.md."""
+    rng = np.random.default_rng(0)
+    shapes = (n, 2, 1), (n, 2, 16), (n, 2, 16)
+    given = [rng.uniform(-0.99, 0.99, shape).astype(np.float32) for shape in shapes]
+    found = rf.gradients.vjp(*map(to_gpu, given), axis=0, window=window)
+    exact, sizes = (
+        rf.gradients.vjp(*(change(one.astype(float)) for one in given), axis=0, window=window)
+        for change in (np.asarray, np.abs)
+    )
+    count = (n if window == Full() else 32) + 16 + 16 + 40
+    for got, value, size in zip(found[:2], exact, sizes, strict=False):
+        assert (abs(got.get() - value) <= size * count * 2**-24 / (1 - count * 2**-24)).all()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("window", GRADIENTS)
+def test_gradients(window):
+    gradients_agree(window, 200)
+    gradients_agree(window, 4000)
+
+
+@pytest.mark.parametrize("window", GRADIENTS)
+def test_the_check_of_gradients_without_a_gpu(machine, window):
+    gradients_agree(window, 200)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("window", [Full(), Jagged(16), Uniform(33)])
 def test_the_checks_of_the_plans_at_hand_without_a_gpu(machine, window, dtype):

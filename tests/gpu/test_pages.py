@@ -18,7 +18,7 @@ from tools.gpu.examples import HEADS, TARGETS, kinds
 PAGES = Path(__file__).parents[2] / "docs" / "gpu"
 
 
-@pytest.mark.parametrize("kernel", ["b2p", "sweep", "chain", "sliding", "backward"])
+@pytest.mark.parametrize("kernel", ["b2p", "sweep", "chain", "sliding", "backward", "backward_window"])
 def test_each_macro_is_on_the_page_of_its_kernel(kernel):
     page = (PAGES / f"{kernel}.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`([A-Z_]+)`", page.split("## Macros")[1].split("##")[0]))

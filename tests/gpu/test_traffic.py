@@ -56,6 +56,8 @@ RUNS = {
     "b2p": (HEADS, "bfloat16", Jagged(16), {}, {}),
     "b2p backwards": (HEADS, "float16", Jagged(16), {"reverse": True}, {}),
     "b2p along time": (ROWS, "bfloat16", Jagged(32), {}, {"initial": True, "a_dtype": "float32"}),
+    "b2p shifted": (HEADS, "bfloat16", Jagged(20), {}, {"initial": True}),
+    "b2p shifted along time backwards": (ROWS, "float16", Jagged(37), {"reverse": True}, {}),
     "b2p in two stages": (HEADS, "float16", Jagged(16), {"device": T4}, {"initial": True}),
     "b2p in two stages, along time": (ROWS, "float16", Jagged(32), {"device": T4, "reverse": True}, {}),
 }
@@ -84,6 +86,9 @@ REPEATED = {
     "b2p long blocks backwards": (HEADS, "float16", Jagged(32), {"reverse": True}, {}),
     "b2p along time": (ROWS, "bfloat16", Jagged(32), {}, {"initial": True}),
     "b2p along time backwards": (ROWS, "float16", Jagged(16), {"reverse": True}, {}),
+    "b2p shifted": (HEADS, "bfloat16", Jagged(19), {}, {"initial": True}),
+    "b2p shifted along time": (ROWS, "float16", Jagged(25), {}, {}),
+    "b2p shifted backwards": (HEADS, "float16", Jagged(18), {"reverse": True}, {}),
     "b2p blocks alone": (HEADS, "bfloat16", Jagged(16, 0), {}, {"initial": True}),
 }
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from recfact.gpu.backward import backward
-from recfact.gpu.launch import plan
+from recfact.gpu.backward_window import backward_window
+from recfact.gpu.launch import blocks_of, plan
 from recfact.gpu.plans import Device, Launch
 from recfact.number_types import accumulator
 from recfact.strides import contiguous
@@ -82,10 +83,14 @@ def described(
     return launch
 
 
-def described_backward(heads: int, n: int, d: int, dtype: str, *, device: Device = H100) -> Launch:
-    """Plan the gradients of the full recurrence for contiguous arrays with time first, and coefficients of heads."""
+def described_gradients(heads: int, n: int, d: int, dtype: str, window: Window, *, device: Device = H100) -> Launch:
+    """Plan the gradients of a window for contiguous arrays with time first, and coefficients of heads."""
     rows, shared = contiguous(np.dtype(dtype), (n, heads, d)), contiguous(np.dtype(dtype), (n, heads, 1))
-    launch = backward(shared, rows, rows, rows, shared, device)
+    blocks = blocks_of(window, n)
+    if blocks.terms is None:
+        launch = backward(shared, rows, rows, rows, shared, device)
+    else:
+        launch = backward_window(shared, rows, rows, rows, shared, blocks, device)
     if launch is None:
         raise ValueError(f"an example must have lines for all of the GPU, got {heads} heads of {d} channels")
     return launch
@@ -105,5 +110,7 @@ def kinds(device: Device = H100) -> dict[str, Launch]:
         "sweep float32": described(HEADS, 8192, 8192, 16, "float32", Jagged(16), device=device),
         "chain": described(HEADS, 4, 8192, 16, half, Full(), device=device),
         "sliding": described(HEADS, 8192, 8192, 16, half, Uniform(64), device=device),
-        "backward": described_backward(8192, 8192, 16, "float32", device=device),
+        "backward": described_gradients(8192, 8192, 16, "float32", Full(), device=device),
+        "backward_window": described_gradients(8192, 8192, 16, "float32", Jagged(16), device=device),
+        "backward_window of lags": described_gradients(8192, 8192, 16, "float32", Uniform(16), device=device),
     }

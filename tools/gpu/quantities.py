@@ -25,7 +25,7 @@ from tools.gpu.critical_path import cycles
 from tools.gpu.examples import H100, HEADS, LAYOUTS, ROWS, TARGETS, described, kinds
 from tools.gpu.machine_code import machine_code
 from tools.gpu.occupancy import resident_warps
-from tools.gpu.traffic import backward_traffic, traffic
+from tools.gpu.traffic import gradient_traffic, traffic
 
 WIDE = (8192, 8192, 16)  # enough heads for `sweep`
 # Solves by other kernels, with as many heads to a multiprocessor as WIDE and SOLVE have on an H100: layout, heads,
@@ -36,8 +36,15 @@ PARTS: tuple[tuple[str, int, int, Window], ...] = (
     (ROWS, 8, 8, Uniform(64)),
 )
 BESIDE = "time, head, channel"  # where a sector of coefficients is that of 16 heads, and so of as many warps
-GRADIENTS = 32, 512, 16  # heads, steps and channels of the gradients that are counted
-KERNELS = ("b2p", "backward", "chain", "sliding", "sweep")
+# Gradients by each kernel, what they read beside coefficients and cotangents, and heads, steps and channels.
+GRADIENTS: tuple[tuple[str, Window, str, tuple[int, int, int]], ...] = (
+    ("backward", Full(), "x", (32, 512, 16)),
+    ("backward_window", Jagged(16), "u", (8, 2048, 16)),
+    ("backward_window of lags", Uniform(16), "u", (8, 2048, 16)),
+)
+# Where blocks in shared memory leave room for fewer warps, they have more registers.
+MOST_REGISTERS: dict[str, float | None] = {"b2p": REGISTERS, "backward": REGISTERS, "backward_window": None}
+KERNELS = ("b2p", "backward", "backward_window", "chain", "sliding", "sweep")
 H100_BYTES = 3.35e12 / 132 / 1.755e9  # that memory moves for a multiprocessor in a cycle
 SHARE = 0.9  # of this, as the goals ask
 WORK = ("HMMA", "LDG", "LDGSTS", "STG")  # what the main loop of a kernel never leaves out
@@ -119,6 +126,16 @@ def solve_launch(layout: str, n: int = SOLVE[1], precision: str = "full") -> Lau
     return described(layout, heads, n, d, "bfloat16", Jagged(16), precision=precision)
 
 
+def shifted_launch() -> Launch:
+    """Plan the solve that quantities are of, in blocks that begin inside tiles."""
+    return described(HEADS, *SOLVE, "bfloat16", Jagged(52))
+
+
+def short_launch() -> Launch:
+    """Plan a solve by `sweep` in blocks that begin anywhere in chunks."""
+    return described(HEADS, *WIDE, "bfloat16", Jagged(5))
+
+
 def chain_launch() -> Launch:
     """Plan the exact recurrence over as many steps as are to be as fast as memory."""
     heads, _, d = SOLVE
@@ -141,6 +158,12 @@ def _of_machine_code() -> Iterator[Quantity]:
             launch = solve_launch(layout, precision=precision)
             loop = partial(_instructions, launch, int(dict(launch.macros)["STAGES"]))
             yield Quantity(instructions, f"b2p, {terms} ({layout})", "<=", most, "machine code", loop)
+    shifted, of = shifted_launch(), f"b2p, Jagged(52) ({HEADS})"
+    yield Quantity(
+        f"warps on a multiprocessor, {SOLVE[1]} steps", of, ">=", 4, "machine code", partial(_resident, shifted)
+    )
+    loop = partial(_instructions, shifted, int(dict(shifted.macros)["STAGES"]))
+    yield Quantity(instructions, of, "<=", 300, "machine code", loop)
     for n, ratio in ((1024, None), (8192, 1)):
         tile = partial(_waiting, solve_launch(HEADS, n), "STAGES")
         yield Quantity(
@@ -153,6 +176,9 @@ def _of_machine_code() -> Iterator[Quantity]:
     yield Quantity("cycles of a tile, alone", f"b2p ({HEADS})", "-", None, "machine code", cycles_of_tile)
     loop = partial(_instructions, sweep, int(dict(sweep.macros)["STEPS"]))
     yield Quantity(instructions, f"sweep ({HEADS})", "<=", 48, "machine code", loop)
+    short = short_launch()
+    loop = partial(_instructions, short, int(dict(short.macros)["STEPS"]))
+    yield Quantity(instructions, f"sweep, Jagged(5) ({HEADS})", "<=", 300, "machine code", loop)
     of = f"chain ({HEADS})"
     yield Quantity(
         f"warps on a multiprocessor, {LONG} steps", of, ">=", 8, "machine code", partial(_resident, chain_launch())
@@ -163,9 +189,9 @@ def _of_machine_code() -> Iterator[Quantity]:
     for kind in kinds():
         yield Quantity("bytes spilled, any target", kind, "=", 0, "machine code", partial(_worst, kind, "stack"))
     for kind in kinds():
-        most = REGISTERS if kind.startswith(("b2p", "backward")) else WIDE_REGISTERS
+        limit = MOST_REGISTERS.get(kind.split()[0], WIDE_REGISTERS)
         yield Quantity(
-            "registers of a thread, any target", kind, "<=", most, "machine code", partial(_worst, kind, "registers")
+            "registers of a thread, any target", kind, "<=", limit, "machine code", partial(_worst, kind, "registers")
         )
     for kind in kinds():
         if kind != "chain":
@@ -187,8 +213,11 @@ def _of_traffic() -> Iterator[Quantity]:
             yield Quantity(name, of, relation, asked, "emulator", partial(_traffic, layout, Jagged(16), attribute))
         moved = partial(_traffic, layout, Full(), "moved")
         yield Quantity("bytes moved / bytes of u, a and x", f"chain ({layout})", "<=", 1.10, "emulator", moved)
-    moved = partial(backward_traffic, *GRADIENTS)
-    yield Quantity("bytes moved / bytes of a, g, x, du and da", "backward", "<=", 1.10, "emulator", moved)
+    read = partial(_traffic, HEADS, Jagged(52), "read")
+    yield Quantity("bytes read / bytes of u and a", f"b2p, Jagged(52) ({HEADS})", "<=", 1.10, "emulator", read)
+    for kernel, window, given, lines in GRADIENTS:
+        moved = partial(gradient_traffic, window, *lines)
+        yield Quantity(f"bytes moved / bytes of a, {given}, g, du and da", kernel, "<=", 1.10, "emulator", moved)
     for layout, heads, multiprocessors, window in PARTS:
         launch = _part(layout, heads, multiprocessors, window)
         for name, relation, least, attribute in numbers[:3]:
@@ -273,7 +302,7 @@ def digest() -> str:
     launches += [described(layout, *SOLVE, "bfloat16", Full()) for layout in LAYOUTS]
     launches += [solve_launch(layout, precision=precision) for layout in LAYOUTS for precision in ("full", "paper")]
     launches += [solve_launch(layout, 1024) for layout in LAYOUTS]
-    launches += [chain_launch(), *(_part(*part) for part in PARTS)]
+    launches += [chain_launch(), shifted_launch(), short_launch(), *(_part(*part) for part in PARTS)]
     parts = [repr((launch, options_of(launch))) for launch in launches]
     for kernel in KERNELS:
         lines = (line.split("//")[0].strip() for line in source_of(kernel).splitlines())

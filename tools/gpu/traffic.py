@@ -10,8 +10,9 @@ import numpy as np
 
 from recfact.errors import MissingExtraError
 from recfact.gpu.plans import Device, Launch
+from recfact.windows import Window
 from tools.gpu.emulator import execute
-from tools.gpu.examples import H100, LAYOUTS, channel_axis, described_backward
+from tools.gpu.examples import H100, LAYOUTS, channel_axis, described_gradients
 from tools.gpu.machine_code import missing_tools
 
 
@@ -66,15 +67,16 @@ def traffic(launch: Launch, layout: str, heads: int, n: int, d: int) -> Traffic:
 
 
 @cache
-def backward_traffic(heads: int, n: int, d: int) -> float:
+def gradient_traffic(window: Window, heads: int, n: int, d: int) -> float:
     """Return the bytes that gradients in float32 move, over those of their arrays, as `traffic` does."""
     if (missing := missing_tools()) is not None:
         raise MissingExtraError(missing)
     rng = np.random.default_rng(0)
     shape, shared = (n, heads, d), (n, heads, 1)
-    shapes = {"a": shared, "g": shape, "x": shape, "du": shape, "da": shared}
-    arrays = {name: rng.uniform(-1, 1, own).astype(np.float32) for name, own in shapes.items()}
-    launch = described_backward(heads, n, d, "float32", device=Device(H100.capability, 1))
+    shapes = {"a": shared, "x": shape, "u": shape, "g": shape, "du": shape, "da": shared}
+    launch = described_gradients(heads, n, d, "float32", window, device=Device(H100.capability, 1))
+    used = [argument.value for argument in launch.arguments if argument.value in shapes]
+    arrays = {str(name): rng.uniform(-1, 1, shapes[str(name)]).astype(np.float32) for name in used}
     report = execute(launch, arrays, H100.capability, outputs=("du", "da")).check()
     moved = sum(array.read + array.written for array in report.arrays.values())
     return moved / sum(array.nbytes for array in arrays.values())

@@ -8,8 +8,12 @@
 // rounding at the end. With SPLIT, L_t is the sum of two half-precision matrices, its rounded value and the rounded
 // rest, so that storing it costs less than the rounding of the result does. float16 has no small numbers to hold the
 // rest of an entry, or an entry after a few steps of decay: its rest is stored RAISED times larger. A warp
-// works on one of its STAGES tiles while the others are on their way from memory. A segment of the jagged window starts one block early, without writing, to have
-// its carrier. Nothing passes between warps.
+// works on one of its STAGES tiles while the others are on their way from memory. A segment of the jagged window starts
+// one block early, without writing, to have its carrier. Nothing passes between warps.
+//
+// A block may begin inside a tile (SHIFTED). L_t u_t is right then as it is, because both blocks are neighbours. But the
+// rows of the later block go on from what the earlier one reached from zero, instead of from its state. A segment is
+// whole tiles: those from the first on that lies in none of the blocks before.
 //
 // A tile is taken in the order of memory also when the sweep runs backwards (REVERSE); L_t stands mirrored then. A tile
 // with a result or a carrier that isn't finite is repeated by plain steps: 0 * inf would spread it to rows before its
@@ -36,6 +40,7 @@
 //   RESIDENT                     warps for which a multiprocessor is to have registers
 //   WINDOW                       0 full, 1 blocks alone, 2 blocks and the one before
 //   SINGLE                       1 if a block is one tile
+//   SHIFTED                      1 if blocks, of at least a tile and with the one before, aren't whole tiles
 //   INITIAL                      1 if x0 holds the initial states
 #include "fragments.cuh"
 #include "numbers.cuh"
@@ -187,7 +192,7 @@ __device__ __forceinline__ Vector<OUTPUT, HALF> join(const Vector<OUTPUT, 4>& p,
 
 // Repeat a tile by plain steps, a lane for each channel: results in `product`, carriers in `version`.
 __device__ __forceinline__ void repeat_tile(const Work& work, int lane, int stage, int version, bool linked,
-                                            bool enters, bool ends) {
+                                            bool enters, bool ends, int turn) {
     if (lane >= TILE) return;
     float state = load_shared(work.carrier(1 - version) + lane);
     float local = LONG ? load_shared(work.local_carrier(1 - version) + lane) : state;
@@ -199,8 +204,10 @@ __device__ __forceinline__ void repeat_tile(const Work& work, int lane, int stag
         const int place = TIME_CONTIGUOUS ? lane * ROW + m : m * ROW + lane;
         const float u = widen(load_shared(work.inputs(stage) + place));
         const float a = load_shared(work.coefficients() + r);
+        const bool turns = SHIFTED && r == turn;
+        if (turns) state = local;
         state = fmaf(r == 0 && !linked ? 0.0f : a, state, u);
-        local = fmaf(r == 0 && enters ? 0.0f : a, local, u);
+        local = fmaf((r == 0 && enters) || turns ? 0.0f : a, local, u);
         store_shared(work.product() + place, state);
     }
     store_shared(work.carrier(version) + lane, ends ? local : state);
@@ -210,8 +217,8 @@ __device__ __forceinline__ void repeat_tile(const Work& work, int lane, int stag
 extern "C" __global__ void __launch_bounds__(WARPS * 32, RESIDENT / WARPS) b2p(
     const char* a, const char* u, char* x, const char* x0,
     long long steps,     // of the recurrence
-    int first,           // tiles of the first block in the order of the sweep
-    int block,           // tiles of every other block
+    long long first,     // steps from the start of the first tile to the end of the first block, in order of the sweep
+    long long block,     // steps of every other block
     int blocks,          // of a segment
     long long segments,  // of a sequence
     long long batch, long long heads, long long channels,
@@ -236,13 +243,15 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, RESIDENT / WARPS) b2p(
     const int rest = static_cast<int>(steps % TILE);  // of the ragged tile, if there is one
     const int wide = channels - channel < TILE ? static_cast<int>(channels - channel) : TILE;
 
-    // Tiles of the segment in the order of the sweep; `first` and `block` are in tiles.
+    // Tiles of the segment in the order of the sweep.
     const long long before = segment * blocks;  // blocks
-    const int begin = before == 0 ? 0 : static_cast<int>(first + (before - 1) * block);
-    const long long planned = first + (before + blocks - 1) * block;
-    const int end = planned > tiles || segment + 1 == segments ? tiles : static_cast<int>(planned);
-    int tile = begin;
-    if (WINDOW == NEIGHBOUR && before > 0) tile -= before == 1 ? first : block;
+    auto start_of = [&](long long index) { return index <= 0 ? 0 : first + (index - 1) * block; };
+    auto tile_of = [&](long long step) { return static_cast<int>((step + TILE - 1) / TILE); };
+    const int begin = tile_of(start_of(before));
+    const int planned = tile_of(start_of(before + blocks));
+    const int end = planned > tiles || segment + 1 == segments ? tiles : planned;
+    const long long entry = start_of(WINDOW == NEIGHBOUR ? before - 1 : before);  // the step to begin with
+    int tile = static_cast<int>(entry / TILE);
 
     // A lane moves 8 numbers of a row: of a step, or of a channel if TIME_CONTIGUOUS.
     const int lane_step = TIME_CONTIGUOUS ? at.half * HALF : at.row;
@@ -297,7 +306,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, RESIDENT / WARPS) b2p(
         store_shared(work.carrier(1) + lane, state);
         if (LONG) store_shared(work.local_carrier(1) + lane, state);
     }
-    int left = before == 0 || (WINDOW == NEIGHBOUR && before == 1) ? first : block;  // tiles left of the block
+    long long left = entry == 0 ? first : block;  // steps from the start of the tile to the end of the block
+    if (SHIFTED && entry % TILE != 0) left = entry % TILE;  // of a block that isn't needed
     bool enters = !(INITIAL && tile == 0);  // the tile is the first of a block, and has no state to go on from
     bool linked = !enters;                  // the tile has a carrier
 
@@ -307,8 +317,9 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, RESIDENT / WARPS) b2p(
             if (tile >= end) break;
             const int version = stage % 2;
             // The next tile belongs to another block, and gets what this one reached from zero.
-            const bool ends = WINDOW == NEIGHBOUR && (SINGLE || --left == 0);
-            if (LONG && ends) left = block;
+            const bool ends = WINDOW == NEIGHBOUR && (SINGLE || left == TILE);
+            const int turn = SHIFTED && left < TILE ? static_cast<int>(left) : TILE;  // where the next block begins
+            if (LONG) left += (left <= TILE ? block : 0) - TILE;
             wait_async<STAGES - 1>();
             if (lane < TILE) store_shared(work.coefficients() + lane, ahead[stage]);
             __syncwarp();
@@ -317,10 +328,23 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, RESIDENT / WARPS) b2p(
                 store_shared(work.products() + (REVERSE ? TILE - 1 - lane : lane), linked ? g : 0.0f);
             __syncwarp();
             multiply_tile(work, stage);
+            float begun = 0.0f;  // what a block that begins inside the tile has reached by its end
+            if (SHIFTED && turn < TILE && lane < TILE) {
+#pragma unroll 1
+                for (int r = turn; r < TILE; ++r) {
+                    const int m = REVERSE ? TILE - 1 - r : r;
+                    const int place = TIME_CONTIGUOUS ? lane * ROW + m : m * ROW + lane;
+                    const float factor = r == turn ? 0.0f : load_shared(work.coefficients() + r);
+                    begun = fmaf(factor, begun, widen(load_shared(work.inputs(stage) + place)));
+                }
+                store_shared(work.local_carrier(version) + lane, begun);
+            }
             __syncwarp();
 
             // The rank-one update, four numbers at a time; `k` counts them in the order in which this lane takes them.
             Vector<OUTPUT, 4> quads[2];
+            // Whether a step, in the order of memory, belongs to a block that begins inside the tile.
+            auto late = [&](int step) { return SHIFTED && (REVERSE ? TILE - 1 - step : step) >= turn; };
             float row_g = 0.0f, row_carrier = 0.0f, row_local = 0.0f;
             if (TIME_CONTIGUOUS) {
                 row_carrier = load_shared(work.carrier(1 - version) + at.row);
@@ -335,12 +359,15 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, RESIDENT / WARPS) b2p(
                 const int four = at.half * HALF + (k == 0 ? at.second : !at.second) * 4;
                 Vector<float, 4> local, factor, other, states, passed;
                 local.packets[0] = read16(work.product() + at.row * ROW + four);
-                factor.packets[0] = read16((TIME_CONTIGUOUS ? work.products() : work.carrier(1 - version)) + four);
+                const float* carrier = SHIFTED && !TIME_CONTIGUOUS && late(at.row) ? work.local_carrier(1 - version)
+                                                                                   : work.carrier(1 - version);
+                factor.packets[0] = read16((TIME_CONTIGUOUS ? work.products() : carrier) + four);
                 if (LONG && !TIME_CONTIGUOUS) other.packets[0] = read16(work.local_carrier(1 - version) + four);
 #pragma unroll
                 for (int c = 0; c < 4; ++c) {
                     const float w = local.items[c];
-                    states.items[c] = fmaf(factor.items[c], TIME_CONTIGUOUS ? row_carrier : row_g, w);
+                    const float row_from = SHIFTED && late(four + c) ? row_local : row_carrier;
+                    states.items[c] = fmaf(factor.items[c], TIME_CONTIGUOUS ? row_from : row_g, w);
                     quads[k].set(c, states.items[c]);
                     check = fmaf(states.items[c], 0.0f, check);
                     if (LONG) {
@@ -363,16 +390,17 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, RESIDENT / WARPS) b2p(
                     }
                     if (TIME_CONTIGUOUS) {
                         store_shared(work.carrier(version) + at.row, kept.items[LAST % 4]);
-                        if (LONG) store_shared(work.local_carrier(version) + at.row, passed.items[LAST % 4]);
+                        if (LONG && turn == TILE)
+                            store_shared(work.local_carrier(version) + at.row, passed.items[LAST % 4]);
                     } else {
                         write16(work.carrier(version) + four, kept.packets[0]);
-                        if (LONG) write16(work.local_carrier(version) + four, passed.packets[0]);
+                        if (LONG && turn == TILE) write16(work.local_carrier(version) + four, passed.packets[0]);
                     }
                 }
             }
             if (__builtin_expect(__any_sync(EVERYONE, check != 0.0f), 0)) {
                 __syncwarp();
-                repeat_tile(work, lane, stage, version, linked, enters, ends);
+                repeat_tile(work, lane, stage, version, linked, enters, ends, turn);
                 __syncwarp();
 #pragma unroll
                 for (int k = 0; k < 2; ++k) {
@@ -387,7 +415,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, RESIDENT / WARPS) b2p(
                 store_vector(reinterpret_cast<OUTPUT*>(x_next), join(quads[0], quads[1], at.second));
             x_next += AHEAD * x_step;
 
-            enters = ends || (WINDOW == ALONE && --left == 0);
+            if (WINDOW == ALONE) left -= TILE;
+            enters = ends || (WINDOW == ALONE && left == 0);
             if (enters && WINDOW == ALONE) left = block;
             linked = !(WINDOW == ALONE && enters);
             ++tile;

@@ -9,26 +9,12 @@
 // g, du and da lie at p * array_step from their pointers, which are at the last step; a_{i+1} at p * a_step, and x_{i-1}
 // at p * x_step. What lies there for p = 0 of a and for the last p of x isn't read.
 //
-// Macros: those of lines.cuh for g and du (x is of the type of g), with TIME_CONTIGUOUS 0 and COEFFICIENT_STEPS 1, and
+// Macros: those of lines.cuh for g and du (x is of the type of g), with TIME_CONTIGUOUS 0 and COEFFICIENT_STEPS 1, that
+// of sums.cuh, and
 //   SEQUENCES 1 if time holds sequences of their own, one behind the other, of which each thread has a line of one
-//   LANES     threads, a power of two up to 32, whose channels share their coefficients; 1 if COEFFICIENTS is CHANNELS
 //   THREADS   of a thread block
 //   RESIDENT  warps for which a multiprocessor is to have registers
-#include "lines.cuh"
-
-// The sum with the number of another lane.
-__device__ __forceinline__ float with_lane(unsigned int mask, float x, int lane) {
-    return x + __shfl_sync(mask, x, lane);
-}
-__device__ __forceinline__ double with_lane(unsigned int mask, double x, int lane) {
-    return x + __shfl_sync(mask, x, lane);
-}
-__device__ __forceinline__ float2 with_lane(unsigned int mask, float2 x, int lane) {
-    return make_float2(with_lane(mask, x.x, lane), with_lane(mask, x.y, lane));
-}
-__device__ __forceinline__ double2 with_lane(unsigned int mask, double2 x, int lane) {
-    return make_double2(with_lane(mask, x.x, lane), with_lane(mask, x.y, lane));
-}
+#include "sums.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) backward(
     const char* a, const char* g, const char* x, char* du, char* da,
@@ -54,8 +40,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
     }
     const long long row = line / lines, channel = (line - row * lines) * CHANNELS;
     const long long b = row / heads, h = row - b * heads;
-    const unsigned int lane = threadIdx.x % 32;
-    const unsigned int mask = LANES == 32 ? 0xffffffffu : ((1u << (LANES % 32)) - 1) << (lane - lane % LANES);
 
     a += b * a_batch + h * a_head + channel * a_channel + origin * a_step;
     g += b * g_batch + h * g_head + channel * g_channel + origin * g_step;
@@ -72,26 +56,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
                        const Vector<COEFFICIENT, COEFFICIENTS>& coefficients, const Vector<INPUT, CHANNELS>& before,
                        bool first) {
         Vector<OUTPUT, CHANNELS> inputs;
-        Vector<OUTPUT, COEFFICIENTS> sums;
-        Number sum = number<Number>(0);
+        Number products[CHANNELS];
 #pragma unroll
         for (int c = 0; c < CHANNELS; ++c) {
             state[c] = multiply_add(Number(coefficients[COEFFICIENTS == 1 ? 0 : c]), state[c], cotangents[c]);
             inputs.set(c, state[c]);
-            if (COEFFICIENTS == 1)
-                sum = c == 0 ? multiply(state[c], before[c]) : multiply_add(state[c], before[c], sum);
-            else
-                sums.set(c, multiply(state[c], before[c]));
+            products[c] = first ? number<Number>(0) : multiply(state[c], before[c]);  // even if the state is infinite
         }
-        if (COEFFICIENTS == 1) {
-#pragma unroll
-            for (int distance = 1; distance < LANES; distance *= 2)
-                sum = with_lane(mask, sum, lane ^ distance);
-            sums.set(0, sum);
-        }
-        if (first) sums.fill(0);  // even if the state is infinite
         store_vector(const_cast<OUTPUT*>(at<OUTPUT>(du, place, du_step)), inputs);
-        if (LANES == 1 || lane % LANES == 0) store_vector(const_cast<OUTPUT*>(at<OUTPUT>(da, place, da_step)), sums);
+        store_sums(const_cast<OUTPUT*>(at<OUTPUT>(da, place, da_step)), products);
     };
     auto pass = [&](int count) {
         a += static_cast<long long>(a_step) * count, g += static_cast<long long>(g_step) * count;

@@ -81,6 +81,12 @@ __device__ __forceinline__ double2 multiply(double2 a, double2 x) {
     return make_double2(fma(a.x, x.x, -a.y * x.y), fma(a.x, x.y, a.y * x.x));
 }
 
+// x + y
+__device__ __forceinline__ float add(float x, float y) { return x + y; }
+__device__ __forceinline__ double add(double x, double y) { return x + y; }
+__device__ __forceinline__ float2 add(float2 x, float2 y) { return make_float2(x.x + y.x, x.y + y.y); }
+__device__ __forceinline__ double2 add(double2 x, double2 y) { return make_double2(x.x + y.x, x.y + y.y); }
+
 // Neither infinite nor NaN.
 __device__ __forceinline__ bool finite_number(float x) { return x - x == 0; }
 __device__ __forceinline__ bool finite_number(double x) { return x - x == 0; }

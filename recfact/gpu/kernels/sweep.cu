@@ -4,13 +4,14 @@
 //
 // A thread owns one line: CHANNELS channels next to each other in memory (TIME_CONTIGUOUS 0), or one channel whose
 // steps are next to each other (TIME_CONTIGUOUS 1). It walks a segment of whole blocks; the next STEPS steps are always
-// on their way from memory while it works. A segment of the jagged window starts one block early, without writing, to
-// have the carrier of that block: nothing passes between threads. Element (batch, head, channel, step) of an array lies
+// on their way from memory while it works. A segment of the jagged window starts one block early or a few steps more,
+// without writing, to have the carrier of that block: nothing passes between threads. Element (batch, head, channel, step) of an array lies
 // at batch * array_batch + head * array_head + channel * array_channel + step * array_step BYTES from its pointer.
 //
 // With SEQUENCES, time holds sequences of their own, one behind the other, and each is a segment without a halo.
 //
-// Macros: those of lines.cuh, where STEPS divides `block`, and
+// Macros: those of lines.cuh, and
+//   UNIT                         divides STEPS and `block`: blocks begin so many steps from each other and from chunks
 //   WINDOW                       0 full, 1 blocks alone, 2 blocks and the one before
 //   INITIAL                      1 if x0 holds the initial states, and with SEQUENCES those of each sequence
 //   SEQUENCES                    1 if segments are sequences of their own
@@ -74,7 +75,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
     long long end = first + (index + blocks - 1) * block;
     if (end > steps || segment + 1 == segments) end = steps;
     long long position = begin;
-    if (WINDOW == NEIGHBOUR && index > 0) position -= index == 1 ? first : block;
+    // One block early, and whole chunks, so that these end where the segment begins.
+    if (WINDOW == NEIGHBOUR && index > 0) {
+        position -= (block + STEPS - 1) / STEPS * STEPS;
+        if (index == 1 || position < 0) position = 0;
+    }
 #endif
     const long long row = line / lines, channel = (line - row * lines) * CHANNELS;
     const long long b = row / heads, h = row - b * heads;
@@ -86,10 +91,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
     States states;
 #pragma unroll
     for (int c = 0; c < CHANNELS; ++c) states.state[c] = states.local[c] = number<Number>(0);
-    long long left = block;  // steps left of the block
+    long long left = begin - position - block;  // steps left of the block: of one that isn't needed, or none
 
+    // Begin a block, if the last one has ended.
+    auto enters_block = [&] {
+        if (left != 0) return false;
+        states.enter_block();
+        left = block;
+        return true;
+    };
     // One step with nothing on its way: at the very start, and at the end of the line.
-    auto step_alone = [&](bool fresh) {
+    auto step_alone = [&] {
+        const bool fresh = enters_block();
         Vector<INPUT, CHANNELS> inputs = load_vector<INPUT, CHANNELS>(at<INPUT>(u, 0, 0));
         Vector<COEFFICIENT, COEFFICIENTS> coefficients;
         const bool reads = INITIAL || position > 0;
@@ -115,10 +128,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
                 states.state[c] = states.local[c] = load(reinterpret_cast<const Number*>(
                     x0 + b * x0_batch + h * x0_head + (channel + c) * x0_channel + segment * x0_sequence));
         }
-        long long head = (first - 1) % STEPS + 1;
+        // Chunks are aligned to where the segment begins; if that is here, to where blocks do in reverse.
+        long long head = begin > 0 ? (begin - 1) % STEPS + 1 : first == block ? STEPS : (first - 1) % STEPS + 1;
         if (head > end) head = end;
-        for (long long k = 0; k < head; ++k) step_alone(WINDOW == ALONE && k == 0 && !INITIAL);
-    } else {
+        for (long long k = 0; k < head; ++k) step_alone();
+    } else if (WINDOW == ALONE) {
         left = 0;
     }
 
@@ -131,20 +145,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
         for (int k = 0; k < STEPS / COEFFICIENT_STEPS; ++k) chunk.load_coefficients(k, a, a_step);
         position += chunks * STEPS;
         const long long written = (position - begin) / STEPS;  // chunks that are written: the last ones
-        for (; chunks > 0; --chunks, left -= STEPS) {
-            const bool more = chunks > 1, writes = chunks <= written, fresh = left == 0;
+        for (; chunks > 0; --chunks) {
+            const bool more = chunks > 1, writes = chunks <= written;
             a += static_cast<long long>(a_step) * STEPS;
             u += static_cast<long long>(u_step) * STEPS;
-            if (fresh) {
-                states.enter_block();
-                left = block;
-            }
             Vector<OUTPUT, WIDTH> outputs;
 #pragma unroll
             for (int s = 0; s < STEPS; ++s) {
+                const bool fresh = s % UNIT == 0 && enters_block();
+                if (s % UNIT == 0) left -= UNIT;
 #pragma unroll
                 for (int c = 0; c < CHANNELS; ++c) {
-                    states.advance(c, chunk.coefficient(s, c), chunk.input(s, c), fresh && s == 0);
+                    states.advance(c, chunk.coefficient(s, c), chunk.input(s, c), fresh);
                     outputs.set(TIME_CONTIGUOUS ? place(s % TIMES) : c, states.state[c]);
                 }
                 // What has been used makes room for the same place of the next chunk.
@@ -159,12 +171,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
             x += static_cast<long long>(x_step) * STEPS;
         }
     }
-    while (position < end) {
-        const bool fresh = left == 0;
-        if (fresh) {
-            states.enter_block();
-            left = block;
-        }
-        step_alone(fresh);
-    }
+    while (position < end) step_alone();
 }

@@ -1,0 +1,361 @@
+// backward_window: the gradients of a window from its inputs u and the cotangents g of its states, in one pass over
+// memory, back in time, block by block.
+//
+// A thread owns a line as in `backward`, and what it knows of a block is in shared memory. It goes forwards through the
+// block before, and back through its own. Inside a block, let w be the states from zero, z those of the cotangents back
+// in time, and k a step. WINDOW says what else there is:
+//
+//   1  blocks alone          du_k = z_k,        da_k = z_k w_{k-1}, and 0 where k starts the block
+//   2  and the block before  du_k = z_k + y_k,  da_k = du_k w_{k-1} + z_k c_{k-1}, and z_k v there
+//        with v the last w of the block before, c what v becomes, and y what the first z of the next block becomes
+//   3  lags, block + 1       du_k = z_k + R_k A_k,  da_k = z_k w_{k-1} + s_{k-1} G_k + R_k Q_{k-1}, and G_k there
+//        with s the product of the coefficients from the start of the block up to k, and R of those after k up to its
+//        end; S_k = sum over p >= k of R_p u_p in the block before; A_k = sum over p <= k of s_p g_p in the next one;
+//        G the states of g S back in time, and Q those of u A. Step k sees the block before from its own place on.
+//
+// A segment of whole blocks starts one block late, without writing, and looks into the block before its first. The next
+// STEPS steps of a and u, and of g, are always on their way from memory.
+//
+// Macros: those of lines.cuh for g, u and du, with TIME_CONTIGUOUS 0 and COEFFICIENT_STEPS 1, that of sums.cuh, and
+//   WINDOW    as above
+//   SEQUENCES 1 if segments are sequences of their own, one behind the other, of which each thread has a line of one
+//   THREADS   of a thread block
+//   RESIDENT  warps for which a multiprocessor is to have registers
+#include "sums.cuh"
+
+constexpr int ALONE = 1, NEIGHBOUR = 2, LAGS = 3;
+
+extern __shared__ __align__(16) unsigned char dynamic_shared[];
+
+// N numbers of each step of a block, in shared memory. Each thread has its own.
+template <int N>
+struct Row {
+    int start;  // bytes
+
+    __device__ __forceinline__ Row(int before, int block) : start(before * block * THREADS) {}
+    __device__ __forceinline__ unsigned char* place(int step, int access) const {
+        using V = Vector<Number, N>;
+        return dynamic_shared + start + ((step * V::ACCESSES + access) * THREADS + threadIdx.x) * V::ACCESS_BYTES;
+    }
+    __device__ __forceinline__ Vector<Number, N> get(int step) const {
+        using V = Vector<Number, N>;
+        V value;
+#pragma unroll
+        for (int k = 0; k < V::ACCESSES; ++k)
+            value.packets[k] = load_shared(reinterpret_cast<const Packet<V::ACCESS_BYTES>*>(place(step, k)));
+        return value;
+    }
+    __device__ __forceinline__ void set(int step, const Vector<Number, N>& value) const {
+        using V = Vector<Number, N>;
+#pragma unroll
+        for (int k = 0; k < V::ACCESSES; ++k)
+            store_shared(reinterpret_cast<Packet<V::ACCESS_BYTES>*>(place(step, k)), value.packets[k]);
+    }
+};
+
+// Whether a chunk and the one after it have all their STEPS steps. Most have, and need not ask for each.
+struct Whole {
+    static constexpr bool ALL = true;
+};
+struct Partial {
+    static constexpr bool ALL = false;
+};
+
+template <class T>
+__device__ __forceinline__ void exchange(T& one, T& other) {
+    const T kept = one;
+    one = other, other = kept;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) backward_window(
+    const char* a, const char* u, const char* g, char* du, char* da,
+    const long long* starts,  // SEQUENCES: of each, and the end of the last one
+    long long steps,
+    int block,           // steps of a block; the last may be shorter
+    long long blocks,    // of a segment
+    long long segments,  // of a line
+    long long batch, long long heads, long long lines,  // extents; `lines` of a head are its channels / CHANNELS
+    long long a_batch, long long a_head, long long a_channel, STRIDE a_step,
+    long long u_batch, long long u_head, long long u_channel, STRIDE u_step,
+    long long g_batch, long long g_head, long long g_channel, STRIDE g_step,
+    long long du_batch, long long du_head, long long du_channel, STRIDE du_step,
+    long long da_batch, long long da_head, long long da_channel, STRIDE da_step) {
+    const long long all = batch * heads * lines;
+#if SEQUENCES
+    const long long thread = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x;
+    const long long sequence = thread / all, line = thread - sequence * all;
+    if (sequence >= segments) return;
+    const long long origin = load(starts + sequence), begin = 0;
+    steps = load(starts + sequence + 1) - origin;
+    if (steps == 0) return;
+    const long long whole = (steps + block - 1) / block, end = whole;
+#else
+    const long long line_blocks = (all + THREADS - 1) / THREADS;
+    const long long segment = blockIdx.x / line_blocks, origin = 0;
+    const long long line = (blockIdx.x - segment * line_blocks) * THREADS + threadIdx.x;
+    if (line >= all) return;
+    const long long begin = segment * blocks, whole = (steps + block - 1) / block;
+    const long long end = begin + blocks < whole ? begin + blocks : whole;
+#endif
+    const long long row = line / lines, channel = (line - row * lines) * CHANNELS;
+    const long long b = row / heads, h = row - b * heads;
+    a += b * a_batch + h * a_head + channel * a_channel + origin * a_step;
+    u += b * u_batch + h * u_head + channel * u_channel + origin * u_step;
+    g += b * g_batch + h * g_head + channel * g_channel + origin * g_step;
+    du += b * du_batch + h * du_head + channel * du_channel + origin * du_step;
+    da += b * da_batch + h * da_head + channel * da_channel + origin * da_step;
+
+    // Of the own block and the one before: coefficients, and w, or u where WINDOW is LAGS, and later Q.
+    constexpr int ROW = CHANNELS * sizeof(Number), ROWS = WINDOW == LAGS ? 5 : WINDOW == NEIGHBOUR ? 3 : 2;
+    Row<CHANNELS> own(0, block), before(ROW, block), carried(2 * ROW, block);  // c, or S
+    Row<CHANNELS> local(3 * ROW, block), seen(4 * ROW, block);                 // w, and later s g; A
+    constexpr int SIZE = COEFFICIENTS * sizeof(Number);
+    Row<COEFFICIENTS> factors(ROWS * ROW, block), factors_before(ROWS * ROW + SIZE, block);
+    Row<COEFFICIENTS> products(ROWS * ROW + 2 * SIZE, block);  // s
+
+    auto length_of = [&](long long index) {
+        const long long rest = steps - index * block;
+        return rest < block ? static_cast<int>(rest) : block;
+    };
+    auto of = [](const auto& values, int c) { return Number(values[COEFFICIENTS == 1 ? 0 : c]); };
+
+    // What is on its way: a and u forwards from a step on, g from a step back.
+    Vector<INPUT, CHANNELS> inputs[STEPS], cotangents[STEPS];
+    Vector<COEFFICIENT, COEFFICIENTS> coefficients[STEPS];
+    auto fetch = [&](int s, const char* a_from, const char* u_from, bool reads) {
+        inputs[s] = load_vector<INPUT, CHANNELS>(at<INPUT>(u_from, s, u_step));
+        coefficients[s].fill(0);  // nothing leads to the first step
+        if (reads || s > 0)
+            coefficients[s] = load_vector<COEFFICIENT, COEFFICIENTS>(at<COEFFICIENT>(a_from, s, a_step));
+    };
+
+    const long long lowest = WINDOW == ALONE || begin == 0 ? begin : begin - 1;
+    const long long top = WINDOW == ALONE || end == whole ? end - 1 : end;
+#pragma unroll
+    for (int s = 0; s < STEPS; ++s) {
+        const long long first = top * block;
+        if (s < length_of(top)) {
+            fetch(s, a + first * a_step, u + first * u_step, first > 0);
+            cotangents[s] = load_vector<INPUT, CHANNELS>(
+                at<INPUT>(g + (first + length_of(top) - 1) * g_step, s, -g_step));
+        }
+    }
+
+    // Read a block of inputs.
+    auto ascend = [&](long long index, const Row<CHANNELS>& row, const Row<COEFFICIENTS>& kept) {
+        const int length = length_of(index);
+        Number state[CHANNELS];
+        for (int k = 0; k < length; k += STEPS) {
+            const bool more = k + STEPS < length;
+            const int here = length - k, count = more ? here - STEPS : index > lowest ? block : 0;
+            const long long next = more ? index * block + k + STEPS : (index - 1) * block;
+            const char *a_next = a + next * a_step, *u_next = u + next * u_step;
+            auto chunk = [&](auto size) {
+#pragma unroll
+                for (int s = 0; s < STEPS; ++s) {
+                    if (size.ALL || s < here) {
+                        Vector<Number, CHANNELS> values;
+#pragma unroll
+                        for (int c = 0; c < CHANNELS; ++c) {
+                            state[c] = WINDOW == LAGS || (s == 0 && k == 0)
+                                           ? Number(inputs[s][c])
+                                           : multiply_add(of(coefficients[s], c), state[c], inputs[s][c]);
+                            values.set(c, state[c]);
+                        }
+                        row.set(k + s, values);
+                        kept.set(k + s, coefficients[s]);
+                    }
+                    if (size.ALL || s < count) fetch(s, a_next, u_next, next > 0);
+                }
+            };
+            if (here >= STEPS && count >= STEPS) {
+                chunk(Whole{});
+            } else {
+                chunk(Partial{});
+            }
+        }
+    };
+
+    ascend(top, own, factors);
+    Number entering[CHANNELS];  // y of the last step, of what the next block has
+    for (long long index = top; index >= begin; --index) {
+        const int length = length_of(index);
+        const bool after = WINDOW != ALONE && index < top, earlier = WINDOW != ALONE && index > 0;
+        if (index > lowest) ascend(index - 1, before, factors_before);
+
+        Number reached[CHANNELS];  // v
+        if (WINDOW == NEIGHBOUR && earlier) {
+            const Vector<Number, CHANNELS> last = before.get(block - 1);
+            Number state[CHANNELS];
+#pragma unroll
+            for (int c = 0; c < CHANNELS; ++c) state[c] = reached[c] = last[c];
+#pragma unroll 4
+            for (int k = 0; k < length - 1; ++k) {
+                const Vector<Number, COEFFICIENTS> factor = factors.get(k);
+                Vector<Number, CHANNELS> values;
+#pragma unroll
+                for (int c = 0; c < CHANNELS; ++c) {
+                    state[c] = multiply(of(factor, c), state[c]);
+                    values.set(c, state[c]);
+                }
+                carried.set(k, values);
+            }
+        }
+        if (WINDOW == LAGS && earlier) {  // S
+            Number sum[CHANNELS], product[COEFFICIENTS];
+#pragma unroll
+            for (int c = 0; c < CHANNELS; ++c) sum[c] = number<Number>(0);
+#pragma unroll
+            for (int c = 0; c < COEFFICIENTS; ++c) product[c] = number<Number>(1);
+#pragma unroll 4
+            for (int k = block - 1; k >= 0; --k) {
+                const Vector<Number, CHANNELS> input = before.get(k);
+                const Vector<Number, COEFFICIENTS> factor = factors_before.get(k);
+                Vector<Number, CHANNELS> values;
+#pragma unroll
+                for (int c = 0; c < CHANNELS; ++c) {
+                    sum[c] = multiply_add(of(product, c), input[c], sum[c]);
+                    values.set(c, sum[c]);
+                }
+                carried.set(k, values);
+#pragma unroll
+                for (int c = 0; c < COEFFICIENTS; ++c) product[c] = multiply(product[c], factor[c]);
+            }
+        }
+        if (WINDOW == LAGS) {  // w, s and Q
+            Number state[CHANNELS], weighted[CHANNELS], product[COEFFICIENTS];
+#pragma unroll 2
+            for (int k = 0; k < length; ++k) {
+                const Vector<Number, COEFFICIENTS> factor = factors.get(k);
+                const Vector<Number, CHANNELS> input = own.get(k);
+                Vector<Number, CHANNELS> weight, states, sums;
+                Vector<Number, COEFFICIENTS> values;
+                if (after) weight = seen.get(k);
+#pragma unroll
+                for (int c = 0; c < CHANNELS; ++c) {
+                    const Number part = after ? multiply(input[c], weight[c]) : number<Number>(0);
+                    state[c] = k == 0 ? input[c] : multiply_add(of(factor, c), state[c], input[c]);
+                    weighted[c] = k == 0 ? part : multiply_add(of(factor, c), weighted[c], part);
+                    states.set(c, state[c]);
+                    sums.set(c, weighted[c]);
+                }
+#pragma unroll
+                for (int c = 0; c < COEFFICIENTS; ++c) {
+                    product[c] = k == 0 ? factor[c] : multiply(product[c], factor[c]);
+                    values.set(c, product[c]);
+                }
+                local.set(k, states);
+                own.set(k, sums);
+                products.set(k, values);
+            }
+        }
+
+        // Back through the block.
+        Number state[CHANNELS], other[CHANNELS], product[COEFFICIENTS];  // z; y or G; R
+        Vector<Number, COEFFICIENTS> factor, power;                      // a and s of the step
+        const long long first = index * block;
+        for (int k = length - 1; k >= 0; k -= STEPS) {
+            const bool more = k >= STEPS;
+            const int count = more ? k + 1 - STEPS : index > begin ? block : 0;
+            const char* next = g + (more ? first + k - STEPS : first - 1) * g_step;
+            char *du_here = du + (first + k) * du_step, *da_here = da + (first + k) * da_step;
+            auto chunk = [&](auto size) {
+#pragma unroll
+                for (int s = 0; s < STEPS; ++s) {
+                    const int place = k - s;
+                    if (size.ALL || place >= 0) {
+                        const bool last = s == 0 && k == length - 1;
+                        Vector<Number, CHANNELS> states, carries, weights, sums, scaled;
+                        if (WINDOW == LAGS && earlier) {
+                            if (last) power = products.get(place);
+                            carries = carried.get(place);
+                        }
+                        if (WINDOW == LAGS && after) weights = seen.get(place);
+                        if (WINDOW == LAGS) {
+#pragma unroll
+                            for (int c = 0; c < COEFFICIENTS; ++c)
+                                product[c] = last ? number<Number>(1) : multiply(product[c], factor[c]);
+                        }
+                        Vector<OUTPUT, CHANNELS> found;
+                        Number total[CHANNELS];
+#pragma unroll
+                        for (int c = 0; c < CHANNELS; ++c) {
+                            const Number cotangent = cotangents[s][c];
+                            state[c] = last ? cotangent : multiply_add(of(factor, c), state[c], cotangent);
+                            total[c] = state[c];
+                            if (WINDOW == NEIGHBOUR && after) {
+                                other[c] = last ? entering[c] : multiply(of(factor, c), other[c]);
+                                total[c] = add(state[c], other[c]);
+                            }
+                            if (WINDOW == LAGS && earlier) {
+                                const Number part = multiply(cotangent, carries[c]);
+                                other[c] = last ? part : multiply_add(of(factor, c), other[c], part);
+                                scaled.set(c, multiply(of(power, c), cotangent));
+                            }
+                            if (WINDOW == LAGS && after) total[c] = multiply_add(of(product, c), weights[c], state[c]);
+                            found.set(c, total[c]);
+                        }
+                        if (WINDOW == LAGS && earlier) local.set(place, scaled);
+                        Number gradients[CHANNELS];
+                        if ((size.ALL && s < STEPS - 1) || place > 0) {
+                            factor = factors.get(place);
+                            states = (WINDOW == LAGS ? local : own).get(place - 1);
+                            if (WINDOW == NEIGHBOUR && earlier) carries = carried.get(place - 1);
+                            if (WINDOW == LAGS && earlier) power = products.get(place - 1);
+                            if (WINDOW == LAGS && after) sums = own.get(place - 1);
+#pragma unroll
+                            for (int c = 0; c < CHANNELS; ++c) {
+                                gradients[c] = multiply((WINDOW == LAGS ? state : total)[c], states[c]);
+                                if (WINDOW == NEIGHBOUR && earlier)
+                                    gradients[c] = multiply_add(state[c], carries[c], gradients[c]);
+                                if (WINDOW == LAGS && earlier)
+                                    gradients[c] = multiply_add(of(power, c), other[c], gradients[c]);
+                                if (WINDOW == LAGS && after)
+                                    gradients[c] = multiply_add(of(product, c), sums[c], gradients[c]);
+                            }
+                        } else {
+                            factor = factors.get(0);
+#pragma unroll
+                            for (int c = 0; c < CHANNELS; ++c) {
+                                gradients[c] = number<Number>(0);
+                                if (WINDOW == NEIGHBOUR && earlier) gradients[c] = multiply(state[c], reached[c]);
+                                if (WINDOW == NEIGHBOUR) entering[c] = multiply(of(factor, c), state[c]);
+                                if (WINDOW == LAGS && earlier) gradients[c] = other[c];
+                            }
+                        }
+                        if (index < end) {
+                            store_vector(const_cast<OUTPUT*>(at<OUTPUT>(du_here, s, -du_step)), found);
+                            store_sums(const_cast<OUTPUT*>(at<OUTPUT>(da_here, s, -da_step)), gradients);
+                        }
+                    }
+                    if (size.ALL || s < count)
+                        cotangents[s] = load_vector<INPUT, CHANNELS>(at<INPUT>(next, s, -g_step));
+                }
+            };
+            if (k >= STEPS - 1 && count >= STEPS) {
+                chunk(Whole{});
+            } else {
+                chunk(Partial{});
+            }
+        }
+        if (WINDOW == LAGS && earlier) {  // A
+            Number sum[CHANNELS];
+#pragma unroll
+            for (int c = 0; c < CHANNELS; ++c) sum[c] = number<Number>(0);
+#pragma unroll 4
+            for (int k = 0; k < block; ++k) {
+                Vector<Number, CHANNELS> values;
+                if (k < length) values = local.get(k);
+#pragma unroll
+                for (int c = 0; c < CHANNELS; ++c) {
+                    if (k < length) sum[c] = add(sum[c], values[c]);
+                    values.set(c, sum[c]);
+                }
+                local.set(k, values);
+            }
+            exchange(local, seen);
+        }
+        exchange(own, before);
+        exchange(factors, factors_before);
+    }
+}

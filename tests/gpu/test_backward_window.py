@@ -1,0 +1,291 @@
+"""Gradients of windows by one launch, against those of the host in double precision, within their bound."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from gpu import bare_run, torch_stand_in
+from gpu.bare_run import need_compiler, run_bare
+from gpu.bounds import UNIT
+from gpu.cases import H100, NUMPY, need_emulator, random_numbers, strided
+from gpu.stand_in import on_gpu
+
+import recfact as rf
+from recfact.gpu import gradients as gpu_gradients
+from recfact.gpu.backward_window import backward_window
+from recfact.gpu.compiler import source_of
+from recfact.gpu.launch import blocks_of
+from recfact.gpu.plans import Device, Launch
+from recfact.gpu.sequences import sequences_of
+from recfact.windows import blocks_and_terms, check_window
+from tools.gpu.emulator import RANDOM, TOGETHER, execute
+from tools.gpu.machine_code import machine_code, missing_tools
+
+NAMES = ("a", "u", "g", "du", "da")
+WINDOWS = ("jagged:5:0", "jagged:1", "jagged:5", "jagged:16", "uniform:2", "uniform:3", "uniform:8", "uniform:17")
+SMALL = Device((9, 0), 1)  # few segments
+
+# Shape with time first, that of coefficients, number type, window; threads that add.
+CASES = {
+    "own coefficients": ((70, 3, 8), (70, 3, 8), "float32", "jagged:16", 1),
+    "own, lags": ((70, 3, 8), (70, 3, 8), "float32", "uniform:12", 1),
+    "shared": ((75, 5, 16), (75, 5, 1), "float32", "jagged:9", 16),
+    "shared, lags": ((75, 5, 16), (75, 5, 1), "float32", "uniform:7", 16),
+    "shared by 32": ((40, 2, 64), (40, 2, 1), "float64", "jagged:6", 32),
+    "odd channels": ((50, 3, 7), (50, 3, 7), "float32", "jagged:16", 1),
+    "complex": ((50, 3, 4), (50, 3, 1), "complex64", "jagged:7", 4),
+    "complex, lags": ((50, 3, 4), (50, 3, 1), "complex64", "uniform:9", 4),
+    "complex, own": ((40, 3, 2), (40, 3, 2), "complex128", "uniform:5", 1),
+    "alone": ((50, 3, 8), (50, 3, 1), "float32", "jagged:11:0", 8),
+}
+SEGMENTS = ("own coefficients", "shared, lags", "alone")
+
+
+def arrays(name: str, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Return arrays with time first: coefficients, inputs, cotangents, and places for the gradients."""
+    shape, single, dtype, *_ = CASES[name]
+    return numbers(rng, shape, single, dtype)
+
+
+def numbers(rng: np.random.Generator, shape: tuple, single: tuple, dtype: str = "float32") -> dict[str, np.ndarray]:
+    a = random_numbers(rng, single, dtype, 0.95)
+    a.reshape(-1)[::11] = 0  # resets
+    u, g = random_numbers(rng, shape, dtype), random_numbers(rng, shape, dtype)
+    empty = [np.full(size, np.nan).astype(NUMPY[dtype]) for size in (shape, single)]
+    return dict(zip(NAMES, (a, u, g, *empty), strict=True))
+
+
+def planned(given: dict[str, np.ndarray], window: str, device: Device = H100) -> Launch | None:
+    blocks = blocks_of(check_window(window), len(given["u"]))
+    return backward_window(*(strided(given[name]) for name in NAMES), blocks, device)
+
+
+def planned_sequences(given: dict[str, np.ndarray], window: str, offsets: list[int]) -> Launch:
+    """Plan sequences, with starts of their own."""
+    given["starts"] = np.array(offsets)
+    sequences = sequences_of(given["starts"])
+    places = (strided(given[name]) for name in NAMES)
+    launch = backward_window(*places, blocks_of(check_window(window), sequences.longest), H100, sequences)
+    assert launch is not None
+    return launch
+
+
+def check(given: dict[str, np.ndarray], window: str) -> None:
+    """Compare with the host. The bound is that of docs/gradients.md, over the longest pair that the window keeps."""
+    kind = given["g"].dtype
+    wide = np.complex128 if kind.kind == "c" else np.float64
+    own = [given[name].astype(wide) for name in "aug"]
+    exact = rf.gradients.vjp(*own, axis=0, window=window)
+    sizes = rf.gradients.vjp(*map(abs, own), axis=0, window=window)
+    block, terms = blocks_and_terms(check_window(window))
+    lag = min(block * (terms + 1), len(given["u"])) - 1
+    count = lag + (terms + 41 if block == 1 and terms > 1 else 9 * terms + 15)
+    count = (count + given["u"].shape[-1] - 1) * (4 if kind.kind == "c" else 1)
+    unit = count * UNIT[str(kind)]
+    for name, value, size in zip(("da", "du"), exact[:2], sizes[:2], strict=True):
+        error = abs(given[name].astype(wide) - value)
+        assert (error <= size * unit / (1 - unit)).all(), name
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradients_are_those_of_the_host(rng, name):
+    need_compiler()
+    given, window = arrays(name, rng), CASES[name][3]
+    launch = planned(given, window)
+    assert launch is not None
+    assert dict(launch.macros)["LANES"] == str(CASES[name][-1])
+    run_bare(launch, given)
+    check(given, window)
+
+
+@pytest.mark.parametrize("device", [SMALL, H100], ids=["few segments", "many"])
+@pytest.mark.parametrize("window", WINDOWS)
+def test_every_length_of_the_last_block(rng, window, device):
+    need_compiler()
+    block, terms = blocks_and_terms(check_window(window))
+    least = block * (terms + 1) + 1
+    for n in (*range(least, least + 2 * block + 2), least + 16 * block + 3):
+        given = numbers(rng, (n, 2, 8), (n, 2, 1))
+        launch = planned(given, window, device)
+        assert launch is not None
+        run_bare(launch, given)
+        check(given, window)
+
+
+def test_many_segments_are_made():
+    x = np.empty((4000, 4, 16), "f4")
+    given = dict(zip(NAMES, (x[:, :, :1], x, x, x, x[:, :, :1]), strict=True))
+    for window, length in (("jagged:16", 16), ("uniform:16", 15)):
+        launch = planned(given, window)
+        segments = {argument.name: argument.value for argument in launch.arguments}["segments"]
+        assert segments > 4000 // length // 20
+
+
+@pytest.mark.parametrize("emulated", [False, True])
+@pytest.mark.parametrize("window", ["jagged:4", "uniform:6"])
+@pytest.mark.parametrize("shared", [False, True])
+def test_sequences_have_gradients_of_their_own(rng, window, shared, emulated):
+    (need_emulator if emulated else need_compiler)()
+    given = numbers(rng, (60, 3, 8), (60, 3, 1 if shared else 8))
+    offsets = [0, 0, 7, 8, 24, 60]
+    for start in offsets[:-1]:  # what is at the ends of others doesn't matter
+        given["a"][start : start + 1] = np.nan
+    launch = planned_sequences(given, window, offsets)
+    if emulated:
+        execute(launch, given, H100.capability, outputs=("du", "da"), schedule=RANDOM[0]).check()
+    else:
+        run_bare(launch, given)
+    for start, end in pairwise(offsets):
+        if start < end:
+            own = {name: given[name][start:end] for name in NAMES}
+            own["a"] = np.nan_to_num(own["a"])
+            check(own, window)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_kernel_has_no_fault_and_the_same_bits_in_every_order(rng, name):
+    need_emulator()
+    given, window, results = arrays(name, rng), CASES[name][3], []
+    launch = planned(given, window, H100 if name in SEGMENTS else SMALL)
+    assert launch is not None
+    for schedule in (TOGETHER, *RANDOM[:2]):
+        own = {**given, "du": np.empty_like(given["du"]), "da": np.empty_like(given["da"])}
+        execute(launch, own, H100.capability, schedule=schedule, outputs=("du", "da")).check()
+        check(own, window)
+        results.append((own["du"], own["da"]))
+    for du, da in results[1:]:
+        np.testing.assert_array_equal(du, results[0][0])
+        np.testing.assert_array_equal(da, results[0][1])
+
+
+@pytest.mark.parametrize("capability", [(7, 5), (9, 0), (12, 0)])
+@pytest.mark.parametrize("name", ["own coefficients", "shared", "shared, lags", "complex, lags", "complex, own"])
+def test_nothing_spills(rng, name, capability):
+    if missing := missing_tools():
+        pytest.skip(missing)
+    launch = planned(arrays(name, rng), CASES[name][3], Device(capability, 1))
+    assert launch is not None
+    code = machine_code(launch, capability)
+    assert (code.log, code.stack) == ("", 0)
+
+
+# What is looked for in the source, what is put in its place, and the window that sees it.
+MUTATIONS = {
+    "the carrier of the block before left out": ("WINDOW != ALONE && index > 0;", "false;", "jagged:5"),
+    "the block after left out": ("WINDOW != ALONE && index < top,", "false,", "jagged:5"),
+    "the block before not kept": ("exchange(own, before);", "", "jagged:5"),
+    "its coefficients not kept": ("exchange(factors, factors_before);", "", "jagged:5"),
+    "a segment that starts with its own block": ("end == whole ? end - 1", "true ? end - 1", "jagged:5"),
+    "a state one step late": ("own).get(place - 1)", "own).get(place)", "jagged:5"),
+    "sums of the next block dropped at its end": ("if (k < length) sum[c]", "if (k < length - 1) sum[c]", "uniform:8"),
+    "no sums where no step is": ("for (int k = 0; k < block; ++k)", "for (int k = 0; k < length; ++k)", "uniform:8"),
+    "a product one step late": ("power = products.get(place - 1)", "power = products.get(place)", "uniform:8"),
+    "the own sums for those of the next block": ("exchange(local, seen);", "", "uniform:8"),
+    "a lane that isn't added": ("distance < LANES; distance *= 2", "distance < LANES / 2; distance *= 2", "uniform:8"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", MUTATIONS)
+def test_planted_faults_are_seen(rng, monkeypatch, fault):
+    need_compiler()
+    old, new, window = MUTATIONS[fault]
+    text = source_of("backward_window")
+    assert text.count(old) == 1
+    monkeypatch.setattr(bare_run, "source_of", lambda kernel: text.replace(old, new))
+    monkeypatch.setattr(bare_run, "_built", bare_run._built.__wrapped__)
+    given = numbers(rng, (103, 2, 8), (103, 2, 1))
+    with np.errstate(all="ignore"):
+        run_bare(planned(given, window), given)
+    with pytest.raises(AssertionError, match=r"d[au]"):
+        check(given, window)
+
+
+def test_other_windows_sums_and_layouts_are_left_to_others():
+    def plan(window, shape=(4000, 8, 96), single=None, device=H100, rows=False):
+        x, a = np.empty(shape, "f4"), np.empty(shape[:1] + (single or shape[1:]), "f4")
+        if rows:
+            x = np.empty(shape[::-1], "f4").T
+        return planned(dict(zip(NAMES, (a, x, x, x, a), strict=True)), window, device)
+
+    assert plan("jagged:16") is not None
+    assert plan("jagged:16", (4000, 1, 4)) is not None  # few lines, many segments
+    assert plan("full") is None
+    assert plan("jagged:2000") is None  # that is the full recurrence
+    assert plan("jagged:16:2") is None
+    assert [plan(window) is None for window in ("jagged:76", "jagged:77")] == [False, True]  # shared memory
+    assert [plan(window) is None for window in ("uniform:49", "uniform:50")] == [False, True]
+    assert plan("jagged:64", device=Device((7, 5), 40)) is None
+    assert plan("jagged:16", rows=True) is None
+    assert plan("jagged:16", single=(8, 1)) is None  # 24 threads at least
+    assert plan("jagged:16", single=(1, 96)) is None  # sums over heads
+    assert plan("jagged:16", (0, 8, 96)) is None
+
+
+def test_few_long_sequences_are_left_to_others():
+    x = np.empty((8000, 1, 4), "f4")
+    places = [strided(array) for array in (x, x, x, x, x)]
+    for offsets in ([0, 4000, 8000], list(range(0, 8001, 100))):
+        sequences = sequences_of(np.array(offsets))
+        launch = backward_window(*places, blocks_of(rf.Jagged(16), sequences.longest), H100, sequences)
+        assert (launch is None) == (len(offsets) == 3)
+
+
+OPTIONS = {"whole": None, "sequences": [0, 10, 10, 11, 40, 60]}
+
+
+@pytest.mark.parametrize("initial", [False, True])
+@pytest.mark.parametrize("offsets", OPTIONS.values(), ids=OPTIONS)
+@pytest.mark.parametrize("window", ["jagged:8", "jagged:8:0", "uniform:8"])
+@pytest.mark.parametrize("a_shape", [(60, 2, 8), (60, 2, 1)])
+def test_vjp_launches_it_alone(machine, rng, a_shape, window, offsets, initial):
+    a, u, g = (random_numbers(rng, shape, "float32", 0.9) for shape in (a_shape, (60, 2, 8), (60, 2, 8)))
+    x0 = random_numbers(rng, (2, 8) if offsets is None else (5, 2, 8), "float32") if initial else None
+    machine.launches.clear()
+    options = {"axis": 0, "window": window, "offsets": offsets}
+    found = rf.gradients.vjp(*map(on_gpu, (a, u, g)), x0=on_gpu(x0) if initial else None, **options)
+    assert [launch.launch.kernel for launch in machine.launches] == ["backward_window"]
+    wide = x0.astype("f8") if initial else None
+    expected = rf.gradients.vjp(*(array.astype("f8") for array in (a, u, g)), x0=wide, **options)
+    for got, exact in zip(found[: 2 + initial], expected, strict=False):
+        assert (got.shape, got.dtype) == (exact.shape, np.float32)
+        np.testing.assert_allclose(got.get(), exact, rtol=1e-4, atol=1e-4)
+
+
+def test_inputs_and_cotangents_that_are_broadcast(machine, rng):
+    a, u, g = (random_numbers(rng, shape, "float32", 0.9) for shape in ((60, 2, 8), (60, 1, 8), (1, 2, 8)))
+    found = rf.gradients.vjp(*map(on_gpu, (a, u, g)), axis=0, window="jagged:8")
+    expected = rf.gradients.vjp(*(array.astype("f8") for array in (a, u, g)), axis=0, window="jagged:8")
+    for got, exact in zip(found[:2], expected[:2], strict=True):
+        assert got.shape == exact.shape
+        np.testing.assert_allclose(got.get(), exact, rtol=1e-4, atol=1e-4)
+
+
+def test_a_window_that_keeps_everything_is_the_full_one(machine, rng):
+    a, u, g = (random_numbers(rng, (30, 2, 8), "float32", 0.9) for _ in "aug")
+    for offsets in (None, [0, 1, 30]):  # of lengths that plans round up
+        machine.launches.clear()
+        options = {"axis": 0, "window": "jagged:15", "offsets": offsets}
+        found = rf.gradients.vjp(*map(on_gpu, (a, u, g)), **options)
+        assert [launch.launch.kernel for launch in machine.launches] == ["sweep", "backward"]
+        expected = rf.gradients.vjp(*(array.astype("f8") for array in (a, u, g)), **options)
+        np.testing.assert_allclose(found[0].get(), expected[0], rtol=1e-4, atol=1e-4)
+
+
+def test_products_of_coefficients_that_overflow_do_not_matter_in_blocks(machine):
+    a, u, g = np.full((40, 4), 1e30, "f4"), np.zeros((40, 4), "f4"), np.zeros((40, 4), "f4")
+    u[38], g[39], a[36], a[37:] = 1, 1, 0, 1
+    da, du, _ = rf.gradients.vjp(*map(on_gpu, (a, u, g)), axis=0, window="jagged:8")
+    steps = np.arange(40)[:, None]
+    np.testing.assert_array_equal(da.get(), np.broadcast_to(steps == 39, (40, 4)))
+    np.testing.assert_array_equal(du.get(), np.broadcast_to(steps >= 36, (40, 4)))
+
+
+def test_tensors_give_tensors(machine, rng):
+    given = [random_numbers(rng, (30, 4), "float32", 0.9) for _ in "aug"]
+    da, du = gpu_gradients.gradients(*map(torch_stand_in.tensor, given), rf.Jagged(4))
+    assert isinstance(da, torch_stand_in.Tensor)
+    same = gpu_gradients.gradients(*map(on_gpu, given), rf.Jagged(4))
+    np.testing.assert_array_equal(da.numpy(), same[0].get())
+    np.testing.assert_array_equal(du.numpy(), same[1].get())
