@@ -14,6 +14,7 @@ from recfact.cli.progress import progress
 if TYPE_CHECKING:
     from recfact.gpu.benchmark import Goal
     from recfact.gpu.benchmark import Row as GpuRow
+    from recfact.gpu.roofline import Roof
 
 
 @app.command(epilog="Example: recfact bench --plot growth.svg")
@@ -31,8 +32,8 @@ def bench(
     This takes about seven minutes and 1 GiB of memory. The machine should have nothing else to do.
 
     With --gpu, solves of 128 heads of 16 channels in bfloat16 are timed on the GPU, against copies of as many bytes.
-    The table has goals beside the measured values. This takes 13 GiB of the GPU's memory. The exit code is 3 if no GPU
-    can be used.
+    The table has goals beside the measured values, and a second one has the speed of each kernel. This takes 13 GiB of
+    the GPU's memory. The exit code is 3 if no GPU can be used.
     """
     from recfact.bench import display, run
     from recfact.report.pictures import check_picture, save
@@ -68,18 +69,22 @@ def _bench_gpu(smoke: bool, markdown: bool, as_json: bool) -> None:
     from recfact.gpu import benchmark
     from recfact.gpu.availability import require
     from recfact.gpu.machine import this_machine
+    from recfact.gpu.roofline import measure_roofline
     from recfact.report.tables import rows_markdown, rows_table, to_json
 
     require()
     effort = benchmark.SMOKE if smoke else benchmark.FULL
     with progress(len(effort.lengths)) as step:
         rows = list(benchmark.measure(effort, step))
+    roofs = list(measure_roofline(effort))
     found, goals = this_machine(), benchmark.goals(rows)
     if as_json:
         measured = {"rows": [asdict(row) for row in rows], "goals": [goal.as_dict() for goal in goals]}
+        measured["roofline"] = [asdict(roof) for roof in roofs]
         typer.echo(to_json({"machine": found.as_dict(), "smoke": smoke, **measured}))
         return
-    tables = [_gpu_cells(row) for row in rows], [_goal_cells(goal) for goal in goals]
+    tables = [[_gpu_cells(row) for row in rows], [_roof_cells(roof) for roof in roofs]]
+    tables.append([_goal_cells(goal) for goal in goals])
     versions = ", ".join(f"{name} {version}" for name, version in found.versions.items() if version)
     sentences = [
         f"On {found.gpus[0].name}; {versions}. Times in µs; in brackets, the speed relative to a copy's.",
@@ -104,6 +109,17 @@ def _gpu_cells(row: GpuRow) -> dict[str, str]:
     for name, seconds in row.seconds.items():
         cells[name] = f"{1e6 * seconds:.1f}" + ("" if name == COPY else f" ({row.of_copy(name):.0%})")
     return {**cells, "paper": f"{1e6 * PAPER[row.steps]:.1f}"}
+
+
+def _roof_cells(roof: Roof) -> dict[str, str]:
+    return {
+        "kernel": roof.kernel,
+        "of": roof.solve,
+        "µs": f"{1e6 * roof.seconds:.1f}",
+        "GB/s": f"{1e-9 * roof.speed:.0f}",
+        "of a copy": f"{roof.of_copy:.0%}",
+        "paper": "" if roof.paper is None else f"{roof.copy / roof.paper:.0%}",
+    }
 
 
 def _goal_cells(goal: Goal) -> dict[str, str]:

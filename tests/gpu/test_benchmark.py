@@ -10,12 +10,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from gpu import stand_in
+from gpu.cases import described
 from gpu.late_machine import numbers_at
 from typer.testing import CliRunner
 
+import recfact as rf
 from recfact.cli.app import app
-from recfact.gpu import benchmark, why_unavailable
+from recfact.gpu import benchmark, roofline, why_unavailable
 from recfact.gpu.benchmark import PAPER, Effort, Row, goals
+from tools.gpu.examples import HEADS, described_gradients
 
 PAGE = Path(__file__).parents[2] / "docs" / "gpu" / "index.md"
 NAMES = ["copy", "multiply", "Jagged(16)", "Full()", "cupy.cumsum"]
@@ -55,15 +58,21 @@ def gpu(machine, monkeypatch):
     monkeypatch.setattr(cupy.cuda, "get_elapsed_time", lambda start, end: end.time - start.time, raising=False)
     monkeypatch.setattr(stand_in.Event, "record", lambda self: setattr(self, "time", clock.now), raising=False)
     monkeypatch.setattr(stand_in.Event, "synchronize", lambda self: machine.wait_for(0), raising=False)
-    real = benchmark.solve
 
-    def solve(*arrays, **options):
-        clock.now += 2
-        return real(*arrays, **options)
+    def ticking(real):
+        def call(*arrays, **options):
+            clock.now += 2
+            return real(*arrays, **options)
 
-    monkeypatch.setattr(benchmark, "solve", solve)
+        return call
+
+    monkeypatch.setattr(benchmark, "solve", ticking(benchmark.solve))
     monkeypatch.setattr(benchmark, "find_spec", lambda name: None)
     monkeypatch.setattr(benchmark, "HEADS", 4)
+    monkeypatch.setattr(roofline, "HEADS", 4)
+    monkeypatch.setattr(roofline, "WIDE", 2)
+    for module in ("solve", "gradients"):
+        monkeypatch.setattr(roofline, module, ticking(getattr(roofline, module)))
     device = SimpleNamespace(name="stand-in")
     found = SimpleNamespace(gpus=(device,), versions={"CuPy": "14"}, as_dict=lambda: {"gpus": ["stand-in"]})
     monkeypatch.setattr("recfact.gpu.machine.this_machine", lambda: found)
@@ -94,6 +103,35 @@ def test_goals_stand_beside_what_was_measured(gpu):
     assert "not measured" in bench("--smoke")
 
 
+def test_the_roofline_has_each_kernel(gpu):
+    told = bench("--smoke", "--markdown")
+    assert "| kernel | of | µs | GB/s | of a copy | paper |" in told
+    row = "| backward_window | gradients of jagged:16, 4 x 1024 x 16 float32 | 2000.0 | 0 | 50% |  |"
+    assert row in told
+    found = list(roofline.measure_roofline(Effort((1024,), rounds=1, calls=1, busy=1)))
+    # There are too few heads for `backward`.
+    assert {roof.kernel for roof in found} == {"b2p", "sweep", "sliding", "chain", "backward_window"}
+    assert [roof.paper for roof in found] == [None] * len(found)  # which had other heads
+    jagged = next(roof for roof in found if roof.kernel == "backward_window")
+    assert jagged.bytes == 4 * 1024 * 4 * (3 * 16 + 2)
+    assert (jagged.speed, jagged.of_copy) == (jagged.bytes / 2e-3, 0.5)
+
+
+def test_the_papers_speed_stands_beside_its_solve(gpu, monkeypatch):
+    monkeypatch.setattr(roofline, "cases", lambda longest: [roofline.Case("bfloat16", rf.Jagged(16), 128, 1024)])
+    (roof,) = roofline.measure_roofline(Effort((1024,), rounds=1, calls=1, busy=1))
+    assert roof.paper == PAPER[1024]
+
+
+def test_on_a_large_gpu_the_cases_take_all_kernels():
+    shapes = {(case.type, case.window, case.heads, case.steps) for case in roofline.cases(1 << 19) if not case.backward}
+    kernels = {described(HEADS, heads, steps, 16, kind, window).kernel for kind, window, heads, steps in shapes}
+    assert kernels == {"b2p", "sweep", "sliding", "chain"}
+    gradients = [case for case in roofline.cases(1 << 19) if case.backward]
+    launches = [described_gradients(case.heads, case.steps, 16, case.type, case.window) for case in gradients]
+    assert [launch.kernel for launch in launches] == ["backward", "backward_window", "backward_window"]
+
+
 def test_json(gpu):
     told = json.loads(bench("--smoke", "--json"))
     assert [(goal["solve"], goal["measured"], goal["met"]) for goal in told["goals"]] == [
@@ -103,6 +141,7 @@ def test_json(gpu):
         ("Full()", 2e-3, False),
     ]
     assert list(told["rows"][0]["seconds"]) == NAMES
+    assert {"kernel", "solve", "bytes", "seconds", "copy", "paper"} == set(told["roofline"][0])
     assert told["machine"] == {"gpus": ["stand-in"]}
 
 
