@@ -92,13 +92,40 @@ def test_axes_that_broadcast_may_have_empty_chunks(empty, rng):
         np.testing.assert_allclose(own.compute(scheduler="sync"), right, rtol=1e-13)
 
 
-@pytest.mark.parametrize(("window", "most"), [(Full(), 6), (Jagged(16), 5), (Uniform(300), 5)], ids=str)
+@pytest.mark.parametrize("cut", [(1,), (0, 1), (1, 0)], ids=str)
+@pytest.mark.parametrize("entering", [(1,), (0, 1), (1, 0)], ids=str)
+def test_axes_of_length_one_may_have_empty_chunks(entering, cut):
+    a, u = np.full((4, 1), 0.5), np.ones((4, 1))
+    lazy, x0 = [da.from_array(one, (2, cut)) for one in (a, u, u)], da.from_array(np.ones(1), (entering,))
+    expected = [rf.solve(a, u, x0=1.0, axis=0), *rf.gradients.vjp(a, u, u, x0=np.ones(1), axis=0)]
+    found = [rf.dask.solve(*lazy[:2], x0=x0, axis=0), *rf.dask.vjp(*lazy, x0=x0, axis=0)]
+    for own, right in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(own.compute(scheduler="sync"), right)
+
+
+@pytest.mark.parametrize(("window", "most"), [(Full(), 6), (Jagged(16), 4), (Uniform(300), 4)], ids=str)
 @pytest.mark.parametrize("reverse", [False, True])
 def test_a_chunk_takes_six_tasks_at_most(reverse, window, most):
     a, u = da.full((1000, 4), 0.5, chunks=(10, 2)), da.ones((1000, 4), chunks=(10, 2))
     _, du, _ = rf.dask.vjp(a, u, u, axis=0, window=window, reverse=reverse)
     ours = [key for key in dict(du.__dask_graph__()) if dask.utils.key_split(key).startswith("recurrence-")]
     assert len(ours) <= most * u.npartitions + 2
+
+
+@pytest.mark.parametrize("room", [1, 12, 60])
+@pytest.mark.parametrize("window", [Uniform(3), Jagged(2), Jagged(1, 3), Jagged(3, 0)], ids=str)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_chunk_in_a_window_may_be_cut_into_any_parts(reverse, window, room, rng, monkeypatch):
+    monkeypatch.setattr("recfact.dask.chunk_gradients.ROOM", room)
+    a, u, g = rng.uniform(-1.1, 1.1, (61, 1)), rng.standard_normal((61, 2)), rng.standard_normal((61, 2))
+    lazy = [da.from_array(one, ((23, 31, 7), -1)) for one in (a, u, g)]
+    for offsets in (None, [0, 4, 5, 40, 61]):
+        x0 = None if reverse else 2.0 if offsets is None else rng.standard_normal((4, 1))
+        options = {"axis": 0, "reverse": reverse, "window": window, "offsets": offsets, "x0": x0}
+        expected = rf.gradients.vjp(a, u, g, **options)
+        for own, right in zip(rf.dask.vjp(*lazy, **options), expected, strict=True):
+            if right is not None:
+                np.testing.assert_allclose(own.compute(scheduler="sync"), right, rtol=1e-11, atol=1e-11)
 
 
 @pytest.mark.parametrize("reverse", [False, True])

@@ -1,4 +1,4 @@
-"""`vjp` for lazy arrays, chunk by chunk: from what enters a chunk from both sides, or from the steps in its window."""
+"""`vjp` for lazy arrays: the graph of the gradients of all chunks, and of what these depend on beside them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,15 @@ import numpy as np
 from dask.array.utils import meta_from_array
 from dask.base import tokenize
 
-from recfact.array_functions import concatenate
 from recfact.cuts import Piece, composed, mapped
+from recfact.dask.chunk_gradients import ends, gradient, gradient_in_window
 from recfact.dask.copies import copied
 from recfact.dask.fusion import fused
 from recfact.dask.operands import Operands, broadcast, check_lazy, key_of
 from recfact.dask.plans import Graph
 from recfact.dask.work import Work
 from recfact.errors import OptionError
-from recfact.gradients.products import vjp as vjp_in_memory
 from recfact.number_types import accumulator
-from recfact.solve import solve
 from recfact.windows import Full, WindowLike, check_window, window_text
 
 
@@ -125,8 +123,8 @@ def _through_states(graph: Graph, back: Graph, work: Work, g: Any, again: list[A
         before = list(graph.scan(maps[:-1], column, None, ()))
         behind = list(back.scan(maps[:0:-1], column, None, ()))[::-1]
         for piece, state, cotangent in zip(given.pieces, before, behind, strict=True):
-            task = partial(gradient, work, given.reverse, piece)
-            _add(graph, column, piece, task, g, graph.x0(column, piece), state, cotangent)
+            own = partial(gradient, work, given.reverse, piece)
+            _add(graph, column, piece, own, g, graph.x0(column, piece), state, cotangent)
 
 
 class Side(Work):
@@ -160,13 +158,21 @@ def both_maps(
 
 
 def _through_windows(graph: Graph, back: Graph, work: Work, g: Any, again: list[Any]) -> None:
-    """Add the tasks of a window: the steps on both sides of each chunk, and the gradients."""
-    given, count = graph.given, len(graph.given.pieces)
+    """Add the tasks of a window: the steps at both ends of each chunk that others depend on, and the gradients."""
+    given = graph.given
+    lengths = [piece.end - piece.start for piece in given.pieces]
+    heads = [0, *(piece.steps_behind(work.window) for piece in given.pieces[:-1])]
+    tails = [*(piece.steps_before(work.window) for piece in given.pieces[1:]), 0]
     for column in given.columns():
+        for piece, head, tail, length in zip(given.pieces, heads, tails, lengths, strict=True):
+            place = given.place(column, piece.number)
+            task = partial(ends, work, min(head, length), min(tail, length))
+            graph.add("ends", place, task, *(key_of(array, place) for array in again))
         for at, piece in enumerate(given.pieces):
-            borders = [side.border(column, place, *again) for side, place in ((graph, at), (back, count - 1 - at))]
-            task = partial(gradient_in_window, work, given.reverse, piece)
-            _add(graph, column, piece, task, g, graph.x0(column, piece, work.window), *borders)
+            near = graph.near(at), back.near(len(lengths) - 1 - at)
+            borders = ([(graph.name("ends"), *given.place(column, other.number)) for other in side] for side in near)
+            own = partial(gradient_in_window, work, given.reverse, piece)
+            _add(graph, column, piece, own, g, graph.x0(column, piece, work.window), *borders)
 
 
 def _add(graph: Graph, column: tuple[int, ...], piece: Piece, task: Any, g: Any, *others: Any) -> None:
@@ -175,70 +181,6 @@ def _add(graph: Graph, column: tuple[int, ...], piece: Piece, task: Any, g: Any,
     both = graph.add("vjp", place, task, *chunk, key_of(g, place), *others)
     for number, kind in enumerate(KINDS):
         graph.add(kind, place, itemgetter(number), both)
-
-
-def gradient(
-    work: Work, reverse: bool, piece: Piece, a: Any, u: Any, g: Any, x0: Any, state: Any, cotangent: Any
-) -> tuple[Any, Any]:
-    """Return the gradients of a chunk in the whole recurrence, from what enters it from both sides."""
-    a, u, x0 = work.front(piece, a, u, x0)
-    g = np.moveaxis(g, work.axis, 0)
-    if reverse:
-        u, g = g, u
-    wide = accumulator(work.dtype)
-    a, u, g = np.broadcast_to(a, u.shape).astype(wide, copy=False), u.astype(wide, copy=False), g.astype(wide)
-    if cotangent is not None:
-        g[-1] += cotangent
-    found, first = [], piece.cuts[1] if piece.before else 0
-    if first:
-        found.append(_pair(reverse, a[:first], u[:first], g[:first], x0=state))
-    if first < len(u):
-        rows = None if x0 is None else x0[bool(first) :]
-        cuts = [cut - first for cut in piece.cuts if cut >= first]
-        found.append(_pair(reverse, a[first:], u[first:], g[first:], x0=rows, offsets=cuts))
-    return _joined(work, found)
-
-
-def _pair(reverse: bool, a: Any, u: Any, g: Any, **begin: Any) -> tuple[Any, Any]:
-    """Return the gradients of coefficients and inputs. Those of the reversed inputs `g` are the states of `u`."""
-    if not reverse:
-        return vjp_in_memory(a, u, g, axis=0, **begin)[:2]
-    x = solve(a, u, axis=0, threads=1, **begin)
-    return vjp_in_memory(a, u, g, axis=0, x=x, **begin)[0], x
-
-
-def gradient_in_window(
-    work: Work,
-    reverse: bool,
-    piece: Piece,
-    a: Any,
-    u: Any,
-    g: Any,
-    x0: Any,
-    before: Any,
-    behind: Any,
-) -> tuple[Any, Any]:
-    """Return the gradients of a chunk in a window, from it and the steps on both sides."""
-    a, u, x0 = work.front(piece, a, u, x0)
-    g = np.moveaxis(g, work.axis, 0)
-    known, rest = (0 if border is None else len(border[1]) for border in (before, behind))
-    steps = [
-        (np.broadcast_to(one[0], one[1].shape), *one[1:]) for one in (before, (a, u, g), behind) if one is not None
-    ]
-    wide = accumulator(work.dtype)
-    a, u, g = (concatenate(list(parts)).astype(wide, copy=False) for parts in zip(*steps, strict=True))
-    if known < piece.before:  # the window doesn't reach further back
-        a[0] = 0
-        x0 = None if x0 is None else concatenate([np.zeros_like(x0[:1]), x0[1:]])
-    cuts = [0, *(known + cut for cut in piece.cuts[1:-1]), len(u)]
-    own = slice(known, len(u) - rest)
-    found = vjp_in_memory(a, u, g, x0=x0, offsets=cuts, axis=0, reverse=reverse, window=work.window)[:2]
-    return _joined(work, [(found[0][own], found[1][own])])
-
-
-def _joined(work: Work, found: list[tuple[Any, Any]]) -> tuple[Any, Any]:
-    of_a, of_u = (np.moveaxis(concatenate(parts), 0, work.axis) for parts in zip(*found, strict=True))
-    return of_a, of_u
 
 
 def _initial(given: Operands, of_u: Any, offsets: Any) -> Any:

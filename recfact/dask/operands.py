@@ -102,7 +102,7 @@ class Operands:
         whole = "one step of the result" if segments is None else "the result with one step for each segment"
         check_state(x0.dtype, x0.shape, accumulator(self.dtype), step, whole)
         x0 = broadcast(x0 if isinstance(x0, da.Array) else da.from_array(x0, chunks=-1), step)
-        x0 = da.expand_dims(x0, self.axis) if segments is None else x0
+        x0 = x0[(*(slice(None),) * self.axis, None)] if segments is None else x0  # expand_dims mistakes empty chunks
         x0 = x0.rechunk({d: -1 if d == self.axis else self.chunks[d] for d in range(x0.ndim)})
         return x0 if segments is None else da.take(x0, filled, self.axis)
 

@@ -153,19 +153,22 @@ class Graph:
 
     def border(self, column: tuple[int, ...], at: int, *arrays: Any) -> Key | None:
         """Return the key of the steps of arrays beside a chunk that it depends on, or None if there are none."""
-        piece = self.order[at]
-        steps = left = steps_beside(piece, self.work)
-        if not steps:
+        piece, near = self.order[at], self.near(at)
+        if not near:
             return None
+        places = [self.given.place(column, other.number) for other in near]
+        chunks = ([key_of(array, place) for place in places] for array in arrays)
+        task = partial(self.work.of(piece).border, steps_beside(piece, self.work))
+        return self.add("border", self.given.place(column, piece.number), task, *chunks)
+
+    def near(self, at: int) -> list[Piece]:
+        """Return the pieces that hold steps on which another piece depends, in the order of time."""
+        left = steps_beside(self.order[at], self.work)
         near: list[Piece] = []
         while left > 0:
             near.append(self.order[at - 1 - len(near)])
             left -= near[-1].end - near[-1].start
-        others = near if self.work.reverse else near[::-1]
-        places = [self.given.place(column, other.number) for other in others]
-        chunks = ([key_of(array, place) for place in places] for array in arrays)
-        task = partial(self.work.of(piece).border, steps)
-        return self.add("border", self.given.place(column, piece.number), task, *chunks)
+        return near if self.work.reverse else near[::-1]
 
 
 def steps_beside(piece: Piece, work: Work | Averaging) -> int:

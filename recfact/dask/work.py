@@ -57,20 +57,17 @@ class Work:
         a, u, x0 = self.front(piece, a, u, x0)
         return backward_map(a, u, piece, self.dtype) if self.reverse else forward_map(a, u, x0, piece, self.dtype)
 
-    def border(self, steps: int, a: list[Any], *others: list[Any]) -> tuple[Any, ...]:
-        """Return `steps` steps of arrays beside a chunk: the last ones before it, or the first ones after it."""
-        rows = []
-        for one, *beside_it in zip(a, *others, strict=True):
-            pairs = [self.front(None, one, other, None)[:2] for other in beside_it]
-            rows.append([pairs[0][0], *(other for _, other in pairs)])
+    def border(self, steps: int, a: list[Any], u: list[Any]) -> tuple[Any, ...]:
+        """Return `steps` steps of coefficients and inputs beside a chunk: the last before it, or the first after it."""
+        both = [self.front(None, own_a, own_u, None)[:2] for own_a, own_u in zip(a, u, strict=True)]
         found = []
-        for arrays in zip(*rows, strict=True):
-            left, parts = steps, []
-            for array in arrays if self.reverse else arrays[::-1]:
-                part = array[:left] if self.reverse else array[max(len(array) - left, 0) :]
-                left -= len(part)
-                parts.append(part)
-            found.append(concatenate(parts if self.reverse else parts[::-1]))
+        for parts in map(list, zip(*both, strict=True)):
+            spare = sum(map(len, parts)) - steps  # steps of the farthest chunk
+            if self.reverse:
+                parts[-1] = parts[-1][: len(parts[-1]) - spare]
+            else:
+                parts[0] = parts[0][spare:]
+            found.append(concatenate(parts))
         return tuple(found)
 
     def windowed(self, piece: Piece, a: Any, u: Any, x0: Any, border: Any) -> Any:
