@@ -52,9 +52,12 @@ def all_cases():
     for window in WINDOWS:
         for name in LENGTHS:
             yield f"{window}, {name}", made(name, window, n=0 if name == "all empty" else N)
+            yield f"{window}, {name}, backwards", made(name, window, n=0 if name == "all empty" else N, reverse=True)
         yield f"{window}, second order", made("unlike", window, order=2)
+        yield f"{window}, backwards, second order", made("unlike", window, order=2, reverse=True)
         for name, offsets in OFFSETS.items():
             yield f"{window}, segments {name}", made("alike", window, offsets=offsets)
+            yield f"{window}, segments {name}, backwards", made("unlike", window, offsets=offsets, reverse=True)
     yield "segments, second order", made("alike", "full", offsets=OFFSETS["first"], order=2)
     yield "segments of ranks of other lengths", made("unlike", "full", offsets=OFFSETS["long"])
     large, late = torch.full((N,), 1e200, dtype=torch.float64), torch.eye(N, dtype=torch.float64)[-1]
@@ -71,11 +74,16 @@ def all_cases():
         yield f"{window}, before a State", made("last empty", window, return_state=True)
     for window in ("full", "jagged:4", "uniform:13"):
         yield f"{window}, complex", made("alike", window, dtype=torch.complex128, order=2)
+        yield f"{window}, complex, backwards", made("alike", window, dtype=torch.complex128, order=2, reverse=True)
         yield f"{window}, halves", made("unlike", window, dtype=torch.bfloat16)
         a, u, g = numbers((N, 2), (N, 2), (N, 2))
-        yield f"{window}, time first", ({"a": a, "u": u, "g": g, "window": window, "dim": 0}, LENGTHS["unlike"])
+        case = {"a": a, "u": u, "g": g, "window": window, "dim": 0}
+        yield f"{window}, time first", (case, LENGTHS["unlike"])
+        yield f"{window}, time first, backwards", (case | {"reverse": True}, LENGTHS["unlike"])
         a, u, g = numbers((), (N,), (N,))
-        yield f"{window}, one coefficient", ({"a": a, "u": u, "g": g, "window": window}, LENGTHS["unlike"])
+        case = {"a": a, "u": u, "g": g, "window": window}
+        yield f"{window}, one coefficient", (case, LENGTHS["unlike"])
+        yield f"{window}, one coefficient, backwards", (case | {"reverse": True}, LENGTHS["unlike"])
         a, u, g = numbers((N,), (N,), (N,))
         a[4:9:2], a[17] = 0, 0
         yield f"{window}, resets", ({"a": a, "u": u, "g": g, "window": window}, LENGTHS["alike"])
@@ -90,6 +98,8 @@ ERRORS = {
     "a type": ("wrong", {"at": 1, "u": torch.ones(2, 3).double()}),
     "offsets": ("wrong", {"at": 0, "offsets": [0, 1]}),
     "rows at other steps": ("wrong", {"at": 0, "window": "jagged:4", "state": rf.torch.State("jagged:4", ROWS, APART)}),
+    "a State backwards": ("wrong", {"at": 0, "return_state": True, "reverse": True}),
+    "a direction": ("wrong", {"at": 1, "reverse": True}),
     "segments and a State": ("wrong", {"at": 0, "return_state": True, "offsets": [0, 6]}),
     "a State elsewhere": ("wrong", {"at": 1, "state": rf.State("full", np.zeros((1, 2), np.float32))}),
     "the engine": ("broken", {"at": 0}),
@@ -228,6 +238,12 @@ MESSAGES = {
         "RankError",
         r"rank 0 failed: OptionError: state must have all rows at the same step of a block, got steps 1 to 2; solve",
     ),
+    "a State backwards": (
+        "OptionError",
+        "RankError",
+        "rank 0 failed: OptionError: reverse doesn't go with state and return_state here",
+    ),
+    "a direction": ("RankError", "RankError", "reverse must be the same on all ranks, got False on rank 0 and True on"),
     "segments and a State": ("OptionError", "RankError", "rank 0 failed: OptionError: offsets don't go with state and"),
     "a State elsewhere": ("OptionError", "OptionError", "state must be on rank 0, the first one that has steps"),
     "the engine": ("MemoryError", "RankError", "rank 0 failed: MemoryError: no room"),

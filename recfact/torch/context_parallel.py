@@ -46,6 +46,7 @@ def solve(
     state: Any = None,
     return_state: bool = False,
     offsets: Any = None,
+    reverse: bool = False,
 ) -> Any:
     """Solve a sequence whose steps lie on several ranks, one piece behind the other, with gradients.
 
@@ -71,6 +72,9 @@ def solve(
     offsets : tensor or array_like of int, shape (N + 1,), optional
         Where segments of the whole sequence start, and where the last one ends. They are the same on all ranks, and
         segments may lie on several of them. They exclude `state` and `return_state`.
+    reverse : bool, default False
+        Whether to run from the last step of the last rank to the first of the first one, x_i = u_i + a_{i+1} x_{i+1}:
+        the transpose. It excludes `state` and `return_state`.
 
     Returns
     -------
@@ -93,8 +97,8 @@ def solve(
     First the ranks exchange 6 integers each: their lengths, and a check that they agree. Then the whole recurrence
     gathers two numbers per channel and rank, the map x -> c x + v of each piece, and its gradient gathers two again. A
     window sends to each rank the steps before its piece that its first step sees, from as many ranks as hold them. Its
-    gradient sends as many numbers back. This is the hierarchical decomposition of the sliding window recurrences paper,
-    with the pieces of ranks as blocks.
+    gradient sends as many numbers back. The transpose of a window sends these coefficients, and states back. This
+    is the hierarchical decomposition of the sliding window recurrences paper, with the pieces of ranks as blocks.
 
     The result is that of one process, up to rounding: gamma_N with N = i - j + 7 plus the number of ranks. If the
     product of the coefficients of a piece overflows, states may overflow as well, as with chunks in `recfact.dask`.
@@ -116,9 +120,9 @@ def solve(
     """
     if torch.compiler.is_compiling():
         raise OptionError("context_parallel.solve can't be compiled; call it outside of torch.compile")
-    ranks = Ranks(group)
+    ranks = group if isinstance(group, Ranks) else Ranks(group)  # a layer has made them
     device = next((one.device for one in (u, a) if isinstance(one, Tensor)), None)
-    own, told = ranks.meet(lambda: Own(a, u, dim, window, state, return_state, offsets), device)
+    own, told = ranks.meet(lambda: Own(a, u, dim, window, state, return_state, offsets, reverse), device)
     lengths, known, stated, recorded = (list(column) for column in zip(*told, strict=True))
     first = next((rank for rank, length in enumerate(lengths) if length), None)
     if first is None:
@@ -134,9 +138,12 @@ def solve(
     last = max(parts) == ranks.rank and own.return_state
     if own.window == Full():
         nothing = own_u.new_zeros(own_u.shape[1:])
-        x, _ = Carried.apply(own_a, own_u, nothing, anchor, Line(ranks, parts), False)
+        x, _ = Carried.apply(own_a, own_u, nothing, anchor, Line(ranks, parts), own.reverse)
         end = State(own.window, x[-1:], 0, own.dtype) if last else None
         x = x.movedim(0, own.time.axis)
+    elif own.reverse:
+        halo, end = Halo.of(ranks, parts, own.window), None
+        x = own.transposed(own_a, own_u, anchor, halo, parts.get(ranks.rank)).movedim(0, own.time.axis)
     else:
         halo = Halo.of(ranks, parts, own.window)
         border = Moved.apply(own_a, own_u, anchor, halo, False)
@@ -150,8 +157,11 @@ def solve(
 class Own:
     """The arguments of this rank."""
 
-    def __init__(self, a: Any, u: Any, dim: Any, window: Any, state: Any, return_state: Any, offsets: Any) -> None:
+    def __init__(
+        self, a: Any, u: Any, dim: Any, window: Any, state: Any, return_state: Any, offsets: Any, reverse: Any
+    ) -> None:
         self.window, self.return_state = check_window(window), boolean(return_state, "return_state")
+        self.reverse = boolean(reverse, "reverse")
         self.a, self.u, self.dim = operands(a, u, dim)
         self.dtype = torch.promote_types(self.a.dtype, self.u.dtype)
         shape = broadcast_shape(self.a, self.u)
@@ -162,6 +172,9 @@ class Own:
         if offsets is not None and (state is not None or self.return_state):
             required = "don't go with state and return_state here"
             raise OptionError(required, "offsets", advice="pass the State of a segment in a call without offsets")
+        if self.reverse and (state is not None or self.return_state):
+            advice = "leave one of them out"
+            raise OptionError("doesn't go with state and return_state here", "reverse", advice=advice)
         self.state = state
         if state is not None:
             self.state = checked_state(state, self.window, self.time.beside(None), self.dtype, self.u)
@@ -185,6 +198,7 @@ class Own:
             "window": window_text(self.window),
             "dim": f"axis {self.dim}",
             "return_state": str(self.return_state),
+            "reverse": str(self.reverse),
             "offsets": str(None if self.offsets is None else self.offsets.tolist()),
             "a": f"steps of shape {tuple(self.time.turned(self.a).shape[1:])}",
             "u": f"{self.dtype} steps of shape {self.time.beside(None)}",
@@ -193,7 +207,7 @@ class Own:
     def alone(self) -> Any:
         """Return the result if no rank has steps."""
         if not self.return_state:
-            return solve_here(self.a, self.u, dim=self.dim)
+            return solve_here(self.a, self.u, dim=self.dim, reverse=self.reverse)
         return solve_through(self.a, self.u, None, self.state, None, self.dim, self.window)
 
     def inputs(self, is_first: bool, any_state: bool) -> tuple[Tensor, Tensor]:
@@ -226,7 +240,18 @@ class Own:
         cuts = None
         if piece is not None and not piece.has_one_segment:
             cuts = check_offsets([0, *(len(border[1]) + cut for cut in piece.cuts[1:])], u.shape[axis])
-        return recurrence(a, u, None, cuts, self.dim, False, self.window), None
+        return recurrence(a, u, None, cuts, self.dim, self.reverse, self.window), None
+
+    def transposed(self, a: Tensor, u: Tensor, anchor: Tensor, halo: Halo, piece: Piece | None) -> Tensor:
+        """Return the states of the transpose in a window, time first.
+
+        Each rank transposes what it does forward: its steps make states of the border before them, which go back there.
+        """
+        border, _ = Moved.apply(a, u.new_zeros(halo.own, 0), anchor, halo, False)
+        x, _ = self.windowed(a, u, (border, u.new_zeros(halo.steps, *u.shape[1:])), piece, False)
+        x = x.movedim(self.time.axis, 0)
+        _, back = Moved.apply(border.new_zeros(halo.steps, 0), x[: halo.steps], anchor, halo, True)
+        return x[halo.steps :] + back
 
 
 def _common(phase: Any) -> int:

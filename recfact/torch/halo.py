@@ -59,7 +59,7 @@ class Halo:
         for rank, place in into.items():
             parts = found[rank].split([(place.stop - place.start) * one for one in width])
             for one, part in zip((a, u), parts, strict=True):
-                one[place] += part.reshape(-1, *one.shape[1:])
+                one[place] += part.reshape(place.stop - place.start, *one.shape[1:])
         return a, u
 
 

@@ -165,7 +165,7 @@ class Phalanx(nn.Module):
 
         def solved(a: Tensor, u: Tensor) -> tuple[Tensor, Any]:
             options: dict[str, Any] = {"offsets": offsets, "dim": -3, "window": self.window}
-            run = solve if self.ranks is None else partial(context_parallel.solve, group=self.ranks.group)
+            run = solve if self.ranks is None else partial(context_parallel.solve, group=self.ranks)
             if keep:
                 states, end = run(a, u, state=state, return_state=True, **options)
                 return states, end
