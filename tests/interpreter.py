@@ -394,6 +394,7 @@ def operations(algebra: Any) -> dict[str, Any]:
         "load_slice": partial(load_slice, algebra),
         "store_slice": partial(store_slice, algebra),
         "fetch": lambda runs, address: None,
+        "lead": lambda runs: 0,
         "is_streamed": lambda runs: runs.streams,
         "copy_line": lambda target, source: memmove(target, source, 64),
         "send_line": lambda target, source: memmove(target, source, 64),
