@@ -70,3 +70,10 @@ def test_what_leaves_the_range_of_float64():
     assert WindowLosses(np.full(200, 1e10), "input").bound(Uniform(199)) == np.inf
     assert WindowLosses(np.full(200, 1e10), "state").bound(Uniform(199)) == np.inf
     assert WindowLosses(np.full(200, 1e-10), "state").bound(Uniform(199)) == np.finfo(float).smallest_subnormal
+
+
+def test_products_of_a_few_bits_do_not_tell_which_state_loses_most():
+    """In 40 steps of this seed, the largest float is not that of the largest product."""
+    rng = np.random.default_rng(2909)
+    a = np.where(np.arange(40) % 5 < 2, 10.0 ** rng.uniform(-161.5, -160.5, 40), rng.uniform(0.6, 1, 40))
+    assert loss(a.tolist(), Uniform(5), "state") <= WindowLosses(a, "state").bound(Uniform(5))
