@@ -13,6 +13,7 @@ from recfact.gpu.plans import (
     places,
     pointers,
     split_blocks,
+    under_way,
     warps_wanted,
     wide,
 )
@@ -76,6 +77,10 @@ class B2P:
         Why tensor cores can't do it. There is then no launch.
     warps : int
         How many there are.
+    under_way : float
+        Bytes on their way to a multiprocessor.
+    is_filled : bool
+        Whether the GPU holds no more warps, so that more segments would bring nothing.
     split : Split
         How time is split.
     """
@@ -87,10 +92,13 @@ class B2P:
         self.stages = STAGES if asynchronous else STAGES_IN_TURN
         self.registers = FEW_REGISTERS if device.capability >= BLACKWELL else REGISTERS
         room = device.limits.room(WARPS, self.registers, shared_bytes(self.stages, split_factor))
-        wanted = warps_wanted(max(self.stages - 1, 1) * TILE_BYTES, room, device)
+        ahead = max(self.stages - 1, 1) * TILE_BYTES
+        wanted = warps_wanted(ahead, room, device)
         units = geometry.batch * geometry.heads * -(-geometry.channels // TILE)  # warps of one segment
         self.split = split_blocks(units, geometry.steps, blocks, wanted, device, "tile")
         self.warps = units * self.split.segments
+        self.under_way = under_way(self.warps, ahead, wanted.places, device)
+        self.is_filled = self.warps >= wanted.places
 
     def launch(self, why: str) -> Launch:
         """Return the launch. `why` is the first of its reasons."""

@@ -198,6 +198,11 @@ class Warps(NamedTuple):
     places: int
 
 
+def under_way(warps: int, warp_bytes: int, places: int, device: Device) -> float:
+    """Return the bytes on their way to a multiprocessor: of all warps, or of those that the GPU holds at once."""
+    return min(warps, places) * warp_bytes / device.multiprocessors
+
+
 def warps_wanted(warp_bytes: int, room: int, device: Device) -> Warps:
     """Return how many warps a kernel wants.
 

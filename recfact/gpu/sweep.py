@@ -15,6 +15,7 @@ from recfact.gpu.plans import (
     Launch,
     Sequences,
     split_blocks,
+    under_way,
     warps_wanted,
     wide,
 )
@@ -46,6 +47,8 @@ class Sweep:
         How many warps keep the GPU busy, and how many there are.
     split : Split
         How time is split.
+    under_way : float
+        Bytes on their way to a multiprocessor.
     """
 
     def __init__(self, geometry: Geometry, blocks: Blocks, device: Device, sequences: Sequences | None = None) -> None:
@@ -64,10 +67,12 @@ class Sweep:
         if sequences is not None:
             self.split = sequences.split
             self.warps = -(-self.lines.count * sequences.count // 32)
+            self.under_way = under_way(self.warps, ahead, wanted.places, device)
             return
         whole = -(-self.lines.count // THREADS) * THREADS // 32
         self.split = split_blocks(whole, geometry.steps, blocks, wanted, device, "step")
         self.warps = self.lines.warps * self.split.segments
+        self.under_way = under_way(self.warps, ahead, wanted.places, device)
 
     def launch(self, why: str) -> Launch:
         """Return the launch. `why` is the first of its reasons."""

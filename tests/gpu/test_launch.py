@@ -267,6 +267,19 @@ def test_turing_copies_tile_by_tile():
     assert long.reasons[0] == "sweep: 4.0 warps on a multiprocessor are enough, and it issues least"
 
 
+def test_where_no_more_tiles_have_room_sweep_is_preferred_if_it_has_as_much_on_its_way():
+    # 12 warps of b2p have 6 KiB under way, and memory wants 12; 2 of sweep have 8.
+    few = described(HEADS, 32, 8192, 16, "float16", Jagged(16), device=T4)
+    assert few.reasons[0] == (
+        "sweep: 2.0 warps on a multiprocessor have as much under way as b2p, which has room for "
+        "6.0 KiB on their way to a multiprocessor"
+    )
+    fewer = described(HEADS, 16, 8192, 16, "float16", Jagged(16), device=T4)
+    along = described(ROWS, 32, 8192, 16, "float16", Jagged(16), device=T4)
+    asynchronous = described(HEADS, 32, 8192, 16, "float16", Jagged(16), device=A10)
+    assert [launch.kernel for launch in (fewer, along, asynchronous)] == ["b2p"] * 3
+
+
 @pytest.mark.parametrize(("device", "warps"), [(A10, 7), (RTX_5090, 7), (B200, 17)])
 def test_warps_follow_the_bandwidth_of_a_multiprocessor_and_its_room(device, warps):
     # 16 KiB are 7 times 2.5 KiB. The 68 KiB of the B200 would be 28 warps, and there are registers for 20, of which
