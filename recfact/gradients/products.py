@@ -116,15 +116,20 @@ def vjp(
                 found = one_pass()(own_a, own_u, own_g, known, window, given.room(at_a), given.room(at_u))
                 if found is not None:
                     return given.back(found[0], a, at_a), given.back(found[1], u, at_u), None
-            if given.on_gpu and not reverse:
-                inputs, full = given.entered(own_a, own_u, initial), given.keeps_all(window)
-                if full and known is None:
-                    known = given.solve(own_a, inputs, Full(), False)
-                read, kept = (known, Full()) if full else (given.expanded(inputs), window)
-                own = by_one_launch(own_a, read, own_g, initial, kept, given.offsets)
+            if given.on_gpu:
+                # For the transpose, inputs and cotangents change roles, and the states are the gradient of the inputs.
+                inputs, cotangents = given.entered(own_a, own_u, initial), own_g
+                if reverse:
+                    inputs, cotangents = own_g, given.expanded(own_u)
+                kept, states = Full() if given.keeps_all(window) else window, None if reverse else known
+                if states is None and (reverse or kept == Full()):
+                    states = given.solve(own_a, inputs, kept, False)
+                read = states if kept == Full() else given.expanded(inputs)
+                own = by_one_launch(own_a, read, cotangents, initial, kept, given.offsets)
                 if own is not None:
                     d0 = None if x0 is None else given.back_initial(own.d0, x0)
-                    return given.back(own.da, a), given.back(own.du, u), d0
+                    return given.back(own.da, a), given.back(states if reverse else own.du, u), d0
+                known = known if reverse else states
             da, du, d0 = transposed_derivative(
                 own_a, own_u, own_g, initial, given.offsets, window, reverse, given.solve, known
             )

@@ -191,6 +191,22 @@ def test_vjp_launches_it(machine, rng, shape, a_shape, axis, known):
         np.testing.assert_allclose(got.get(), exact, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("offsets", [None, [0, 10, 10, 11, 40, 60]])
+@pytest.mark.parametrize(("window", "first"), [("full", "sweep"), ("jagged:8", "sweep"), ("uniform:8", "sliding")])
+@pytest.mark.parametrize("a_shape", [(60, 2, 8), (60, 2, 1)])
+def test_vjp_of_the_transpose_takes_one_solve_more(machine, rng, a_shape, window, first, offsets):
+    a, u, g = given_to_vjp(rng, (60, 2, 8), a_shape, "float32")
+    options = {"axis": 0, "window": window, "reverse": True, "offsets": offsets}
+    machine.launches.clear()
+    da, du, _ = rf.gradients.vjp(on_gpu(a), on_gpu(u), on_gpu(g), **options)
+    last = "backward" if window == "full" else "backward_window"
+    assert [launch.launch.kernel for launch in machine.launches] == [first, last]
+    expected = rf.gradients.vjp(*(array.astype("f8") for array in (a, u, g)), **options)
+    for got, exact in zip((da, du), expected[:2], strict=True):
+        assert (got.shape, got.dtype) == (exact.shape, np.float32)
+        np.testing.assert_allclose(got.get(), exact, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("a_shape", [(60, 2, 8), (60, 2, 1)])
 def test_vjp_of_sequences_launches_it_once(machine, rng, a_shape):
     a, u, g = given_to_vjp(rng, (60, 2, 8), a_shape, "float32")
