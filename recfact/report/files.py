@@ -25,7 +25,7 @@ _CORRUPT = (ValueError, EOFError, KeyError, OverflowError, MemoryError, NotImple
 _CORRUPT_ZIP = (zipfile.BadZipFile, zlib.error)
 
 
-def read_array(source: str, name: str) -> Array:
+def read_array(source: str, name: str, *, mapped: bool = False) -> Array:
     """Return the numbers that `source` names: FILE, FILE:PART, "-" for standard input, or a number for a constant.
 
     Parameters
@@ -34,6 +34,9 @@ def read_array(source: str, name: str) -> Array:
         A .npy file, an .npz file (PART is an array in it) or a .csv file (PART is a column of it).
     name : str
         Name of the numbers, "a" or "u". This part is read if PART isn't given and the file has several.
+    mapped : bool, default False
+        Whether a .npy file is only mapped, so that no more than what is used of it is read. Its numbers are then as the
+        file has them, for `check_numbers` to check.
 
     Returns
     -------
@@ -62,6 +65,8 @@ def read_array(source: str, name: str) -> Array:
                 if found.part is not None:
                     raise DataFileError(f"{place} is one array without named parts; drop ':{found.part}'")
                 with found.open() as stream:
+                    if mapped and found.path is not None:
+                        return _map_npy(stream, found.path)
                     return check_numbers(_load_npy(stream, place), place)
             case ".npz":
                 return _read_npz(found, name)
@@ -196,7 +201,25 @@ def _read_npz(source: Source, name: str) -> Array:
         raise DataFileError(f"{whole} is not a readable .npz file: {error}") from None
 
 
+def _map_npy(stream: BinaryIO, path: Path) -> Array:
+    _refuse_pickles(stream, str(path))
+    try:
+        array: Array = np.lib.format.open_memmap(path, mode="r")
+    except _CORRUPT as error:
+        raise DataFileError(f"{path} is not a readable .npy array: {error}") from None
+    return array.view(ml_dtypes.bfloat16) if array.dtype == np.dtype("V2") else array
+
+
 def _load_npy(stream: Any, place: str) -> Array:
+    _refuse_pickles(stream, place)
+    try:
+        return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
+    except _CORRUPT as error:
+        raise DataFileError(f"{place} is not a readable .npy array: {error}") from None
+
+
+def _refuse_pickles(stream: Any, place: str) -> None:
+    """Raise DataFileError if a stream holds Python objects, and leave it at its start."""
     try:
         pickled = stream.read(1) == b"\x80"  # each pickle begins with this protocol mark
         stream.seek(0)
@@ -210,7 +233,6 @@ def _load_npy(stream: Any, place: str) -> Array:
                 f"{place} holds pickled Python objects, which are never loaded (they can run code); save plain numbers"
             )
         stream.seek(0)
-        return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
     except DataFileError:
         raise
     except _CORRUPT as error:
@@ -224,7 +246,7 @@ def check_numbers(array: Array, place: str) -> Array:
     """
     if array.dtype == np.dtype("V2"):
         array = array.view(ml_dtypes.bfloat16)
-    elif array.dtype.kind not in "biufc":
+    elif array.dtype.kind not in "biufc" and array.dtype != np.dtype(ml_dtypes.bfloat16):
         raise DataFileError(f"{place} holds {array.dtype}, not real or complex numbers")
     if array.size == 0:
         raise DataFileError(f"{place} is empty: its shape is {array.shape}")

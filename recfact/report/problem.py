@@ -11,7 +11,7 @@ import numpy as np
 from recfact.arrays import Array, check_axis
 from recfact.data import DEFAULT_TAU, exponential_average, load_co2
 from recfact.errors import DataFileError, OptionError
-from recfact.report.files import read_array, read_table
+from recfact.report.files import check_numbers, read_array, read_table
 from recfact.report.sources import constant
 from recfact.report.times import duration, read_instants, read_steps
 
@@ -74,8 +74,8 @@ def problem_from_files(a: str, u: str | None = None, pick: str | None = None) ->
     """Return the recurrence with the coefficients and inputs that `a` and `u` name, as `read_array` takes them.
 
     The arrays broadcast against each other by NumPy's rules. If the result has more than one axis, `pick` chooses the
-    sequence of the report: one index or ``:`` for each axis, separated by commas, as in ``"0,:,3"``. Inputs can also be
-    "ones", the default, or an "impulse": a one, and then zeros.
+    sequence of the report: one index or ``:`` for each axis, separated by commas, as in ``"0,:,3"``. Of .npy files
+    nothing else is then read. Inputs can also be "ones", the default, or an "impulse": a one, and then zeros.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def problem_from_files(a: str, u: str | None = None, pick: str | None = None) ->
     OptionError
         If `pick` doesn't leave exactly one axis of the shape.
     """
-    read = given_arrays(a, u)
+    read = given_arrays(a, u, mapped=pick is not None)
     where = _pick(pick, read.a.shape, read.what)
     return read.problem(where, "" if pick is None else f" at [{pick}]")
 
@@ -117,23 +117,23 @@ class GivenArrays:
 
     def problem(self, where: tuple[int | slice, ...], chosen: str) -> Problem:
         """Return the sequence at an index. The text `chosen` names that index."""
-        own = np.ascontiguousarray(self.u[where])
+        own_a, own = (check_numbers(np.array(array[where]), f"{self.what}{chosen}") for array in (self.a, self.u))
         if self.impulse:
             own[1:] = 0
         return Problem(
-            a=np.ascontiguousarray(self.a[where]),
+            a=own_a,
             u=own,
             title=f"{self.what}{chosen}, {self.given}" if self.made else f"{self.what}{chosen}",
             source=f"{self.source}{chosen}, {self.given}." if self.made else f"{self.source}, {self.given}{chosen}.",
         )
 
 
-def given_arrays(a: str, u: str | None = None) -> GivenArrays:
-    """Return what `a` and `u` name, as `problem_from_files` takes it."""
-    coefficients = read_array(a, "a")
+def given_arrays(a: str, u: str | None = None, *, mapped: bool = False) -> GivenArrays:
+    """Return what `a` and `u` name, as `problem_from_files` takes it, and with `mapped` as `read_array` does."""
+    coefficients = read_array(a, "a", mapped=mapped)
     words = "ones" if u is None else u
     made = words in MADE_INPUTS and not Path(words).exists()
-    inputs = np.ones_like(coefficients) if made else read_array(words, "u")
+    inputs = np.ones((), coefficients.dtype) if made else read_array(words, "u", mapped=mapped)
     what = a if made else f"{a} and {words}"
     try:
         coefficients, inputs = np.broadcast_arrays(coefficients, inputs)
@@ -162,8 +162,8 @@ MADE_INPUTS = {"ones": "inputs of ones", "impulse": "an impulse as inputs"}
 
 def sequence_from_file(source: str, name: str, pick: str | None = None) -> Array:
     """Return one sequence of the array in a file, as `problem_from_files` takes it; `name` is "a" or "u"."""
-    values = read_array(source, name)
-    return np.ascontiguousarray(values[_pick(pick, values.shape, source)])
+    values = read_array(source, name, mapped=pick is not None)
+    return check_numbers(np.array(values[_pick(pick, values.shape, source)]), source)
 
 
 def sequences_from_file(source: str, name: str, axis: int) -> tuple[Array, int]:

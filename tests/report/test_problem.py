@@ -1,14 +1,22 @@
 """From files and options to one recurrence."""
 
+import tracemalloc
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import recfact
 from recfact.data import load_co2
 from recfact.errors import DataFileError, OptionError
-from recfact.report.problem import bundled_problem, duration, problem_from_files, problem_from_record
+from recfact.report.problem import (
+    bundled_problem,
+    duration,
+    problem_from_files,
+    problem_from_record,
+    sequence_from_file,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -62,6 +70,39 @@ def test_files_broadcast():
     assert problem.u.tolist() == [3.0, 4.0, 5.0]
     assert problem_from_files("a.npy", "u.npy", pick=" -1 , : ").u.tolist() == [3.0, 4.0, 5.0]
     assert problem_from_files("a.npy", "u.npy", pick=":,2").u.tolist() == [2.0, 5.0]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int8, ml_dtypes.bfloat16])
+def test_only_what_is_picked_is_read(dtype):
+    rows, n = 50_000, 1000  # most of which is a hole in the file
+    for name in ("a.npy", "u.npy"):
+        stored = np.dtype("V2") if dtype == ml_dtypes.bfloat16 else np.dtype(dtype)
+        np.lib.format.open_memmap(name, mode="w+", dtype=stored, shape=(rows, n)).view(dtype)[7] = 1
+    tracemalloc.start()
+    found = [problem_from_files("a.npy", u, "7,:") for u in (None, "impulse", "u.npy")]
+    found.append(problem_from_files("a.npy", "u.npy", ":,3"))
+    alone = sequence_from_file("a.npy", "a", "7,:")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    expected = np.ones(n, float if dtype == np.int8 else dtype)
+    impulse, column = np.eye(1, n)[0], np.eye(1, rows, 7)[0]
+    for problem, u in zip(found, (expected, impulse, expected, column), strict=True):
+        assert problem.u.dtype == problem.a.dtype == expected.dtype
+        np.testing.assert_array_equal(problem.u, u)
+        np.testing.assert_array_equal(problem.a, column if u is column else expected)
+    np.testing.assert_array_equal(alone, expected)
+    assert peak < 3 << 20
+
+
+def test_what_is_picked_is_checked():
+    np.save("a.npy", [[0.5, np.nan], [0.5, 0.5]])
+    assert problem_from_files("a.npy", None, "1,:").a.tolist() == [0.5, 0.5]
+    for read in (lambda: problem_from_files("a.npy", None, "0,:"), lambda: sequence_from_file("a.npy", "a", "0,:")):
+        with pytest.raises(DataFileError, match=r"a\.npy.* holds nan at index \(1,\)"):
+            read()
+    Path("a.npy").write_bytes(Path("a.npy").read_bytes()[:-8])
+    with pytest.raises(DataFileError, match=r"a\.npy is not a readable \.npy array"):
+        problem_from_files("a.npy", None, "0,:")
 
 
 def test_several_sequences_ask_for_one():
