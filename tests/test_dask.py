@@ -371,10 +371,10 @@ class Functions:
 def test_chunks_on_gpus_stay_there(window, dtype, monkeypatch, rng):
     def engine(a, u, *, x0, axis, reverse, window, offsets, out):
         assert isinstance(u, Elsewhere)
-        assert offsets is None
         assert x0 is None or isinstance(x0, Elsewhere)
         plain = [value if value is None else np.asarray(value) for value in (a, u, x0)]
-        x = rf.solve(*plain[:2], x0=plain[2], axis=axis, reverse=reverse, window=window).view(Elsewhere)
+        options = {"axis": axis, "reverse": reverse, "window": window, "offsets": offsets}
+        x = rf.solve(*plain[:2], x0=plain[2], **options).view(Elsewhere)
         if out is None:
             return x
         assert isinstance(out, Elsewhere)
@@ -390,7 +390,9 @@ def test_chunks_on_gpus_stay_there(window, dtype, monkeypatch, rng):
     )
     for reverse in (False, True):
         for method in ["carriers"] + ["chain"] * (window == Full()):
-            for first in ({}, {"x0": 2.0}) if not reverse else ({},):
+            cuts = {"offsets": [0, 0, 3, 9, 38, 40]}
+            initial = {"x0": 2.0}, {"x0": np.arange(5.0)[:, None], **cuts}
+            for first in ({}, cuts, *(initial if not reverse else ())):
                 options = {"axis": 0, "window": window, "reverse": reverse, **first}
                 x = rf.dask.solve(lazy_a, lazy_u, method=method, **options)
                 assert type(x._meta) is Elsewhere
@@ -402,8 +404,6 @@ def test_chunks_on_gpus_stay_there(window, dtype, monkeypatch, rng):
                 np.testing.assert_allclose(
                     found.astype(float), expected, rtol=5e-3 if dtype == "float16" else 1e-5, atol=1e-3
                 )
-    with pytest.raises(OptionError, match="offsets are for chunks on the host only"):
-        rf.dask.solve(lazy_a, lazy_u, axis=0, offsets=[0, 9, 40])
     if window != Full():
         with pytest.raises(OptionError, match='method must be "carriers" or "auto"'):
             rf.dask.solve(lazy_a, lazy_u, axis=0, window=window, method="chain")

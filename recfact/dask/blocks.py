@@ -41,7 +41,11 @@ def forward(
     start = entering if piece.before else _row(x0, 0)
     if on_gpu(a, u):  # there are no States on GPUs yet
         a, u = _wide(a, dtype), _wide(u, dtype)
-        x = solve(a, u, x0=start, axis=0)
+        x = (
+            solve(a, u, x0=start, axis=0)
+            if piece.has_one_segment
+            else _segments(a, u, x0, start, piece, window, accumulator(dtype))
+        )
         return x.astype(dtype, copy=False) if states else None, x[-1, ...].copy()
     if piece.has_one_segment:
         found = _on(a, u, start, window, return_state=True, states=states)
@@ -52,22 +56,23 @@ def forward(
     return _segments(a, u, x0, start, piece, window, dtype) if states else None, _passed(state, window)
 
 
-def _segments(a: Array, u: Array, x0: Any, start: Any, piece: Piece, window: Window, dtype: DType) -> Array:
+def _segments(a: Any, u: Any, x0: Any, start: Any, piece: Piece, window: Window, dtype: DType) -> Any:
     """Return the states of several segments. A state may enter the first of them."""
-    x, first = empty_product(a, u, u.shape, dtype), 0
+    x, first = _empty(a, u, dtype), 0
     if piece.before:
         first = piece.cuts[1]
         _on(a[:first], u[:first], start, window, out=x[:first])
     offsets = [cut - first for cut in piece.cuts if cut >= first]
     rows = None if x0 is None else x0[bool(first) :]
-    solve(a[first:], u[first:], x0=rows, axis=0, window=window, offsets=offsets, out=x[first:], threads=1)
+    a, u = a[first:], u[first:]
+    solve(a, u, x0=rows, axis=0, window=window, offsets=offsets, out=x[first:], **_one_thread(a, u))
     return x
 
 
 def _on(a: Array, u: Array, start: Any, window: Window, **options: Any) -> Any:
     """Solve one sequence from a state or a State."""
     entering = {"state" if isinstance(start, State) else "x0": start}
-    return solve(a, u, axis=0, window=window, threads=1, **entering, **options)
+    return solve(a, u, axis=0, window=window, **_one_thread(a, u), **entering, **options)
 
 
 def _passed(state: State | None, window: Window) -> Any:
@@ -86,9 +91,8 @@ def backward(a: Any, u: Any, entering: Any, piece: Piece, dtype: DType) -> tuple
     if entering is not None:
         x[-1] += entering
     segments: dict[str, Any] = {} if piece.has_one_segment else {"offsets": piece.cuts}
-    x = solve(
-        _wide(a, dtype), x, axis=0, reverse=True, **segments, **({} if on_gpu(a, u) else {"threads": 1, "out": x})
-    )
+    room: dict[str, Any] = {} if on_gpu(a, u) else {"out": x}
+    x = solve(_wide(a, dtype), x, axis=0, reverse=True, **segments, **room, **_one_thread(a, u))
     leaving = (a[:1].astype(wide) * x[:1])[0, ...] if piece.before else None
     return x.astype(dtype, copy=False), leaving
 
@@ -187,14 +191,18 @@ def _between(a: Any, u: Any, x0: Any, piece: Piece, window: Window, reverse: boo
         segments = {"offsets": [0, *(cut - first for cut in piece.cuts if cut > first)]}
     elif x0 is not None:
         x0 = x0[0]
-    if not on_gpu(a, u):
-        segments["threads"] = 1
-    solve(a[first:], u[first:], x0=x0, axis=0, window=window, reverse=reverse, out=x[first:], **segments)
+    options: dict[str, Any] = {"window": window, "reverse": reverse, **segments, **_one_thread(a, u)}
+    solve(a[first:], u[first:], x0=x0, axis=0, out=x[first:], **options)
 
 
 def _empty(a: Any, u: Any, dtype: DType) -> Any:
     """Return an array for the states, where the inputs are."""
     return namespace(u).empty(u.shape, dtype) if on_gpu(a, u) else empty_product(a, u, u.shape, dtype)
+
+
+def _one_thread(a: Any, u: Any) -> dict[str, Any]:
+    """Return the option for arrays on the host that leaves the other processors to other tasks."""
+    return {} if on_gpu(a, u) else {"threads": 1}
 
 
 def _wide(array: Any, dtype: DType) -> Any:

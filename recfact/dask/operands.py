@@ -25,7 +25,7 @@ from recfact.arrays import (
 from recfact.checks import boolean
 from recfact.containers import container_of_any, unwrapped
 from recfact.cuts import pieces
-from recfact.errors import ArrayTypeError, OptionError, ShapeError
+from recfact.errors import ArrayTypeError, ShapeError
 from recfact.number_types import accumulator
 from recfact.offsets import check_offsets
 
@@ -81,8 +81,6 @@ class Operands:
         self.on_gpu = "gpu" in map(library_of, metas)
         lead_meta = next((meta for meta in metas if library_of(meta) == "gpu"), metas[0])
         self.meta = meta_from_array(lead_meta, ndim=len(self.shape), dtype=self.dtype)
-        if self.on_gpu and offsets is not None:
-            raise OptionError("are for chunks on the host only", "offsets", advice="solve the segments one by one")
         steps = self.shape[self.axis]
         cuts = np.array([0, steps]) if offsets is None else check_offsets(offsets, steps)
         filled = np.flatnonzero(np.diff(cuts))

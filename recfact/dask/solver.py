@@ -73,8 +73,7 @@ def solve(
     the number of chunks between. If a product of coefficients overflows, "carriers" may overflow as well. "chain" only
     overflows if the states do. States pass from chunk to chunk in the type that is computed in: float32 for halves.
 
-    A worker needs the memory of three chunks for each task that it runs. Chunks on GPUs take no `offsets`, and in a
-    window no chain.
+    A worker needs the memory of three chunks for each task that it runs. In a window, chunks on GPUs have no chain.
 
     Examples
     --------
