@@ -287,7 +287,7 @@ def read_offsets(offsets: str | None) -> Any:
     if offsets is None:
         return None
     path = split_part(offsets)[0]
-    if str(path) == STANDARD_INPUT or path.exists():
+    if offsets and (str(path) == STANDARD_INPUT or path.exists()):  # an empty text is the path of this folder
         values = read_array(offsets, "offsets")
         return values.astype(int) if (values == values // 1).all() else values
     try:
