@@ -1,15 +1,16 @@
 """Time `recfact.dask.solve` on files, through workers of little memory, against adding the same arrays.
 
-    python benchmarks/dask_files.py --gigabytes 16 --folder /data --workers 2 --memory 2GB
+    python benchmarks/dask_files.py --folder /data/zarr --gigabytes 16
+    python benchmarks/dask_files.py --folder /data/mapped --gigabytes 16 --kind memmap --calls sum chain
 
-The sum reads the same two arrays and writes one, as a solve does. Prints a row for each kind of file and each method.
+The sum reads the same two arrays and writes one, as a solve does. A copy of both would write two. Each call starts with
+no file in memory, and its time includes that its result is on the disk. The files in the folder are made once and stay.
 """
 
 from __future__ import annotations
 
 import argparse
-import shutil
-import tempfile
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ def made(folder: Path, kind: str, name: str, shape: tuple[int, int], chunk: int)
     if kind == "memmap":
         return np.lib.format.open_memmap(folder / f"{name}.npy", mode="w+", dtype=np.float64, shape=shape)
     return zarr.create_array(
-        folder / f"{name}.zarr", shape=shape, chunks=(1, chunk), dtype=np.float64, compressors=None
+        folder / f"{name}.zarr", shape=shape, chunks=(1, chunk), dtype=np.float64, compressors=None, overwrite=True
     )
 
 
@@ -65,68 +66,77 @@ def lazy(folder: Path, kind: str, name: str, shape: tuple[int, int], chunk: int)
     return da.map_blocks(part, path, chunks=chunks, dtype=np.float64, meta=np.empty((0, 0)))
 
 
-def moved(client: Any) -> int:
-    """Return how many bytes the workers have read and written by calls, which leaves out what is mapped."""
+def moved(client: Any) -> dict[str, float]:
+    """Return how many gigabytes the workers have read and written: by calls, and from and to the disk.
 
-    def own() -> int:
+    Calls leave out what is mapped. The disk counts what was in no memory.
+    """
+
+    def own() -> dict[str, int]:
         lines = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
-        return int(lines["rchar"]) + int(lines["wchar"])
+        return {name: int(count) for name, count in lines.items()}
 
-    return sum(client.run(own).values())
+    counts = client.run(own).values()
+    names = {"calls": ("rchar", "wchar"), "disk": ("read_bytes", "write_bytes")}
+    return {kind: sum(one[name] for one in counts for name in both) / 1e9 for kind, both in names.items()}
+
+
+def settle(folder: Path) -> None:
+    """Write all files of a folder to the disk, and forget what the system keeps of them in memory."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with path.open("rb") as stream:
+                os.fsync(stream.fileno())
+                os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def main() -> None:
     """Print the times."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--folder", type=Path, required=True, help="for the files, one for each kind")
     parser.add_argument("--gigabytes", type=float, default=1.0, help="of each of coefficients and inputs")
-    parser.add_argument("--folder", default=tempfile.gettempdir())
+    parser.add_argument("--kind", choices=("zarr", "memmap"), default="zarr")
+    parser.add_argument("--calls", nargs="*", choices=tuple(CALLS), default=tuple(CALLS), help="none: only make files")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--memory", default="2GB", help="of a worker")
-    parser.add_argument("--rounds", type=int, default=2)
     given = parser.parse_args()
-    chunk = 1 << 22
+    chunk, folder, kind = 1 << 22, given.folder, given.kind
     steps = max(chunk, round(given.gigabytes * 1e9 / 8 / 2 / chunk) * chunk)
     shape = (2, steps)  # two sequences, so that the chain has one for each of two workers
-    folder = Path(tempfile.mkdtemp(dir=given.folder))
-    print(f"{shape[0] * steps * 8 / 1e9:.2f} GB of each array, chunks of {chunk * 8 / 1e6:.0f} MB")
-    try:
-        for kind in ("zarr", "memmap"):
-            for name, low in (("a", 0.5), ("u", -1.0)):
-                fill(made(folder, kind, name, shape, chunk), low, chunk)
-            a, u = (lazy(folder, kind, name, shape, chunk) for name in "au")
-            made(folder, kind, "x", shape, chunk)
-            target = zarr.open_array(folder / "x.zarr") if kind == "zarr" else Mapped(folder / "x.npy")
-            calls = {
-                "sum": lambda a=a, u=u: a + u,
-                **{
-                    method: lambda a=a, u=u, method=method: rf.dask.solve(a, u, method=method)
-                    for method in ("chain", "carriers")
-                },
-            }
-            with (
-                LocalCluster(
-                    n_workers=given.workers, threads_per_worker=1, memory_limit=given.memory, dashboard_address=None
-                ) as cluster,
-                Client(cluster) as client,
-            ):
-                client.run(lambda: rf.solve(np.ones(4096), np.ones(4096), x0=1.0, return_state=True))  # compiles
-                best: dict[str, float] = {}
-                for _ in range(given.rounds):
-                    for name, call in calls.items():
-                        before, start = moved(client), time.perf_counter()
-                        da.store(call(), target, lock=False)
-                        taken = time.perf_counter() - start
-                        best[name] = min(best.get(name, taken), taken)
-                        gigabytes = (moved(client) - before) / 1e9
-                        print(
-                            f"{kind:7} {name:9} {taken:7.2f} s  {best[name] / best['sum']:5.2f} of the sum  "
-                            f"{gigabytes:6.2f} GB by calls",
-                            flush=True,
-                        )
-            for left in folder.iterdir():
-                shutil.rmtree(left) if left.is_dir() else left.unlink()
-    finally:
-        shutil.rmtree(folder)
+    print(f"{shape[0] * steps * 8 / 1e9:.2f} GB of each array, chunks of {chunk * 8 / 1e6:.0f} MB, {kind}", flush=True)
+    folder.mkdir(exist_ok=True)
+    marks = folder / "made"
+    if not marks.exists():
+        for name, low in (("a", 0.5), ("u", -1.0)):
+            fill(made(folder, kind, name, shape, chunk), low, chunk)
+        marks.touch()
+    a, u = (lazy(folder, kind, name, shape, chunk) for name in "au")
+    with (
+        LocalCluster(
+            n_workers=given.workers, threads_per_worker=1, memory_limit=given.memory, dashboard_address=None
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        client.run(lambda: rf.solve(np.ones(4096), np.ones(4096), x0=1.0, return_state=True))  # compiles
+        for name in given.calls:
+            x = made(folder, kind, "x", shape, chunk)
+            target = x if kind == "zarr" else Mapped(folder / "x.npy")
+            settle(folder)
+            before, start = moved(client), time.perf_counter()
+            da.store(CALLS[name](a, u), target, lock=False)
+            settle(folder)
+            taken = time.perf_counter() - start
+            by = {one: count - before[one] for one, count in moved(client).items()}
+            print(
+                f"{name:9} {taken:7.1f} s, {by['calls']:6.2f} GB by calls, {by['disk']:6.2f} GB of the disk", flush=True
+            )
+
+
+CALLS = {
+    "sum": lambda a, u: a + u,
+    "chain": lambda a, u: rf.dask.solve(a, u, method="chain"),
+    "carriers": lambda a, u: rf.dask.solve(a, u, method="carriers"),
+}
 
 
 if __name__ == "__main__":
