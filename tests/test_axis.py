@@ -85,6 +85,7 @@ def one_sequence():
         "Hierarchical": lambda a, _: rf.Hierarchical(a, 2),
         "factorizations.BandedOperator": lambda a, _: factorizations.BandedOperator(a, 2),
         "factorizations.JaggedOperator": lambda a, _: factorizations.JaggedOperator(a, 2),
+        "factorizations.WholeOperator": lambda a, _: factorizations.WholeOperator(a),
         "factorizations.truncate": lambda a, _: factorizations.truncate(a, WINDOW),
         **{f"plot.{name}": lambda a, _, name=name: getattr(plot, name)(a) for name in MATRICES},
         "plot.errors": plot.errors,

@@ -161,7 +161,7 @@ def operators(a):
                 matrix[row, column] = value
                 assert same([value], [L[row, column]]) or column == row - factor.lag
             yield factor, matrix
-    for window in WINDOWS[1:]:
+    for window in WINDOWS:
         truncated = truncate(a, window)
         matrix, relative = kept(a, window), 0 * eye
         for i in range(n):
