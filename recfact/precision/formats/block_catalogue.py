@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
 from recfact.errors import OptionError
 from recfact.precision.formats.block_scaled import BlockFormat
-from recfact.precision.formats.catalogue import BLOCK_PREFIXES, FORMATS
+from recfact.precision.formats.catalogue import FORMATS, plain_name, stores_blocks
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.formats.fixed_point import fixed_point
 from recfact.precision.formats.float_format import FloatFormat
@@ -36,11 +35,7 @@ BLOCK_FORMATS: Mapping[str, BlockFormat] = MappingProxyType(
 """The block-scaled formats with names: those of OCP MX 1.0 (2023), and NVIDIA's NVFP4."""
 
 
-def _plain(name: str) -> str:
-    return re.sub(r"[\s_-]", "", name).lower()
-
-
-_NAMES = {**{_plain(name): name for name in BLOCK_FORMATS}, "mxfp4e2m1": "mxfp4", "nvfp4e2m1": "nvfp4"}
+_NAMES = {**{plain_name(name): name for name in BLOCK_FORMATS}, "mxfp4e2m1": "mxfp4", "nvfp4e2m1": "nvfp4"}
 
 
 def block_format(name: Any) -> BlockFormat:
@@ -71,8 +66,8 @@ def block_format(name: Any) -> BlockFormat:
     """
     if isinstance(name, BlockFormat):
         return name
-    if isinstance(name, str) and _plain(name) in _NAMES:
-        return BLOCK_FORMATS[_NAMES[_plain(name)]]
+    if isinstance(name, str) and plain_name(name) in _NAMES:
+        return BLOCK_FORMATS[_NAMES[plain_name(name)]]
     raise OptionError(
         "must be the name of a block-scaled format",
         "format",
@@ -94,7 +89,7 @@ def number_format(name: Any) -> FloatFormat | BlockFormat:
     >>> number_format("bf16").bits, number_format("mxfp4").bits
     (16, 4.25)
     """
-    if isinstance(name, BlockFormat) or (isinstance(name, str) and _plain(name).startswith(BLOCK_PREFIXES)):
+    if stores_blocks(name):
         return block_format(name)
     try:
         return format_of(name)

@@ -132,14 +132,19 @@ _AMBIGUOUS = {
 }
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
+    """Return the name of a format as names are compared."""
     return re.sub(r"[\s_-]", "", name).lower()
 
 
-BLOCK_PREFIXES = ("mxfp", "mxint", "nvfp")
-"""How names of formats begin that store blocks."""
+def stores_blocks(name: Any) -> bool:
+    """Return whether it is a `BlockFormat`, whose file imports this one, or a name as those have."""
+    return hasattr(name, "element") or (
+        isinstance(name, str) and plain_name(name).startswith(("mxfp", "mxint", "nvfp"))
+    )
 
-_NAMES = {_plain(alias): name for name in FORMATS for alias in (name, *_ALIASES.get(name, ()))}
+
+_NAMES = {plain_name(alias): name for name in FORMATS for alias in (name, *_ALIASES.get(name, ()))}
 _P3109 = re.compile(r"(?:p3109)?k(\d{1,2})p(\d{1,2})([su]?)([ef]?)|binary(\d{1,2})p(\d{1,2})([su]?)([ef]?)")
 
 
@@ -160,7 +165,7 @@ def format(name: Any) -> FloatFormat:
     Raises
     ------
     OptionError
-        If there is no such format, or if the name could mean several formats.
+        If there is no such format, if the name could mean several formats, or if it is a format of blocks.
     DTypeError
         If the dtype isn't a binary floating-point format.
 
@@ -176,11 +181,19 @@ def format(name: Any) -> FloatFormat:
     """
     if isinstance(name, FloatFormat):
         return name
+    if stores_blocks(name):
+        raise OptionError(
+            "must be one of single numbers",
+            "format",
+            given=str(name),
+            advice="formats of blocks (recfact.precision.block_format) only store numbers; pass the numbers that their "
+            "round returns, and the format of what is computed with them",
+        )
     if not isinstance(name, str):
         return _of_dtype(name)
     if name.lower() in FORMATS:
         return FORMATS[name.lower()]
-    plain = _plain(name)
+    plain = plain_name(name)
     if plain in _AMBIGUOUS:
         meant = _described(_AMBIGUOUS[plain])
         raise OptionError(
@@ -197,10 +210,6 @@ def format(name: Any) -> FloatFormat:
         hint = (
             did_you_mean(plain, _NAMES | {family: family for family in _AMBIGUOUS}) or f"there are {', '.join(FORMATS)}"
         )
-        if plain.startswith(BLOCK_PREFIXES):
-            hint = (
-                "formats of blocks are in recfact.precision.block_format; pass what its round returns, or an Arithmetic"
-            )
         raise OptionError("must be the name of a floating-point format", "format", given=name, advice=hint) from None
 
 
