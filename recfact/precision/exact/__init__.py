@@ -1,4 +1,8 @@
-"""Exact states, and errors measured against them with proof."""
+"""Exact states, and errors measured against them with proof.
+
+Balls are made of Python's integers and not by python-flint, whose objects took longer at the few hundred bits that an
+enclosure keeps: making and converting them costs more than their arithmetic saves.
+"""
 
 from recfact.precision.exact.balls import Balls
 from recfact.precision.exact.dyadic import Dyadic

@@ -125,7 +125,8 @@ def materialization_errors(a: Any, method: str = "cumprod", *, format: Any, axis
     """Measure a construction of the blocks of L in a number format against the exact blocks.
 
     The exact entries are products of the coefficients after rounding to the format. They have 93 bits, and they don't
-    underflow or overflow.
+    underflow or overflow. There are no `offsets`, because `axis` holds a single block: cut segments into blocks of one
+    length, which follow each other along another axis.
 
     Parameters
     ----------
