@@ -290,6 +290,13 @@ def test_b2p_issues_little(layout, precision, most, products):
     assert not any(instruction.opcode in ("LD", "ST") for instruction in loop), "generic accesses"
 
 
+@pytest.mark.parametrize("heads", [128, 8192])
+def test_blocks_of_whole_tiles_need_fewer_instructions(heads):
+    inside, whole = (described(HEADS, heads, 8192, 16, "bfloat16", Jagged(block)) for block in (52, 64))
+    assert inside.kernel == whole.kernel == ("b2p" if heads == 128 else "sweep")
+    assert len(machine_code(whole, (9, 0)).main_loop(WORK)) < len(machine_code(inside, (9, 0)).main_loop(WORK))
+
+
 def test_sweep_issues_little():
     launch = described(*WIDE, "bfloat16", Jagged(16))
     code = machine_code(launch, (9, 0))

@@ -428,7 +428,7 @@ def test_on_a_gpu_blocks_are_whole_tiles_even_where_others_need_no_terms(rng):
     best = by_device["gpu"].recommended
     assert best.window.block % 16 == 0
     assert truncation_norm(resets, best.window, relative_to="state") <= best.error <= 1e-5
-    for device, words in ((None, "faster on a GPU"), ("cpu", "loses less"), ("gpu", "(faster on a GPU")):
+    for device, words in ((None, "and in whole tiles"), ("cpu", "loses less"), ("gpu", "(in whole tiles of a GPU")):
         found = choose_window(0.9, format="bfloat16", device=device)
         assert (found.recommended.window, words in str(found)) == (Jagged(64), True)
     with pytest.raises(OptionError, match="'cpu', 'gpu'"):
