@@ -8,6 +8,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from recfact.cpu.limits import processors
+
 PACKAGES = ("numpy", "scipy", "llvmlite", "ml_dtypes", "torch", "torchlpc", "jax")
 
 
@@ -15,7 +17,7 @@ def describe() -> dict[str, Any]:
     """Return the processor, the usable cores, the memory in GiB, the system and versions, but no names."""
     return {
         "processor": processor(),
-        "cores": cores(),
+        "cores": processors(),
         "memory": memory(),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
@@ -31,13 +33,6 @@ def processor() -> str:
         lines = []
     models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(models, platform.processor() or platform.machine())
-
-
-def cores() -> int:
-    """Return how many processors this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def memory() -> float | None:

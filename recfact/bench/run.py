@@ -22,6 +22,7 @@ from recfact.bench.memory import largest_extra
 from recfact.bench.peers import PEERS
 from recfact.bench.record import Record, Row
 from recfact.bench.timing import Comparison, Effort, Quartiles, compare, interleave
+from recfact.cpu.limits import processors
 from recfact.errors import MissingExtraError
 from recfact.solve import solve
 
@@ -99,7 +100,7 @@ def run(plan: Plan, step: Step) -> Record:
 
 def measure_cases(plan: Plan, step: Step, skipped: dict[str, str]) -> Iterator[Row]:
     """Time the cases whose figures are ratios, and a short call."""
-    available = machine.cores()
+    available = processors()
     cases = []
     for case in all_cases():
         if case.cores > available:

@@ -177,7 +177,7 @@ class SequenceNeeds:
 
     @property
     def good(self) -> Candidate | None:
-        """The window that is good for all of them and runs fastest, or None."""
+        """The window to run, which is good for all of them, or None."""
         return None if self.choice is None else self.choice.recommended
 
     @property

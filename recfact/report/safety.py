@@ -66,7 +66,7 @@ class FormatSafety:
 
     @property
     def good(self) -> Candidate | None:
-        """The window proved good enough that runs fastest, or None."""
+        """The window to run, which is proved good enough, or None."""
         return None if self.choice is None else self.choice.recommended
 
     @property

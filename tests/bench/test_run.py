@@ -93,7 +93,7 @@ def test_what_cannot_work_is_said_before_anything_is_measured(monkeypatch, tmp_p
 
 
 def test_two_threads_are_left_out_on_one_processor(monkeypatch):
-    monkeypatch.setattr(machine, "cores", lambda: 1)
+    monkeypatch.setattr(run, "processors", lambda: 1)
     monkeypatch.setattr(run, "interleave", STUBS["interleave"])
     skipped = {}
     list(run.measure_cases(run.SMOKE, lambda what: None, skipped))

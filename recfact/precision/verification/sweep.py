@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from recfact.checks import LONGEST, callback, choice, positive_integer, several
+from recfact.cpu.limits import processors
 from recfact.errors import OptionError, RecfactError
 from recfact.precision.arithmetic import Arithmetic
 from recfact.precision.formats.catalogue import FORMATS
@@ -114,7 +114,7 @@ def verify_many(
     seed = positive_integer(seed, "seed", least=0, most=(1 << 128) - 1)
     batches = _batches(variants, tuple(chosen), positive_integer(cases, "cases", most=LONGEST), steps, seed)
     callback(progress, "progress")
-    workers = _processors() if processes is None else positive_integer(processes, "processes")
+    workers = processors() if processes is None else positive_integer(processes, "processes")
     tallies: list[list[Tally]] = [[] for _ in batches]
     for done, (index, found) in enumerate(_run(batches, min(workers, len(batches))), 1):
         tallies[index] = found
@@ -209,9 +209,3 @@ def _submitted(pool: ProcessPoolExecutor, batches: list[Batch]) -> dict[Future[l
         if current_process().name == "MainProcess":
             raise
         raise WorkerError(f"a process of the sweep ran the script that had started it; {_GUARD}") from None
-
-
-def _processors() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
