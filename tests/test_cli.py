@@ -188,10 +188,31 @@ def test_several_formats_are_looked_at(arrays):
 
 
 @pytest.mark.parametrize("separator", [";", "\t"])
-def test_other_separators_than_commas_are_named(separator):
-    Path("s.csv").write_text(f"a{separator}u\n0,5{separator}1,0\n", encoding="utf-8")
-    said = run("report", "--a", "s.csv", "--u", "s.csv", code=1).stderr
-    assert "save it with commas between cells" in said
+def test_other_separators_than_commas_decimal_commas_dates_and_gaps(separator):
+    lines = ["# a gauge", "day;level", "01.02.2001;1,5", "02.02.2001;", "01.03.2001;4,25"]
+    Path("s.csv").write_text("\n".join(lines).replace(";", separator), encoding="utf-8")
+    said = run("solve", "--u", "s.csv:2", "--time", "1", "--date-format", "%d.%m.%Y", "--tau", "28d", "--out", "x.csv")
+    assert "2001-02-01 to 2001-03-01, 28 days apart. Skipped 1 missing value" in said.stderr
+    assert Path("x.csv").read_text().splitlines()[0] == "day,x"
+    written = np.loadtxt("x.csv", delimiter=",", skiprows=1, usecols=1)
+    assert np.allclose(written, [1.5, 4.25 + (1.5 - 4.25) / np.e], rtol=1e-15)
+
+
+def test_missing_inputs_are_refused_or_zero():
+    Path("r.csv").write_text("a,u\n0.5,1\n0.5,\n0.5,NA\n0.5,2\n", encoding="utf-8")
+    files = ["--a", "r.csv", "--u", "r.csv"]
+    assert "r.csv, line 3, column 'u': '' is not a number" in run("solve", *files, "--out", "x.npy", code=1).stderr
+    run("solve", *files, "--missing", "zero", "--out", "x.npy")
+    assert np.load("x.npy").tolist() == [1, 0.5, 0.25, 2.125]
+    run("verify", *files, "--missing", "zero", "--axis", "0")
+    run("verify", *files, "--missing", "zero")
+    np.save("u.npy", [1, np.nan, 2, np.nan])
+    run("verify", "--a", "0.5", "--u", "u.npy", "--missing", "zero", "--pick", ":")
+    Path("b.csv").write_text("a,u\n0.5,1\n,1\n", encoding="utf-8")
+    files = ["--a", "b.csv", "--u", "b.csv", "--missing", "zero"]
+    assert "line 3, column 'a'" in run("solve", *files, "--out", "x.npy", code=1).stderr
+    refused = run("solve", *files, "--out", "x.zarr", code=2).stderr
+    assert "without --missing" in refused
 
 
 def test_what_takes_longer_than_a_second_is_said():

@@ -47,6 +47,8 @@ WRONG = {
     "--relative-to": ["x", ""],
     "--style": ["x", "rst"],
     "--time-unit": ["x", "minutes"],
+    "--date-format": ["", "x", "%d.%m", "%Y %q"],
+    "--missing": ["", "x", "mean"],
     "--block": [*INTEGERS, "0", "-1"],
     "--blocks": [*INTEGERS, "0"],
     "--seed": [*INTEGERS, "-1"],
@@ -175,6 +177,9 @@ def test_options_that_do_not_fit_together_are_named_as_typed(algorithm):
         (["verify", "--u", "r.csv", "--dt", "d", "--time", "d", "--tau", "1"], "--dt and --time exclude each other"),
         (["verify", "--tau", "1d", "--halflife", "1d"], "--tau and --halflife exclude each other"),
         (["verify", "--time-unit", "s"], "--time-unit goes with --time"),
+        (["verify", "--date-format", "%Y"], "--date-format goes with --time"),
+        (["verify", "--time-unit", "s", "--date-format", "%Y"], "--date-format goes without --time-unit s"),
+        (["verify", "--missing", "zero"], "--missing goes with --a"),
         (["verify", "--steps-as-given"], "--steps-as-given goes with --dt or --time"),
         (
             ["plot", "blocks", "--out", "x.svg", "--u", "r.csv"],

@@ -89,6 +89,19 @@ format_name = parsed(_format)
 """Parses an option that takes a number format in which something is computed, and leaves it a name."""
 
 
+def _date_format(pattern: str) -> str:
+    from datetime import datetime
+
+    day = datetime(2001, 1, 1)
+    try:
+        good = "%Y" in pattern.upper() and datetime.strptime(day.strftime(pattern), pattern).year == day.year
+    except ValueError:
+        good = False
+    if not good:
+        raise typer.BadParameter(f"must be a pattern of a date with its year, as %d.%m.%Y, got {pattern!r}")
+    return pattern
+
+
 A = Annotated[
     str | None,
     typer.Option(
@@ -127,6 +140,16 @@ TimeUnit = Annotated[
         parser=one_of(TIME_UNITS),
         help="How times are written: date (ISO 8601, with or without separators), year (decimal years), s (seconds), "
         "ms (milliseconds), or auto. auto refuses times that can be read in two ways.",
+    ),
+]
+DateFormat = Annotated[
+    str | None,
+    typer.Option(
+        "--date-format",
+        metavar="PATTERN",
+        parser=_date_format,
+        help="How dates are written if not as in ISO 8601: %d.%m.%Y reads 31.12.2001, and %d/%m/%Y %H:%M reads "
+        "31/12/2001 23:59.",
     ),
 ]
 AsGiven = Annotated[
@@ -170,6 +193,15 @@ Offsets = Annotated[
         help="Where segments start, and where the last one ends, as in 0,512,4096. Each is a sequence of its own.",
     ),
 ]
+Missing = Annotated[
+    str,
+    typer.Option(
+        "--missing",
+        metavar="HOW",
+        parser=one_of(("refuse", "zero")),
+        help="What to do with NaN and blank cells in --u beside --a: refuse, or zero, to take them for inputs of 0.",
+    ),
+]
 Block = Annotated[
     int, typer.Option("--block", metavar="INTEGER", parser=whole(1), help="Block length to look at closely.")
 ]
@@ -204,17 +236,21 @@ def read_problem(
     as_given: bool,
     tau: float | None,
     pick: str | None,
+    missing: str,
 ) -> Problem:
     """Return the recurrence that the options of a command name. Options that don't go together are usage errors.
 
-    `tau` is in seconds (`time_constant`). Standard error says how a column of times or steps was read.
+    `unit` is how times are written (`written_times`), and `tau` in seconds (`time_constant`). Standard error says how a
+    column of times or steps was read.
     """
     from recfact.report.problem import bundled_problem, problem_from_files, problem_from_record
 
     if dt is not None and time is not None:
         raise typer.BadParameter("--dt and --time exclude each other")
     if time is None and unit != "auto":
-        raise typer.BadParameter("--time-unit goes with --time")
+        raise typer.BadParameter(f"{'--date-format' if '%' in unit else '--time-unit'} goes with --time")
+    if missing != "refuse" and a is None:
+        raise typer.BadParameter("--missing goes with --a: averages leave missing values out")
     if dt is None and time is None and as_given:
         raise typer.BadParameter("--steps-as-given goes with --dt or --time")
     if dt is not None or time is not None:
@@ -235,11 +271,11 @@ def read_problem(
         raise typer.BadParameter("--u needs coefficients: pass --a, or --tau with --time or --dt")
     if tau is not None:
         raise typer.BadParameter("--tau or --halflife goes with --time or --dt, or with the bundled data")
-    return problem_from_files(a, u, pick)
+    return problem_from_files(a, u, pick, zeros=missing == "zero")
 
 
 def read_batch(
-    a: str | None, u: str | None, axis: int | None, offsets: Any = None, **others: str | None
+    a: str | None, u: str | None, axis: int | None, missing: str, offsets: Any = None, **others: str | None
 ) -> Batch | None:
     """Return all sequences that the options of a command name; None without --axis and --offsets.
 
@@ -255,7 +291,16 @@ def read_batch(
             raise typer.BadParameter(f"{option} asks for all sequences of --a, and goes without --{name}")
     if a is None:
         raise typer.BadParameter(f"{option} goes with a file in --a")
-    return batch_from_files(a, u, axis, offsets)
+    return batch_from_files(a, u, axis, offsets, zeros=missing == "zero")
+
+
+def written_times(unit: str, date_format: str | None) -> str:
+    """Return how times are written: the unit, or the pattern of dates."""
+    if date_format is None:
+        return unit
+    if unit not in ("auto", "date"):
+        raise typer.BadParameter(f"--date-format goes without --time-unit {unit}")
+    return date_format
 
 
 def time_constant(tau: str | None, halflife: str | None) -> float | None:

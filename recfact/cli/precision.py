@@ -13,10 +13,12 @@ from recfact.cli.options import (
     A,
     AsGiven,
     Axis,
+    DateFormat,
     Dt,
     Halflife,
     Json,
     Kept,
+    Missing,
     Offsets,
     Pick,
     Tau,
@@ -31,6 +33,7 @@ from recfact.cli.options import (
     read_problem,
     time_constant,
     whole,
+    written_times,
 )
 from recfact.cli.progress import progress
 
@@ -121,9 +124,11 @@ def verify(
     dt: Dt = None,
     time: Time = None,
     time_unit: TimeUnit = "auto",
+    date_format: DateFormat = None,
     steps_as_given: AsGiven = False,
     tau: Tau = None,
     halflife: Halflife = None,
+    missing: Missing = "refuse",
     pick: Pick = None,
     axis: Axis = None,
     offsets: Offsets = None,
@@ -191,8 +196,9 @@ def verify(
 
     if picture:
         check_picture(picture)
-    batch = read_batch(a, u, axis, dt=dt, time=time, tau=tau, halflife=halflife, pick=pick)
-    problem = batch or read_problem(a, u, dt, time, time_unit, steps_as_given, time_constant(tau, halflife), pick)
+    batch = read_batch(a, u, axis, missing, dt=dt, time=time, tau=tau, halflife=halflife, pick=pick)
+    times = written_times(time_unit, date_format)
+    problem = batch or read_problem(a, u, dt, time, times, steps_as_given, time_constant(tau, halflife), pick, missing)
     segments = read_offsets(offsets)
     name = number_format or format_of_arrays(problem.a, problem.u)
     arithmetic = precision.Arithmetic(name, accumulate, fma, rounding, underflow)

@@ -11,10 +11,12 @@ from recfact.cli.app import app
 from recfact.cli.options import (
     A,
     AsGiven,
+    DateFormat,
     Dt,
     Halflife,
     Json,
     Kept,
+    Missing,
     Offsets,
     Tau,
     Time,
@@ -24,6 +26,7 @@ from recfact.cli.options import (
     read_state,
     time_constant,
     whole,
+    written_times,
 )
 from recfact.cli.progress import progress, transfer
 from recfact.errors import DataFileError
@@ -58,9 +61,11 @@ def solve_files(
     dt: Dt = None,
     time: Time = None,
     time_unit: TimeUnit = "auto",
+    date_format: DateFormat = None,
     steps_as_given: AsGiven = False,
     tau: Tau = None,
     halflife: Halflife = None,
+    missing: Missing = "refuse",
     window: Kept = "full",
     x0: Annotated[str | None, typer.Option("--x0", metavar="NUMBER|FILE", help="State before the first step.")] = None,
     axis: Annotated[int, typer.Option("--axis", metavar="INTEGER", parser=whole(), help="Axis of time.")] = -1,
@@ -82,7 +87,7 @@ def solve_files(
     from recfact.solve import solve
 
     averages = a is None or any(option is not None for option in (dt, time, tau, halflife))
-    if a is not None and not averages and is_streamed(a, u, out, reverse, offsets):
+    if a is not None and not averages and is_streamed(a, u, out, reverse, offsets, missing):
         found = stream(a, u, read_state(x0), axis, window, out)
         say_solved(found.shape, found.dtype, found.largest, window, axis, reverse, out, as_json)
         return
@@ -94,10 +99,12 @@ def solve_files(
                 raise typer.BadParameter("--x0 goes with --a: an average starts from its first value")
             if offsets is not None:
                 raise typer.BadParameter("--offsets goes with --a: a column of values is one sequence")
-            problem = read_problem(a, u, dt, time, time_unit, steps_as_given, time_constant(tau, halflife), None)
+            written = written_times(time_unit, date_format)
+            constant = time_constant(tau, halflife)
+            problem = read_problem(a, u, dt, time, written, steps_as_given, constant, None, missing)
             coefficients, inputs, times = problem.a, problem.u, problem.cells
         else:
-            coefficients, inputs, times = read_array(a, "a"), read_array(u, "u"), None
+            coefficients, inputs, times = read_array(a, "a"), read_array(u, "u", zeros=missing == "zero"), None
         step("reading the initial state")
         state, segments = read_state(x0), read_offsets(offsets)
         if coefficients.ndim == inputs.ndim == 0:
@@ -111,7 +118,7 @@ def solve_files(
     say_solved(x.shape, x.dtype, float(np.abs(x).max()), window, axis, reverse, out, as_json)
 
 
-def is_streamed(a: str, u: str, out: Path, reverse: bool, offsets: str | None) -> bool:
+def is_streamed(a: str, u: str, out: Path, reverse: bool, offsets: str | None, missing: str) -> bool:
     """Say whether files are solved piece by piece.
 
     Options that only go with arrays in memory are usage errors beside files of zarr.
@@ -121,7 +128,8 @@ def is_streamed(a: str, u: str, out: Path, reverse: bool, offsets: str | None) -
     paths = [Path(source) for source in (a, u) if constant(source) is None]
     of_zarr = [path for path in (*paths, out) if path.suffix.lower() == ".zarr"]
     fits = all(path.suffix.lower() in (".npy", ".zarr") for path in (*paths, out)) and paths
-    in_memory = "--reverse" if reverse else "--offsets" if offsets is not None else ""
+    given = {"--reverse": reverse, "--offsets": offsets is not None, "--missing": missing != "refuse"}
+    in_memory = next((option for option in given if given[option]), "")
     if of_zarr and (in_memory or not fits):
         what = f"without {in_memory}" if in_memory else "with .npy and .zarr files only"
         raise typer.BadParameter(f"{of_zarr[0]} is solved piece by piece, which goes {what}")

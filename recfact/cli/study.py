@@ -13,10 +13,12 @@ from recfact.cli.options import (
     AsGiven,
     Axis,
     Block,
+    DateFormat,
     Dt,
     Formats,
     Halflife,
     Json,
+    Missing,
     Offsets,
     Pick,
     Tau,
@@ -28,6 +30,7 @@ from recfact.cli.options import (
     read_offsets,
     read_problem,
     time_constant,
+    written_times,
 )
 from recfact.cli.progress import progress
 from recfact.errors import MissingExtraError
@@ -42,11 +45,13 @@ def report(
     dt: Dt = None,
     time: Time = None,
     time_unit: TimeUnit = "auto",
+    date_format: DateFormat = None,
     steps_as_given: AsGiven = False,
     tau: Tau = None,
     halflife: Halflife = None,
     block: Block = 16,
     formats: Formats = None,
+    missing: Missing = "refuse",
     pick: Pick = None,
     axis: Axis = None,
     offsets: Offsets = None,
@@ -73,11 +78,14 @@ def report(
     from recfact.report.safety import chosen_formats
     from recfact.report.tables import report_text, to_json
 
-    batch = read_batch(a, u, axis, read_offsets(offsets), dt=dt, time=time, tau=tau, halflife=halflife, pick=pick)
+    batch = read_batch(
+        a, u, axis, missing, read_offsets(offsets), dt=dt, time=time, tau=tau, halflife=halflife, pick=pick
+    )
+    times = written_times(time_unit, date_format)
     problem = (
         batch.longest
         if batch
-        else read_problem(a, u, dt, time, time_unit, steps_as_given, time_constant(tau, halflife), pick)
+        else read_problem(a, u, dt, time, times, steps_as_given, time_constant(tau, halflife), pick, missing)
     )
     path = out if out is not None or as_json else Path("report.html")
     if path:
@@ -138,11 +146,13 @@ def plot(
     dt: Dt = None,
     time: Time = None,
     time_unit: TimeUnit = "auto",
+    date_format: DateFormat = None,
     steps_as_given: AsGiven = False,
     tau: Tau = None,
     halflife: Halflife = None,
     block: Block = 16,
     formats: Formats = None,
+    missing: Missing = "refuse",
     pick: Pick = None,
     as_json: Json = False,
 ) -> None:
@@ -154,7 +164,8 @@ def plot(
     from recfact.report.tables import to_json
 
     check_picture(out)
-    problem = read_problem(a, u, dt, time, time_unit, steps_as_given, time_constant(tau, halflife), pick)
+    times = written_times(time_unit, date_format)
+    problem = read_problem(a, u, dt, time, times, steps_as_given, time_constant(tau, halflife), pick, missing)
     with progress(None) as step:
         step("drawing")
         save(gallery.draw(picture, Report(problem, block, chosen_formats(formats or ()), step=step)), out)

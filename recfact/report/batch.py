@@ -129,8 +129,10 @@ def _length(segment: slice) -> int:
     return int(segment.stop - segment.start)
 
 
-def batch_from_files(a: str, u: str | None, axis: int | None, offsets: Any = None) -> Batch:
+def batch_from_files(a: str, u: str | None, axis: int | None, offsets: Any = None, *, zeros: bool = False) -> Batch:
     """Return all sequences of what `a` and `u` name, along an axis that may be left out if there is only one.
+
+    With `zeros`, missing inputs are 0.
 
     Raises
     ------
@@ -139,7 +141,7 @@ def batch_from_files(a: str, u: str | None, axis: int | None, offsets: Any = Non
     OffsetsError
         If the offsets don't rise from 0 to the number of steps.
     """
-    given = given_arrays(a, u)
+    given = given_arrays(a, u, zeros=zeros)
     if axis is None and given.a.ndim > 1:
         raise OptionError(
             f"must be given for {given.what} of shape {given.a.shape}, whose segments lie along it", "axis"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from io import TextIOWrapper
-from typing import TextIO
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from recfact.report.sources import Source, parse_number
 
 MISSING = ("", "na", "n/a", "nan", "null", "none")
 """What stands, in any case, where a value is missing."""
+
+_DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+(e[+-]?\d+)?\s*", re.ASCII | re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -40,9 +42,14 @@ class CsvTable:
     lines: list[int]
 
     def index(self, column: str) -> int:
-        """Return the position of `column`. If it is missing, raise DataFileError, which lists the columns there are."""
+        """Return the position of the column that is called `column`, or else has this number, counted from 1.
+
+        If there is none, raise DataFileError, which lists the columns there are.
+        """
         if self.columns.count(column) == 1:
             return self.columns.index(column)
+        if column not in self.columns and column.isdecimal() and 1 <= int(column) <= len(self.columns):
+            return int(column) - 1
         found = listed([repr(name) for name in self.columns])
         problem = "two columns" if column in self.columns else "no column"
         raise DataFileError(f"{self.source.place} has {problem} named {column!r}; its columns are {found}")
@@ -90,34 +97,43 @@ def listed(names: Sequence[str], most: int = 12) -> str:
     return f"{', '.join(names[:most])} and so on, {len(names)} in all"
 
 
-def _refuse_other_separators(place: str, text: TextIO) -> None:
-    """Refuse a file whose first two lines are separated by semicolons or tabs. Otherwise go back to its start."""
-    first, second = text.readline(), text.readline()
-    for name, sign in (("semicolons", ";"), ("tabs", "\t")):
-        if sign in first and sign in second and "," not in first:
-            raise DataFileError(
-                f"{place} is separated by {name}; save it with commas between cells and points in numbers"
-            )
-    text.seek(0)
+def _separator(lines: Sequence[str]) -> str:
+    """Return what separates cells: what both of the first two lines hold of semicolons and tabs, or else commas."""
+    first = [line for line in lines if line.strip()][:2]
+    return next((sign for sign in ";\t" if first and all(sign in line for line in first)), ",")
+
+
+def _with_points(place: str, rows: list[list[str]]) -> list[list[str]]:
+    """Return the cells with points in numbers that have decimal commas."""
+    changed = [[cell.replace(",", ".") if _DECIMAL_COMMA.fullmatch(cell) else cell for cell in row] for row in rows]
+    if changed != rows and any("." in cell and parse_number(cell) is not None for row in rows for cell in row):
+        raise DataFileError(f"{place} has numbers with commas and numbers with points; write all of them alike")
+    return changed
 
 
 def read_csv(source: Source) -> CsvTable:
-    """Return the cells of a comma-separated file.
+    """Return the cells of a file that is separated by commas, semicolons or tabs.
 
-    The first line is a header unless all its cells are numbers. Empty lines are skipped.
+    Semicolons or tabs separate the cells if both of the first two lines have some. Numbers may then have decimal
+    commas; they get points. The first line is a header unless all its cells are numbers. Empty lines, and lines that
+    begin with #, are skipped.
 
     Raises
     ------
     DataFileError
-        If the file isn't UTF-8 text, holds no row of numbers, or has a row of another width.
+        If the file isn't UTF-8 text, holds no row of numbers, has a row of another width, or has numbers with commas
+        and others with points.
     """
     cells: list[list[str]] = []
     lines: list[int] = []
     place = source.place
     try:
         with TextIOWrapper(source.open(), encoding="utf-8-sig", newline="") as text:
-            _refuse_other_separators(place, text)
-            reader = csv.reader(text, strict=True)
+            rows = [
+                "\n" if line.lstrip().startswith("#") else line for line in text
+            ]  # so that lines keep their numbers
+            separator = _separator(rows)
+            reader = csv.reader(rows, strict=True, delimiter=separator)
             for row in reader:
                 if not row:
                     continue
@@ -133,6 +149,8 @@ def read_csv(source: Source) -> CsvTable:
         raise DataFileError(f"{place}, line {reader.line_num}: {error}") from None
     if not cells:
         raise DataFileError(f"{place} is empty; a column of numbers is required")
+    if separator != ",":
+        cells = _with_points(place, cells)
     headed = any(parse_number(cell) is None for cell in cells[0])
     width = len(cells[0])
     columns = tuple(cell.strip() for cell in cells[0]) if headed else tuple(str(k + 1) for k in range(width))

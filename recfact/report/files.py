@@ -25,7 +25,7 @@ _CORRUPT = (ValueError, EOFError, KeyError, OverflowError, MemoryError, NotImple
 _CORRUPT_ZIP = (zipfile.BadZipFile, zlib.error)
 
 
-def read_array(source: str, name: str, *, mapped: bool = False) -> Array:
+def read_array(source: str, name: str, *, mapped: bool = False, zeros: bool = False) -> Array:
     """Return the numbers that `source` names: FILE, FILE:PART, "-" for standard input, or a number for a constant.
 
     Parameters
@@ -37,6 +37,8 @@ def read_array(source: str, name: str, *, mapped: bool = False) -> Array:
     mapped : bool, default False
         Whether a .npy file is only mapped, so that no more than what is used of it is read. Its numbers are then as the
         file has them, for `check_numbers` to check.
+    zeros : bool, default False
+        Whether missing values become 0: NaN, and in a .csv file blank cells, NA and the like.
 
     Returns
     -------
@@ -67,9 +69,9 @@ def read_array(source: str, name: str, *, mapped: bool = False) -> Array:
                 with found.open() as stream:
                     if mapped and found.path is not None:
                         return _map_npy(stream, found.path)
-                    return check_numbers(_load_npy(stream, place), place)
+                    return check_numbers(_load_npy(stream, place), place, zeros)
             case ".npz":
-                return _read_npz(found, name)
+                return _read_npz(found, name, zeros)
             case _:
                 table = read_csv(found)
                 several = f"{place} has several columns"
@@ -77,7 +79,8 @@ def read_array(source: str, name: str, *, mapped: bool = False) -> Array:
                     several = (
                         f"{place} has one row: if that is the sequence, write one number a line; it has several columns"
                     )
-                return table.numbers(_choose(table.columns, found.part, name, several))
+                values = table.numbers(_choose(table.columns, found.part, name, several), missing=zeros)
+                return check_numbers(values, place, zeros)
 
 
 def read_table(source: str, name: str, other: str) -> tuple[CsvTable, str]:
@@ -88,8 +91,8 @@ def read_table(source: str, name: str, other: str) -> tuple[CsvTable, str]:
         raise DataFileError(f"times and time steps are read from a column of a .csv file, got {place}")
     with system_errors(place):
         table = read_csv(found)
-    table.index(other)
-    values = tuple(column for column in table.columns if column != other)
+    at = table.index(other)
+    values = tuple(column for k, column in enumerate(table.columns) if k != at)
     if not values:
         raise DataFileError(f"{place} has no column beside {other!r}; one with the values is required")
     return table, _choose(values, found.part, name, f"{place} has several columns beside {other!r}")
@@ -182,7 +185,7 @@ def _choose(parts: tuple[str, ...], part: str | None, name: str, several: str) -
     raise DataFileError(f"{several} ({listed(parts)}); choose one, as in FILE:{parts[0]}")
 
 
-def _read_npz(source: Source, name: str) -> Array:
+def _read_npz(source: Source, name: str, zeros: bool) -> Array:
     whole = source.place
     try:
         with source.open() as file, zipfile.ZipFile(file) as archive:
@@ -194,7 +197,7 @@ def _read_npz(source: Source, name: str) -> Array:
                 raise DataFileError(f"{whole} has no array named {chosen!r}; it has {listed(parts)}")
             place = f"{whole}, array {chosen!r}"
             with archive.open(f"{chosen}.npy") as stream:
-                return check_numbers(_load_npy(stream, place), place)
+                return check_numbers(_load_npy(stream, place), place, zeros)
     except DataFileError:
         raise
     except (*_CORRUPT, *_CORRUPT_ZIP) as error:
@@ -239,8 +242,8 @@ def _refuse_pickles(stream: Any, place: str) -> None:
         raise DataFileError(f"{place} is not a readable .npy array: {error}") from None
 
 
-def check_numbers(array: Array, place: str) -> Array:
-    """Return `array` if it holds finite numbers, integers as float64.
+def check_numbers(array: Array, place: str, zeros: bool = False) -> Array:
+    """Return `array` if it holds finite numbers, integers as float64. With `zeros`, NaN becomes 0 first.
 
     NumPy writes the bfloat16 of ml_dtypes as two bytes without a type, and reads them back without one.
     """
@@ -250,6 +253,8 @@ def check_numbers(array: Array, place: str) -> Array:
         raise DataFileError(f"{place} holds {array.dtype}, not real or complex numbers")
     if array.size == 0:
         raise DataFileError(f"{place} is empty: its shape is {array.shape}")
+    if zeros:
+        array = np.where(np.isnan(array), array.dtype.type(0), array)
     finite = np.isfinite(array)
     if not finite.all():
         index = tuple(int(k) for k in np.argwhere(~finite)[0])

@@ -70,12 +70,13 @@ def bundled_problem(tau: float = DEFAULT_TAU) -> Problem:
     )
 
 
-def problem_from_files(a: str, u: str | None = None, pick: str | None = None) -> Problem:
+def problem_from_files(a: str, u: str | None = None, pick: str | None = None, *, zeros: bool = False) -> Problem:
     """Return the recurrence with the coefficients and inputs that `a` and `u` name, as `read_array` takes them.
 
     The arrays broadcast against each other by NumPy's rules. If the result has more than one axis, `pick` chooses the
     sequence of the report: one index or ``:`` for each axis, separated by commas, as in ``"0,:,3"``. Of .npy files
-    nothing else is then read. Inputs can also be "ones", the default, or an "impulse": a one, and then zeros.
+    nothing else is then read. Inputs can also be "ones", the default, or an "impulse": a one, and then zeros. With
+    `zeros`, missing inputs are 0.
 
     Raises
     ------
@@ -84,7 +85,7 @@ def problem_from_files(a: str, u: str | None = None, pick: str | None = None) ->
     OptionError
         If `pick` doesn't leave exactly one axis of the shape.
     """
-    read = given_arrays(a, u, mapped=pick is not None)
+    read = given_arrays(a, u, mapped=pick is not None, zeros=zeros)
     where = _pick(pick, read.a.shape, read.what)
     return read.problem(where, "" if pick is None else f" at [{pick}]")
 
@@ -128,12 +129,17 @@ class GivenArrays:
         )
 
 
-def given_arrays(a: str, u: str | None = None, *, mapped: bool = False) -> GivenArrays:
-    """Return what `a` and `u` name, as `problem_from_files` takes it, and with `mapped` as `read_array` does."""
+def given_arrays(a: str, u: str | None = None, *, mapped: bool = False, zeros: bool = False) -> GivenArrays:
+    """Return what `a` and `u` name, as `problem_from_files` takes it, and with `mapped` as `read_array` does.
+
+    Inputs whose missing values become 0 are read whole.
+    """
     coefficients = read_array(a, "a", mapped=mapped)
     words = "ones" if u is None else u
     made = words in MADE_INPUTS and not Path(words).exists()
-    inputs = np.ones((), coefficients.dtype) if made else read_array(words, "u", mapped=mapped)
+    inputs = (
+        np.ones((), coefficients.dtype) if made else read_array(words, "u", mapped=mapped and not zeros, zeros=zeros)
+    )
     what = a if made else f"{a} and {words}"
     try:
         coefficients, inputs = np.broadcast_arrays(coefficients, inputs)
@@ -195,8 +201,8 @@ def problem_from_record(
     dt, time : str, one of them None
         The column with the time steps in seconds, or the column with the instants. A step goes from the row before to
         its own row, so the first one isn't read.
-    unit : {"auto", "s", "ms", "year", "date"}
-        How instants are written.
+    unit : {"auto", "s", "ms", "year", "date"} or str
+        How instants are written, as for `read_instants`.
     as_given : bool
         Whether steps may look like instants, or be far above `tau`.
     """
@@ -211,7 +217,7 @@ def problem_from_record(
     if dt is None:
         measured = table.chosen(there)
         times = read_instants(measured, column, unit, tau, as_given)
-        steps, cells = times.steps, {column: measured.cells(column)}
+        steps, cells = times.steps, {table.columns[table.index(column)]: measured.cells(column)}
     else:
         times, cells = read_steps(table, column, tau, as_given), None
         # The time of rows without a value also passes.

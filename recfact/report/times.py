@@ -99,8 +99,8 @@ def read_instants(table: CsvTable, column: str, unit: str, tau: float, as_given:
     ----------
     table, column, tau, as_given
         As for `read_steps`.
-    unit : {"auto", "s", "ms", "year", "date"}
-        How they are written.
+    unit : {"auto", "s", "ms", "year", "date"} or str
+        How they are written. A text with % is a pattern of `datetime.strptime` for dates.
 
     Raises
     ------
@@ -119,7 +119,9 @@ def read_instants(table: CsvTable, column: str, unit: str, tau: float, as_given:
     if not as_given:
         _check_median(_place(table, column), steps, tau)
     span = "" if dated is None else f" from {_written(dated[0])} to {_written(dated[-1])}"
-    return Times(steps, f"{_count(len(cells), 'instant')} in {_WORDS[name]}{span}{_spread(steps, 'apart')}", dated)
+    return Times(
+        steps, f"{_count(len(cells), 'instant')} in {_WORDS.get(name, 'dates')}{span}{_spread(steps, 'apart')}", dated
+    )
 
 
 def duration(seconds: float) -> str:
@@ -217,8 +219,8 @@ def _likely(name: str, cells: list[str]) -> bool:
 
 def _read(cells: list[str], name: str) -> tuple[Array, Instants | None] | None:
     """Return the seconds between a column's instants, and the instants if they are dates. None if not written so."""
-    if name == "date":
-        return _dates(cells)
+    if name == "date" or "%" in name:
+        return _dates(cells, name)
     numbers = _numbers(cells)
     if numbers is None:
         return None
@@ -241,9 +243,9 @@ def _numbers(cells: list[str]) -> Array | None:
     return numbers if np.isfinite(numbers).all() else None
 
 
-def _dates(cells: list[str]) -> tuple[Array, Instants] | None:
+def _dates(cells: list[str], name: str = "date") -> tuple[Array, Instants] | None:
     """Return dates with or without separators. All numbers among them have the same number of digits."""
-    moments = [_date(cell) for cell in cells]
+    moments = [_date(cell, name) for cell in cells]
     found = [moment for moment in moments if moment is not None]
     if len(found) < len(moments) or len({moment.tzinfo is None for moment in found}) > 1:
         return None
@@ -253,10 +255,12 @@ def _dates(cells: list[str]) -> tuple[Array, Instants] | None:
     return np.diff(steps) / np.timedelta64(1, "s"), np.datetime64(found[0].replace(tzinfo=None), "us") + steps
 
 
-def _date(cell: str) -> datetime | None:
-    """Return the date or time in a cell, or None if it holds none."""
+def _date(cell: str, name: str = "date") -> datetime | None:
+    """Return the date or time in a cell, or None if it holds none. A `name` with % is the pattern that it must have."""
     number = parse_number(cell)
-    if number is not None:
+    if "%" in name:
+        pattern = name
+    elif number is not None:
         cell = str(int(number)) if np.isfinite(number) and number == int(number) else ""
         pattern = _DIGITS.get(len(cell), "")
     else:
@@ -271,13 +275,16 @@ def _date(cell: str) -> datetime | None:
 
 def _refuse_cells(table: CsvTable, column: str, cells: list[str], name: str) -> NoReturn:
     """Raise DataFileError for a column that can't be read. It names the first cell that can't be read."""
-    if any(parse_number(cell) is None for cell in cells) and name in ("auto", "date"):
-        zones = {moment.tzinfo is None for cell in cells if (moment := _date(cell)) is not None}
+    if "%" in name or (any(parse_number(cell) is None for cell in cells) and name in ("auto", "date")):
+        zones = {moment.tzinfo is None for cell in cells if (moment := _date(cell, name)) is not None}
         for i, cell in enumerate(cells):
-            if _date(cell) is None:
+            if _date(cell, name) is None and "%" in name:
+                raise DataFileError(f"{table.place(i, column)}: {cell!r} is no date that is written as {name}")
+            if _date(cell, name) is None:
                 raise DataFileError(
                     f"{table.place(i, column)}: {cell!r} is no ISO 8601 date or time, and not all cells are numbers; "
-                    "write them as 2001-12-31 or 2001-12-31T23:59"
+                    "write them as 2001-12-31 or 2001-12-31T23:59, or say how they are written, as in --date-format "
+                    "%d.%m.%Y"
                 )
         if len(zones) > 1:
             raise DataFileError(f"{_place(table, column)}: times with and without a time zone can't be compared")

@@ -302,3 +302,55 @@ def test_bfloat16_is_read_from_the_bytes_that_numpy_writes(tmp_path):
     np.save(tmp_path / "b.npy", np.array([0.5, np.inf], dtype=ml_dtypes.bfloat16))
     with pytest.raises(DataFileError, match="must be finite"):
         read_array(str(tmp_path / "b.npy"), "a")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "day;level\n1,5;2,25\n-,5;3e-1\n",
+        "day\tlevel\n1,5\t2,25\n-,5\t3e-1\n",
+        "day;level\n1.5;2.25\n-.5;3e-1\n",
+        '# made by hand\n\n  # in 2001\nday,level\n1.5,2.25\n# a "gap\n-.5,3e-1\n',
+    ],
+)
+def test_separators_decimal_commas_and_comments(text):
+    write("t.csv", text)
+    assert read_array("t.csv:day", "u").tolist() == [1.5, -0.5]
+    assert read_array("t.csv:2", "u").tolist() == [2.25, 0.3]  # the second column
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a;b\n1,5;2.5\n", "numbers with commas and numbers with points; write all of them alike"),
+        ("a;b\n1.234,5;2\n", "line 2, column 'a': '1.234,5' is not a number"),
+        ("# one\na\n# two\n1\nx\n", "line 5, column 'a': 'x' is not a number"),
+    ],
+)
+def test_numbers_that_could_be_read_in_two_ways_are_refused(text, message):
+    write("t.csv", text)
+    with pytest.raises(DataFileError, match=message):
+        read_array("t.csv:a", "a")
+
+
+def test_a_column_is_found_by_its_name_before_its_number():
+    write("t.csv", "2,x\n7,8\n")
+    assert read_array("t.csv:2", "u").tolist() == [7]
+    with pytest.raises(DataFileError, match="no column named '3'; its columns are '2', 'x'"):
+        read_array("t.csv:3", "u")
+
+
+def test_missing_inputs_are_zeros_only_on_request():
+    write("t.csv", 'u\n1\nNA\n""\nnan\n2\n')
+    np.save("u.npy", np.array([1, np.nan, 2], np.float32))
+    np.savez("u.npz", u=[np.nan])
+    assert read_array("t.csv", "u", zeros=True).tolist() == [1, 0, 0, 0, 2]
+    kept = read_array("u.npy", "u", zeros=True)
+    assert (kept.tolist(), kept.dtype) == ([1, 0, 2], np.float32)
+    assert read_array("u.npz", "u", zeros=True).tolist() == [0]
+    for name in ("t.csv", "u.npy", "u.npz"):
+        with pytest.raises(DataFileError):
+            read_array(name, "u")
+    np.save("u.npy", [np.inf])
+    with pytest.raises(DataFileError, match="every number must be finite"):
+        read_array("u.npy", "u", zeros=True)

@@ -246,3 +246,14 @@ def test_durations_read_back(seconds):
     number, unit = duration(seconds).split()
     size = {"day": 86400, "hour": 3600, "minute": 60, "second": 1}[unit.removesuffix("s")]
     assert float(number) * size == seconds
+
+
+def test_dates_are_read_by_a_pattern():
+    cells = ["01.02.2001 23:30", "02.02.2001 00:30", "28.02.2001 00:30"]
+    times = read_instants(table_of(cells), "at", "%d.%m.%Y %H:%M", DAY, False)
+    assert times.steps[1:].tolist() == [3600, 26 * DAY]
+    assert times.instants[0] == np.datetime64("2001-02-01T23:30")
+    with pytest.raises(DataFileError, match=r"line 2, column 'at': '01.02.2001 23:30' is no date .* as %d.%m.%Y"):
+        read_instants(table_of(cells), "at", "%d.%m.%Y", DAY, False)
+    with pytest.raises(DataFileError, match="or say how they are written, as in --date-format"):
+        read_instants(table_of(cells), "at", "auto", DAY, False)
