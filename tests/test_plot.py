@@ -161,3 +161,33 @@ def test_entries_have_the_colour_of_their_sign_in_every_matrix_and_bar():
     assert to_hex(kept[1, 0, :3]) == PHASES["−1"]
     assert to_hex(kept[2, 0, :3]) == PHASES["1"]
     assert to_hex(kept[20, 0, :3]) == UNIT
+
+
+def texts(figure):
+    return [text.get_text() for text in figure.texts]
+
+
+@pytest.mark.parametrize("draw", [plot.operator, plot.kogge_stone, plot.brent_kung, plot.blocks, plot.windows])
+def test_a_key_says_what_colours_mean(draw):
+    a = np.linspace(0.3, 0.9, 8)
+    assert "negative" not in texts(draw(a))
+    assert {"positive", "negative", "0.1"} <= set(texts(draw(-a)))
+    turned = draw(a * np.exp(1j * np.arange(8)))
+    assert {f"phase of {name}" for name in PHASES} <= set(texts(turned))
+    turned.canvas.draw()
+    drawn = turned.get_tightbbox()
+    assert drawn.x1 <= turned.get_figwidth()
+
+
+def test_key_and_axis_of_an_operator_stay_apart_and_lags_are_integers():
+    figure = plot.operator(np.linspace(0.3, 0.9, 16) * np.exp(1j * np.arange(16)))
+    figure.canvas.draw()
+    (bars,) = [axes for axes in figure.axes if axes.get_xlabel()]
+    key = [text for text in figure.texts if "inverse" not in text.get_text()]
+    assert max(text.get_window_extent().x1 for text in key) <= bars.xaxis.label.get_window_extent().x0
+    assert all("." not in label.get_text() for label in bars.get_xticklabels())
+    assert bars.get_ylabel() == "real part of the weight"
+
+
+def test_figures_stand_on_white_paper_so_that_they_can_be_read_on_dark_pages():
+    assert all(CALLS[name]().get_facecolor() == (1, 1, 1, 1) for name in ("operator", "errors", "bounds"))

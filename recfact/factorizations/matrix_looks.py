@@ -113,3 +113,28 @@ def _is_negative(entry: Any) -> bool:
 def has_phases(matrix: Array) -> bool:
     """Say whether some entry is a complex number that isn't real."""
     return any(abs(math.sin(_phase(entry))) > 1e-12 for entry in matrix.flat)
+
+
+def key_entries(*matrices: Array) -> list[tuple[str, float, str]]:
+    """Return the key to the colours of matrices: the phases or signs, and the magnitudes if there are several.
+
+    Each entry has a colour, an opacity and what they mean.
+
+    Examples
+    --------
+    >>> [text for _, _, text in key_entries(np.array([[1.0, -0.5]]))]
+    ['positive', 'negative', '1', '0.1', '0.01', '0.001', '≤ 0.0001']
+    """
+    scale, sizes = full_scale(*matrices), np.concatenate([magnitudes(matrix).ravel() for matrix in matrices])
+    entries: list[tuple[str, float, str]] = []
+    if any(has_phases(matrix) for matrix in matrices):
+        entries += [(hue, 1.0, f"phase of {name}") for name, hue in PHASES.items()]
+    elif any((hues(matrix) == VERMILLION).any() for matrix in matrices):
+        entries += [(BLUE, 1.0, "positive"), (VERMILLION, 1.0, "negative")]
+    if np.any((sizes > 0) & (sizes != scale)):
+        levels = scale * 10.0 ** -np.arange(DECADES + 1)
+        shown = [f"{level:.3g}" for level in levels]
+        shown[-1] = f"≤ {shown[-1]}"
+        opacity = opacities(levels[:, None], scale)[:, 0]
+        entries += [(BLUE, float(level), text) for level, text in zip(opacity, shown, strict=True)]
+    return entries

@@ -13,17 +13,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
 from recfact.arrays import Array
-from recfact.factorizations.matrix_looks import (
-    BLUE,
-    DECADES,
-    PHASES,
-    VERMILLION,
-    full_scale,
-    has_phases,
-    hues,
-    magnitudes,
-    opacities,
-)
+from recfact.factorizations.matrix_looks import full_scale, hues, key_entries, opacities
 
 DRAWN = 32
 """Rows and columns drawn at most."""
@@ -118,22 +108,10 @@ def _svg(matrix: Array, scale: float, cell: int, label: str) -> str:
 
 
 def _key(matrices: Sequence[Array]) -> str:
-    """Return the key to the colours of matrices: phases or signs, and magnitudes if there are several."""
-    scale, sizes = full_scale(*matrices), np.concatenate([magnitudes(matrix).ravel() for matrix in matrices])
-    entries: list[tuple[str, float, str]] = []
-    if any(has_phases(matrix) for matrix in matrices):
-        entries += [(hue, 1.0, f"phase of {name}") for name, hue in PHASES.items()]
-    elif any((hues(matrix) == VERMILLION).any() for matrix in matrices):
-        entries += [(BLUE, 1.0, "positive"), (VERMILLION, 1.0, "negative")]
-    if np.any((sizes > 0) & (sizes != scale)):
-        levels = scale * 10.0 ** -np.arange(DECADES + 1)
-        shown = [f"{level:.3g}" for level in levels]
-        shown[-1] = f"≤ {shown[-1]}"
-        opacity = opacities(levels[:, None], scale)[:, 0]
-        entries += [(BLUE, float(level), text) for level, text in zip(opacity, shown, strict=True)]
+    """Return the key to the colours of matrices."""
     items = "".join(
         f'<small style="white-space: nowrap; margin-right: 1em"><svg width="10" height="10" viewBox="0 0 10 10">'
         f'<path d="M0 0H10V10H0Z" fill="{hue}" fill-opacity="{opacity:.3f}"/></svg> {escape(text)}</small>'
-        for hue, opacity, text in entries
+        for hue, opacity, text in key_entries(*matrices)
     )
     return f"<div>{items}</div>" if items else ""

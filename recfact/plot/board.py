@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recfact.arrays import Array
-from recfact.factorizations.matrix_looks import BLUE, DECADES, hues, opacities
+from recfact.factorizations.matrix_looks import hues, key_entries, opacities
 from recfact.plot.style import INK, PAPER
 
 if TYPE_CHECKING:
@@ -105,20 +105,15 @@ class Board:
             axes.set_title(title, y=1.0, pad=5)
         return axes
 
-    def magnitude_key(self, left: float, top: float, scale: float = 1.0) -> None:
-        """Draw the key of the opacities: one cell for each power of ten."""
+    def key(self, left: float, top: float, *matrices: Array) -> None:
+        """Draw the key to the colours of matrices that are drawn at one scale, as in notebooks."""
         from matplotlib.patches import Rectangle
 
-        magnitudes = scale * 10.0 ** -np.arange(DECADES + 1)
-        for k, magnitude in enumerate(magnitudes):
-            x = left + 0.62 * k
-            where, opacity = (
-                (x / self.width, 1 - (top + 0.13) / self.height),
-                opacities(np.array([magnitude]), scale)[0],
-            )
-            self.figure.add_artist(Rectangle(where, 0.13 / self.width, 0.13 / self.height, color=BLUE, alpha=opacity))
-            label = f"{magnitude:.3g}" if k < DECADES else f"≤ {magnitude:.3g}"
-            self.text(x + 0.18, top + 0.065, label, ha="left", fontsize=7.5)
+        for hue, opacity, text in key_entries(*matrices):
+            where = (left / self.width, 1 - (top + 0.13) / self.height)
+            self.figure.add_artist(Rectangle(where, 0.13 / self.width, 0.13 / self.height, color=hue, alpha=opacity))
+            self.text(left + 0.18, top + 0.065, text, ha="left", fontsize=7.5)
+            left += 0.3 + 0.056 * len(text)
 
 
 def cell_colours(matrix: Array, colours: Array | None = None, scale: float = 1.0) -> Array:

@@ -14,7 +14,7 @@ from recfact.arrays import Array
 from recfact.checks import LONGEST, positive_integer
 from recfact.factorizations import BrentKung, KoggeStone, TransferOperator
 from recfact.factorizations.hierarchical import Hierarchical
-from recfact.factorizations.matrix_looks import UNIT, full_scale, hues
+from recfact.factorizations.matrix_looks import UNIT, full_scale, has_phases, hues
 from recfact.plot.board import WIDTH, Board, drawable
 from recfact.plot.sequences import coefficients_of
 from recfact.plot.style import styled
@@ -56,7 +56,7 @@ def operator(a: Any) -> Figure:
     board.matrix(MARGIN, TITLE, size, size, transfer.inv().to_dense(), title="I − AZ", scale=scale)
     board.text(2.55, TITLE + size / 2, "inverse\n⟶")
     board.matrix(2.85, TITLE, size, size, dense, title="L = (I − AZ)⁻¹", scale=scale)
-    board.magnitude_key(MARGIN, TITLE + size + 0.18, scale)
+    board.key(MARGIN, TITLE + size + 0.18, dense)
 
     axes = board.axes(5.85, TITLE, 3.25, size - 0.2)
     axes.bar(np.arange(len(a))[::-1], drawable(dense[-1].real), width=0.78, color=hues(dense)[-1])
@@ -64,7 +64,8 @@ def operator(a: Any) -> Figure:
     axes.axhline(0, color=UNIT, linewidth=0.6)
     axes.set_title("last row of L: weight of each input")
     axes.set_xlabel("lag in steps back in time")
-    axes.set_ylabel("weight")
+    axes.set_ylabel("real part of the weight" if has_phases(dense[-1:]) else "weight")
+    axes.xaxis.get_major_locator().set_params(integer=True)
     return board.figure
 
 
@@ -128,8 +129,8 @@ def blocks(a: Any, block: int = 4) -> Figure:
     a = coefficients_of(a)
     block = positive_integer(block, "block", most=LONGEST)
     board = Board(WIDTH, TITLE + _BLOCKS_SIZE + KEY)
-    scale = _draw_blocks(board, TITLE, a, block)
-    board.magnitude_key(MARGIN, TITLE + _BLOCKS_SIZE + 0.18, scale)
+    dense = _draw_blocks(board, TITLE, a, block)
+    board.key(MARGIN, TITLE + _BLOCKS_SIZE + 0.18, dense)
     return board.figure
 
 
@@ -153,8 +154,8 @@ def windows(a: Any, block: int = 4) -> Figure:
     a = coefficients_of(a)
     size = _row_size(4)
     board = Board(WIDTH, TITLE + size + KEY)
-    scale = _draw_windows(board, TITLE, a, [Uniform(block), *(Jagged(block, terms) for terms in (0, 1, 2))])
-    board.magnitude_key(MARGIN, TITLE + size + 0.18, scale)
+    dense = _draw_windows(board, TITLE, a, [Uniform(block), *(Jagged(block, terms) for terms in (0, 1, 2))])
+    board.key(MARGIN, TITLE + size + 0.18, dense)
     return board.figure
 
 
@@ -194,11 +195,11 @@ def overview(a: Any, block: int = 4, flat: int = 16) -> Figure:
     _draw_row(board, top + heading, matrices, ["I − AZ", "L = (I − AZ)⁻¹", *names[::-1]], signs)
     top += heading + chain + TITLE
     board.text(MARGIN, top, "It is also a sum of blocks and rank-one tiles", **options)
-    scale = _draw_blocks(board, top + heading, a, block)
+    dense = _draw_blocks(board, top + heading, a, block)
     top += heading + _BLOCKS_SIZE + TITLE
     board.text(MARGIN, top, "A window keeps the part that matters", **options)
     _draw_windows(board, top + heading, a, [Uniform(block), *(Jagged(block, terms) for terms in (0, 1, 2))])
-    board.magnitude_key(MARGIN, top + heading + windows + 0.18, scale)
+    board.key(MARGIN, top + heading + windows + 0.18, dense)
     return board.figure
 
 
@@ -215,8 +216,8 @@ def _chain_figure(a: Array, factors: list[Array], names: list[str]) -> Figure:
     size = _row_size(len(matrices))
     board = Board(WIDTH, TITLE + size + KEY)
     signs = ["", "=", *["·"] * (len(factors) - 1)][: len(matrices)]
-    scale = _draw_row(board, TITLE, matrices, ["L", *names[: len(factors)][::-1]], signs)
-    board.magnitude_key(MARGIN, TITLE + size + 0.18, scale)
+    _draw_row(board, TITLE, matrices, ["L", *names[: len(factors)][::-1]], signs)
+    board.key(MARGIN, TITLE + size + 0.18, *matrices)
     return board.figure
 
 
@@ -228,14 +229,13 @@ def _row_size(count: int) -> float:
     return min(2.2, (WIDTH - 2 * MARGIN - _GAP * (count - 1)) / count)
 
 
-def _draw_row(board: Board, top: float, matrices: list[Array], titles: list[str], signs: list[str]) -> float:
-    """Draw square matrices side by side, each with a sign before it. Return the scale of their opacity."""
+def _draw_row(board: Board, top: float, matrices: list[Array], titles: list[str], signs: list[str]) -> None:
+    """Draw square matrices side by side, each with a sign before it."""
     size, scale = _row_size(len(matrices)), full_scale(*matrices)
     for k, (matrix, title, sign) in enumerate(zip(matrices, titles, signs, strict=True)):
         left = MARGIN + k * (size + _GAP)
         board.matrix(left, top, size, size, matrix, title=title, scale=scale)
         board.text(left - _GAP / 2, top + size / 2, sign, fontsize=11)
-    return scale
 
 
 _SIGN, _NEXT = 0.32, 0.1
@@ -243,8 +243,8 @@ _BLOCKS_SIZE = (WIDTH - 2 * MARGIN - 2 * _SIGN - 3 * _NEXT) / 4.2
 """Side of L and D; G, Z, T and R have sides of 1 and 0.4 of it."""
 
 
-def _draw_blocks(board: Board, top: float, a: Array, block: int) -> float:
-    """Draw L = D + G Z T R. Return the scale of the opacity."""
+def _draw_blocks(board: Board, top: float, a: Array, block: int) -> Array:
+    """Draw L = D + G Z T R at the scale of L. Return L."""
     dense = TransferOperator(a).to_dense()
     parts = Hierarchical(a, block=block).parts
     scale = full_scale(dense)
@@ -265,11 +265,11 @@ def _draw_blocks(board: Board, top: float, a: Array, block: int) -> float:
     ):
         board.matrix(left, middle - height / 2, width, height, part.to_dense(), title=name, scale=scale)
         left += width + _NEXT
-    return scale
+    return dense
 
 
-def _draw_windows(board: Board, top: float, a: Array, windows: Sequence[Uniform | Jagged]) -> float:
-    """Draw the kept part of L in colours and the dropped part in faint grey. Return the scale of the opacity."""
+def _draw_windows(board: Board, top: float, a: Array, windows: Sequence[Uniform | Jagged]) -> Array:
+    """Draw the kept part of L in colours and the dropped part in faint grey. Return L."""
     transfer = TransferOperator(a)
     dense = transfer.to_dense()
     scale = full_scale(dense)
@@ -284,4 +284,4 @@ def _draw_windows(board: Board, top: float, a: Array, windows: Sequence[Uniform 
             scale=scale,
             blocks=window.block if isinstance(window, Jagged) else None,
         )  # fmt: skip
-    return scale
+    return dense

@@ -44,7 +44,7 @@ _STYLE: dict[str, Any] = {
     "ytick.major.width": 0.6,
     "legend.frameon": False,
     "legend.fontsize": 8,
-    "figure.facecolor": "none",
+    "figure.facecolor": "white",
     "svg.fonttype": "none",
     "svg.hashsalt": "recfact",
 }

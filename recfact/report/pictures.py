@@ -47,7 +47,7 @@ def save(figure: Figure, path: Path) -> None:
     kind = path.suffix.lower()
     with style(), replacing(path) as stream:
         metadata = {"Date": None} if kind == ".svg" else {}
-        figure.savefig(stream, format=kind[1:], dpi=200, facecolor="white", metadata=metadata)
+        figure.savefig(stream, format=kind[1:], dpi=200, metadata=metadata)
 
 
 def inline_svg(figure: Figure, label: str) -> str:
