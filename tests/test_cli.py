@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -196,6 +197,32 @@ def test_other_separators_than_commas_decimal_commas_dates_and_gaps(separator):
     assert Path("x.csv").read_text().splitlines()[0] == "day,x"
     written = np.loadtxt("x.csv", delimiter=",", skiprows=1, usecols=1)
     assert np.allclose(written, [1.5, 4.25 + (1.5 - 4.25) / np.e], rtol=1e-15)
+
+
+def test_groups_are_averaged_as_pandas_averages_them(rng):
+    count = 60
+    table = pd.DataFrame({
+        "at": np.arange(count) * 86400.0 * rng.uniform(1, 1.5, count),
+        "station": rng.permuted(np.repeat(["north", "south", "7"], count // 3)),
+        "level": rng.standard_normal(count),
+    })  # fmt: skip
+    table = table.sort_values("at")
+    table.loc[rng.permuted(table.index.to_numpy())[:15], "level"] = np.nan
+    table.to_csv("g.csv", index=False)
+    options = ["--u", "g.csv:level", "--time", "at", "--group", "station", "--tau", "3d"]
+    said = run("solve", *options, "--out", "x.csv").stderr
+    assert "Each of 3 groups of column 'station' is averaged by itself. Skipped 15 missing values" in said
+    written = pd.read_csv("x.csv", dtype={"station": str})
+    there = table.dropna()
+    assert written["station"].drop_duplicates().tolist() == there["station"].drop_duplicates().tolist()
+    for name, own in there.groupby("station"):
+        found = written[written["station"] == name]
+        assert found["at"].tolist() == own["at"].tolist()
+        seconds = (own["at"] * 1e6).round().astype("int64").astype("datetime64[us]")
+        expected = own["level"].ewm(halflife=pd.Timedelta(3 * np.log(2), "D"), times=seconds, adjust=False).mean()
+        np.testing.assert_allclose(found["x"], expected, rtol=1e-9)
+    run("solve", *options, "--window", "jagged:2", "--out", "x.npy")
+    assert len(np.load("x.npy")) == 45
 
 
 def test_missing_inputs_are_refused_or_zero():

@@ -49,6 +49,7 @@ WRONG = {
     "--time-unit": ["x", "minutes"],
     "--date-format": ["", "x", "%d.%m", "%Y %q"],
     "--missing": ["", "x", "mean"],
+    "--group": ["x"],
     "--block": [*INTEGERS, "0", "-1"],
     "--blocks": [*INTEGERS, "0"],
     "--seed": [*INTEGERS, "-1"],
@@ -180,6 +181,7 @@ def test_options_that_do_not_fit_together_are_named_as_typed(algorithm):
         (["verify", "--date-format", "%Y"], "--date-format goes with --time"),
         (["verify", "--time-unit", "s", "--date-format", "%Y"], "--date-format goes without --time-unit s"),
         (["verify", "--missing", "zero"], "--missing goes with --a"),
+        (["solve", "--a", "1", "--u", "u.npy", "--out", "x.npy", "--group", "g"], "--group goes with --time"),
         (["verify", "--steps-as-given"], "--steps-as-given goes with --dt or --time"),
         (
             ["plot", "blocks", "--out", "x.svg", "--u", "r.csv"],

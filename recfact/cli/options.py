@@ -237,6 +237,7 @@ def read_problem(
     tau: float | None,
     pick: str | None,
     missing: str,
+    group: str | None = None,
 ) -> Problem:
     """Return the recurrence that the options of a command name. Options that don't go together are usage errors.
 
@@ -249,6 +250,8 @@ def read_problem(
         raise typer.BadParameter("--dt and --time exclude each other")
     if time is None and unit != "auto":
         raise typer.BadParameter(f"{'--date-format' if '%' in unit else '--time-unit'} goes with --time")
+    if time is None and group is not None:
+        raise typer.BadParameter("--group goes with --time")
     if missing != "refuse" and a is None:
         raise typer.BadParameter("--missing goes with --a: averages leave missing values out")
     if dt is None and time is None and as_given:
@@ -260,7 +263,7 @@ def read_problem(
         if u is None or tau is None:
             missing = "--u, the file with the values" if u is None else "--tau, the time constant, or --halflife"
             raise typer.BadParameter(f"{column} needs {missing}")
-        problem = problem_from_record(u, tau, dt=dt, time=time, unit=unit, as_given=as_given)
+        problem = problem_from_record(u, tau, dt=dt, time=time, group=group, unit=unit, as_given=as_given)
         typer.echo(problem.source, err=True)
         return problem
     if a is None and u is None:

@@ -54,12 +54,22 @@ def solve_files(
         typer.Option(
             "--out",
             metavar="FILE",
-            help="File for the states: .npy, .npz, .csv or .zarr. A .csv file also gets the column of --time.",
+            help="File for the states: .npy, .npz, .csv or .zarr. A .csv file also gets the columns of --group and "
+            "--time.",
         ),
     ],
     a: A = None,
     dt: Dt = None,
     time: Time = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            "--group",
+            metavar="COLUMN",
+            help="Column whose equal cells say which rows belong together. Each group is averaged by itself. Groups are "
+            "written one behind the other.",
+        ),
+    ] = None,
     time_unit: TimeUnit = "auto",
     date_format: DateFormat = None,
     steps_as_given: AsGiven = False,
@@ -87,6 +97,8 @@ def solve_files(
     from recfact.solve import solve
 
     averages = a is None or any(option is not None for option in (dt, time, tau, halflife))
+    if group is not None and not averages:
+        raise typer.BadParameter("--group goes with --time")
     if a is not None and not averages and is_streamed(a, u, out, reverse, offsets, missing):
         found = stream(a, u, read_state(x0), axis, window, out)
         say_solved(found.shape, found.dtype, found.largest, window, axis, reverse, out, as_json)
@@ -101,12 +113,13 @@ def solve_files(
                 raise typer.BadParameter("--offsets goes with --a: a column of values is one sequence")
             written = written_times(time_unit, date_format)
             constant = time_constant(tau, halflife)
-            problem = read_problem(a, u, dt, time, written, steps_as_given, constant, None, missing)
-            coefficients, inputs, times = problem.a, problem.u, problem.cells
+            problem = read_problem(a, u, dt, time, written, steps_as_given, constant, None, missing, group)
+            coefficients, inputs, times, segments = problem.a, problem.u, problem.cells, problem.offsets
         else:
             coefficients, inputs, times = read_array(a, "a"), read_array(u, "u", zeros=missing == "zero"), None
+            segments = read_offsets(offsets)
         step("reading the initial state")
-        state, segments = read_state(x0), read_offsets(offsets)
+        state = read_state(x0)
         if coefficients.ndim == inputs.ndim == 0:
             raise DataFileError(f"a sequence is required, and {a} and {u} are numbers; name a file for one of them")
         step("solving")

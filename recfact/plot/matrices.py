@@ -47,6 +47,8 @@ def operator(a: Any) -> Figure:
     >>> figure = plot.operator([0.5, 0.5, 0.25])
     >>> figure.savefig("operator.svg")  # doctest: +SKIP
     """
+    from matplotlib.ticker import MaxNLocator
+
     a = coefficients_of(a)
     transfer = TransferOperator(a)
     dense = transfer.to_dense()
@@ -65,7 +67,7 @@ def operator(a: Any) -> Figure:
     axes.set_title("last row of L: weight of each input")
     axes.set_xlabel("lag in steps back in time")
     axes.set_ylabel("real part of the weight" if has_phases(dense[-1:]) else "weight")
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     return board.figure
 
 

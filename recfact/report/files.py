@@ -83,19 +83,20 @@ def read_array(source: str, name: str, *, mapped: bool = False, zeros: bool = Fa
                 return check_numbers(values, place, zeros)
 
 
-def read_table(source: str, name: str, other: str) -> tuple[CsvTable, str]:
-    """Return the .csv file of `source` and its value column: PART, or the only one beside the column `other`."""
+def read_table(source: str, name: str, *others: str) -> tuple[CsvTable, str]:
+    """Return the .csv file of `source` and its value column: PART, or the only one beside the columns `others`."""
     found = find_source(source)
     place = found.place
     if found.kind != ".csv":
         raise DataFileError(f"times and time steps are read from a column of a .csv file, got {place}")
     with system_errors(place):
         table = read_csv(found)
-    at = table.index(other)
-    values = tuple(column for k, column in enumerate(table.columns) if k != at)
+    at = [table.index(other) for other in others]
+    values = tuple(column for k, column in enumerate(table.columns) if k not in at)
+    known = " and ".join(map(repr, others))
     if not values:
-        raise DataFileError(f"{place} has no column beside {other!r}; one with the values is required")
-    return table, _choose(values, found.part, name, f"{place} has several columns beside {other!r}")
+        raise DataFileError(f"{place} has no column beside {known}; one with the values is required")
+    return table, _choose(values, found.part, name, f"{place} has several columns beside {known}")
 
 
 def check_destination(path: Path, suffixes: tuple[str, ...] = ()) -> None:

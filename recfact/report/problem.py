@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +32,9 @@ class Problem:
     time : ndarray of datetime64, shape (n,), optional
         When the steps happen.
     cells : dict, optional
-        The name of the column of times, and its n cells as the file writes them.
+        The names of the columns of groups and of times, and their n cells as the file writes them.
+    offsets : sequence of int, optional
+        Where groups start, and where the last one ends.
     value : ndarray, shape (n,), optional
         The measured values that the states smooth.
     unit : str
@@ -46,6 +49,7 @@ class Problem:
     source: str
     time: Array | None = None
     cells: Mapping[str, Sequence[str]] | None = None
+    offsets: Sequence[int] | None = None
     value: Array | None = None
     unit: str = ""
     tau: float | None = None
@@ -185,6 +189,7 @@ def problem_from_record(
     *,
     dt: str | None = None,
     time: str | None = None,
+    group: str | None = None,
     unit: str = "auto",
     as_given: bool = False,
 ) -> Problem:
@@ -201,6 +206,9 @@ def problem_from_record(
     dt, time : str, one of them None
         The column with the time steps in seconds, or the column with the instants. A step goes from the row before to
         its own row, so the first one isn't read.
+    group : str, optional
+        With `time`, a column whose equal cells say which rows belong together. Each group is averaged by itself. Groups
+        stand one behind the other, in the order in which the file has them first.
     unit : {"auto", "s", "ms", "year", "date"} or str
         How instants are written, as for `read_instants`.
     as_given : bool
@@ -209,15 +217,19 @@ def problem_from_record(
     column = time if dt is None else dt
     if column is None:
         raise OptionError("must be given, or dt", "time")
-    table, values = read_table(record, "u", column)
+    table, values = read_table(record, "u", column, *([] if group is None else [group]))
     value = table.numbers(values, missing=True)
     there = np.flatnonzero(~np.isnan(value))
     if not len(there):
         raise DataFileError(f"{table.source.place}: all values of column {values!r} are missing")
+    offsets = None
     if dt is None:
+        if group is not None:
+            there, offsets = _grouped(table.cells(group), there)
         measured = table.chosen(there)
-        times = read_instants(measured, column, unit, tau, as_given)
-        steps, cells = times.steps, {table.columns[table.index(column)]: measured.cells(column)}
+        times = read_instants(measured, column, unit, tau, as_given, (offsets or [])[1:-1])
+        columns = [column] if group is None else [group, column]
+        steps, cells = times.steps, {table.columns[table.index(name)]: measured.cells(name) for name in columns}
     else:
         times, cells = read_steps(table, column, tau, as_given), None
         # The time of rows without a value also passes.
@@ -232,13 +244,30 @@ def problem_from_record(
         source=(
             f"Column {values!r} of {table.source.place}, smoothed by an exponential average with the time constant "
             f"tau = {duration(tau)}; column {column!r} was read as {times.understood}."
+            + (
+                ""
+                if offsets is None
+                else f" Each of {len(offsets) - 1} groups of column {group!r} is averaged by itself."
+            )
             + (f" Skipped {skipped} missing value{'' if skipped == 1 else 's'}, whose time passes." if skipped else "")
         ),
         time=times.instants,
         cells=cells,
+        offsets=offsets,
         value=value,
         tau=tau,
     )
+
+
+def _grouped(cells: Sequence[str], rows: Array) -> tuple[Array, list[int]]:
+    """Return rows with those of equal cells together, in the order in which each cell is first met, and the offsets."""
+    groups: dict[str, list[int]] = {}
+    for row in rows.tolist():
+        groups.setdefault(cells[row], []).append(row)
+    return np.array([row for group in groups.values() for row in group]), [
+        0,
+        *accumulate(len(group) for group in groups.values()),
+    ]
 
 
 def _pick(pick: str | None, shape: tuple[int, ...], place: str) -> tuple[int | slice, ...]:

@@ -6,6 +6,7 @@ A column is read only if exactly one way of reading fits all its cells.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NoReturn
@@ -92,7 +93,9 @@ def read_steps(table: CsvTable, column: str, tau: float, as_given: bool) -> Time
 
 
 @np.errstate(over="ignore")
-def read_instants(table: CsvTable, column: str, unit: str, tau: float, as_given: bool) -> Times:
+def read_instants(
+    table: CsvTable, column: str, unit: str, tau: float, as_given: bool, starts: Sequence[int] = ()
+) -> Times:
     """Return the steps between the instants of a column, each later than the one before.
 
     Parameters
@@ -101,6 +104,8 @@ def read_instants(table: CsvTable, column: str, unit: str, tau: float, as_given:
         As for `read_steps`.
     unit : {"auto", "s", "ms", "year", "date"} or str
         How they are written. A text with % is a pattern of `datetime.strptime` for dates.
+    starts : sequence of int
+        Rows at which time starts anew, besides the first one. Their steps are infinite, too.
 
     Raises
     ------
@@ -110,17 +115,19 @@ def read_instants(table: CsvTable, column: str, unit: str, tau: float, as_given:
     cells = table.cells(column)
     name = _unit(table, column, cells) if unit == "auto" else unit
     later, dated = _read(cells, name) or _refuse_cells(table, column, cells, name)
+    later[[start - 1 for start in starts]] = np.inf
     for i in np.flatnonzero(later <= 0):
         cell, where = cells[i + 1], table.place(int(i) + 1, column)
         if later[i] == 0:
             raise DataFileError(f"{where}: {cell!r} is the same time as the line before; leave out one of the two")
         raise DataFileError(f"{where}: {cell!r} is earlier than the line before; sort the lines by this column")
     steps = np.concatenate([[np.inf], later])
+    between = np.delete(steps, starts)
     if not as_given:
-        _check_median(_place(table, column), steps, tau)
-    span = "" if dated is None else f" from {_written(dated[0])} to {_written(dated[-1])}"
+        _check_median(_place(table, column), between, tau)
+    span = "" if dated is None else f" from {_written(dated.min())} to {_written(dated.max())}"
     return Times(
-        steps, f"{_count(len(cells), 'instant')} in {_WORDS.get(name, 'dates')}{span}{_spread(steps, 'apart')}", dated
+        steps, f"{_count(len(cells), 'instant')} in {_WORDS.get(name, 'dates')}{span}{_spread(between, 'apart')}", dated
     )
 
 
