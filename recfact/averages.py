@@ -58,7 +58,8 @@ def ewm(
         of the weights, is at least 0 steps: alpha = 1 / (com + 1). `alpha` is the weight of the newest value itself,
         0 < alpha <= 1.
     times : array_like, shape (n,), optional
-        When the values were measured: numbers or instants that never fall. By default values are one step apart.
+        When the values were measured: numbers, instants or elapsed times that never fall. By default values are one
+        step apart.
     adjust : bool, default True
         Whether to divide by the sum of the weights. False takes the recursive form, which starts from the first value:
         y_i = (1 - alpha) y_{i-1} + alpha u_i.

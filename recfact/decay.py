@@ -187,7 +187,7 @@ def seconds_of(text: str) -> float | None:
 
 
 def read_times(times: Any, steps: int) -> Array:
-    """Return the times of all steps: float64, integers of 64 bits, or instants.
+    """Return the times of all steps: float64, integers of 64 bits, or instants. Elapsed times become instants.
 
     Raises
     ------
@@ -208,6 +208,8 @@ def read_times(times: Any, steps: int) -> Array:
         raise ShapeError(
             f"times must be one list of {steps}, one for each step, got shape {read.shape}; pass those of the axis"
         )
+    if read.dtype.kind == "m":  # from a start that doesn't matter
+        read = read.view(read.dtype.str.replace("m8", "M8"))
     if read.dtype.kind not in "iufM" or read.dtype == np.dtype("M8"):
         raise DTypeError(
             f"times must be numbers or instants, got {read.dtype}; convert them, to datetime64 for instants"

@@ -381,3 +381,15 @@ def test_arrays_on_a_gpu_are_refused():
 
     with pytest.raises(ArrayTypeError, match="on the host"):
         rf.ewm(OnGPU(), alpha=0.5)
+
+
+@pytest.mark.parametrize("dtype", ["m8[s]", "m8[ns]", ">m8[us]"])
+def test_elapsed_times_are_instants_from_any_start(dtype):
+    days = np.array([0, 1, 3, 10])
+    elapsed = (days * np.timedelta64(1, "D")).astype(dtype)
+    expected = rf.ewm([1.0, 2.0, 4.0, 3.0], halflife=2.0, times=days)
+    for times in (elapsed, pd.TimedeltaIndex(elapsed)):
+        assert np.array_equal(rf.ewm([1.0, 2.0, 4.0, 3.0], halflife="2D", times=times), expected)
+    elapsed[2] = "NaT"
+    with pytest.raises(ValueError, match="times must all be known, got NaT at index 2"):
+        rf.ewm([1.0, 2.0, 4.0, 3.0], halflife="2D", times=elapsed)

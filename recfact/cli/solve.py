@@ -66,8 +66,8 @@ def solve_files(
         typer.Option(
             "--group",
             metavar="COLUMN",
-            help="Column whose equal cells say which rows belong together. Each group is averaged by itself. Groups are "
-            "written one behind the other.",
+            help="Column whose equal cells say which rows belong together. Each group is averaged by itself. Groups "
+            "are written one behind the other.",
         ),
     ] = None,
     time_unit: TimeUnit = "auto",

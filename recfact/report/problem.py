@@ -244,11 +244,7 @@ def problem_from_record(
         source=(
             f"Column {values!r} of {table.source.place}, smoothed by an exponential average with the time constant "
             f"tau = {duration(tau)}; column {column!r} was read as {times.understood}."
-            + (
-                ""
-                if offsets is None
-                else f" Each of {len(offsets) - 1} groups of column {group!r} is averaged by itself."
-            )
+            + (f" Each of {len(offsets) - 1} groups of column {group!r} is averaged by itself." if offsets else "")
             + (f" Skipped {skipped} missing value{'' if skipped == 1 else 's'}, whose time passes." if skipped else "")
         ),
         time=times.instants,
@@ -264,10 +260,8 @@ def _grouped(cells: Sequence[str], rows: Array) -> tuple[Array, list[int]]:
     groups: dict[str, list[int]] = {}
     for row in rows.tolist():
         groups.setdefault(cells[row], []).append(row)
-    return np.array([row for group in groups.values() for row in group]), [
-        0,
-        *accumulate(len(group) for group in groups.values()),
-    ]
+    together = [row for group in groups.values() for row in group]
+    return np.array(together), [0, *accumulate(map(len, groups.values()))]
 
 
 def _pick(pick: str | None, shape: tuple[int, ...], place: str) -> tuple[int | slice, ...]:
