@@ -191,3 +191,8 @@ def test_key_and_axis_of_an_operator_stay_apart_and_lags_are_integers():
 
 def test_figures_stand_on_white_paper_so_that_they_can_be_read_on_dark_pages():
     assert all(CALLS[name]().get_facecolor() == (1, 1, 1, 1) for name in ("operator", "errors", "bounds"))
+
+
+def test_errors_have_the_unit_of_the_states():
+    labels = {axes.get_ylabel() for axes in plot.bounds(A, U, unit="ppm").axes}
+    assert labels == {"largest error of a state in ppm", ""}

@@ -218,7 +218,7 @@ def verify(
             drawn = problem if batch is None else batch.sequence(found.total.spread.ranked()[0].tolist())
             piece = _worst_segment(found, segments)
             sweep = sweep_windows(drawn.a[piece], drawn.u[piece], arithmetic, kind, algorithm, step)
-            save(bound_figure([sweep]), picture)
+            save(bound_figure([sweep], getattr(problem, "unit", "")), picture)
     typer.echo(to_json({"source": problem.source, **found.to_dict()}) if as_json else f"{problem.title}\n{found}")
     if picture:
         say_written(picture)

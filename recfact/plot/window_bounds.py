@@ -102,6 +102,8 @@ def bounds(
     u: Any,
     formats: Sequence[Arithmetic | FloatFormat | BlockFormat | str] = ("bfloat16",),
     kinds: Sequence[type[Jagged] | type[Uniform]] = (Jagged, Uniform),
+    *,
+    unit: str = "",
 ) -> Figure:
     """Draw the errors of windows of all `SIZES` in number formats, measured and proved, on the first `STEPS` steps.
 
@@ -113,6 +115,8 @@ def bounds(
         The formats, or whole arithmetics.
     kinds : sequence of Jagged and Uniform
         Kinds of windows. There is a panel for each format and kind.
+    unit : str
+        Unit of the states, for the axis.
 
     Examples
     --------
@@ -124,17 +128,19 @@ def bounds(
     for kind in kinds:
         if kind is not Jagged and kind is not Uniform:
             raise OptionTypeError("must be Jagged or Uniform", "kinds", given=kind)
-    return bound_figure([sweep_windows(a, u, each, kind) for each in formats for kind in kinds])
+    return bound_figure([sweep_windows(a, u, each, kind) for each in formats for kind in kinds], unit)
 
 
 @styled
-def bound_figure(sweeps: Sequence[WindowSweep]) -> Figure:
+def bound_figure(sweeps: Sequence[WindowSweep], unit: str = "") -> Figure:
     """Draw the largest errors of each sweep, dotted, below their bounds, as lines.
 
     Parameters
     ----------
     sweeps : sequence of WindowSweep
         A panel for each, three in a row.
+    unit : str
+        Unit of the states.
     """
     columns = min(len(sweeps), COLUMNS)
     rows = -(-len(sweeps) // columns)
@@ -145,7 +151,7 @@ def bound_figure(sweeps: Sequence[WindowSweep]) -> Figure:
         axes = board.axes(left, top, wide - 0.55, high - 0.75)
         _panel(axes, sweep)
         if k % columns == 0:
-            axes.set_ylabel("largest error of a state")
+            axes.set_ylabel("largest error of a state" + (f" in {unit}" if unit else ""))
     first = board.figure.axes[0]
     first.plot([], [], "o", color=INK, markersize=4, label="measured exactly")
     first.plot([], [], "-", color=INK, linewidth=1.2, label="proved bound")

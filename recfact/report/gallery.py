@@ -101,8 +101,8 @@ def _bounds(report: Report) -> Figure:
     if not formats:
         return message("; ".join(dict.fromkeys(found.unsaid for found in report.unverified)))
     kinds = (Jagged, Uniform) if len(formats) == 1 else (Jagged,)
-    a, u = report.problem.a, report.problem.u
-    return plot.bounds(a, u, formats, kinds)
+    of = report.problem
+    return plot.bounds(of.a, of.u, formats, kinds, unit=of.unit)
 
 
 def _materialization(report: Report) -> Figure:

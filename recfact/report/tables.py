@@ -28,22 +28,17 @@ def report_text(report: Report) -> RenderableType:
         sentences.add_row("•", Text(sentence))
     several: list[RenderableType] = []
     if report.sequences:
-        several = [sequences_table(report), Text(), worst_sequences_table(report), Text()]
+        several = [*_lines(sequences_table(report)), *_lines(worst_sequences_table(report))]
     return Group(
         Text(report.problem.title, style="bold"),
         Text(report.problem.source, style="dim"),
         Padding(sentences, (1, 0)),
         *several,
-        summary_table(report),
-        Text(),
-        windows_table(report),
-        Text(),
-        worst_table(report),
-        Text(),
-        formats_table(report),
-        Text(),
-        verified_table(report),
-        Text(),
+        *_lines(summary_table(report)),
+        *_lines(windows_table(report)),
+        *_lines(worst_table(report)),
+        *_lines(formats_table(report)),
+        *_lines(verified_table(report)),
         Text(f"the smallest k with (AZ)^k = 0: {report.summary.nilpotency_index}", style="dim"),
     )
 
@@ -67,6 +62,12 @@ def needs_cells(found: SequenceNeeds) -> list[str]:
     counts = [str(found.horizons.above(limit)) for limit in LIMITS]
     loses = number_at_most(found.good.error) if found.good else "–"
     return [str(found.horizons.quantile(0.5)[0]), str(found.horizons.largest), *counts, found.window or "none", loses]
+
+
+def _lines(table: Table) -> list[RenderableType]:
+    """Return a table, its title before it, so that a narrow table doesn't break a long title, and an empty line."""
+    title, table.title = str(table.title), None
+    return [Text(title, style="bold"), table, Text()]
 
 
 def worst_sequences_table(report: Report) -> Table:

@@ -2,10 +2,12 @@
 
 import json
 from fractions import Fraction
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from recfact import precision as pr
@@ -15,6 +17,7 @@ from recfact.report.batch_plot import COLUMNS, ROWS, SEQUENCES, batch_figure, ce
 from recfact.report.build import build_report
 from recfact.report.html import PAGE, page
 from recfact.report.safety import chosen_formats
+from recfact.report.tables import report_text
 
 FORMATS = ["bfloat16", "binary16"]
 
@@ -161,3 +164,13 @@ def test_sequences_that_remember_nothing_are_drawn(gates):
     np.save("a.npy", np.zeros((2, 20, 3)))
     figure = batch_figure(needs()[1])
     assert len(figure.axes) == 2
+
+
+def test_long_titles_stand_on_one_line_above_narrow_tables():
+    np.save("a.npy", np.full((3, 40), 0.5))
+    batch = batch_from_files("a.npy", None, 1)
+    needs = sequence_needs(batch, chosen_formats(["bfloat16"]))
+    made = build_report(worst_problem(batch, needs), formats=["bfloat16"], sequences=needs)
+    console = Console(width=100, file=StringIO())
+    console.print(report_text(made))
+    assert "\nthe sequences that look back furthest, and how far\n" in console.file.getvalue()
