@@ -128,6 +128,8 @@ def bounds(
     for kind in kinds:
         if kind is not Jagged and kind is not Uniform:
             raise OptionTypeError("must be Jagged or Uniform", "kinds", given=kind)
+    if not isinstance(unit, str):
+        raise OptionTypeError("must be a text", "unit", given=unit)
     return bound_figure([sweep_windows(a, u, each, kind) for each in formats for kind in kinds], unit)
 
 
