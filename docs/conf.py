@@ -10,6 +10,7 @@ from pathlib import Path
 
 from scipy.sparse.linalg import LinearOperator
 from sphinx.ext import autosummary
+from sphinx.pycode import ModuleAnalyzer
 
 import recfact
 
@@ -67,6 +68,17 @@ def whole_summary(doc, settings):
 autosummary.extract_summary = whole_summary
 
 
+def data_docstring(app, what, name, obj, options, lines):
+    """Give data that a package loads on first use the text below its definition, which Sphinx seeks in the package."""
+    if what == "data":
+        short = name.rpartition(".")[2]
+        for module in [each for each in sys.modules if each.startswith("recfact.")]:
+            found = ModuleAnalyzer.for_module(module).find_attr_docs()
+            if ("", short) in found and getattr(sys.modules[module], short) is obj:
+                lines[:] = found["", short]
+
+
 def setup(app):
     """Connect what no setting can say."""
+    app.connect("autodoc-process-docstring", data_docstring, priority=100)  # before numpydoc
     app.connect("autodoc-process-signature", constructor_signature)
