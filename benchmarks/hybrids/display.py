@@ -174,4 +174,5 @@ def machines(found: Records) -> str:
         for each in kept
     )
     hours = sum(record["minutes"] for record in kept) / 60
-    return f"{len(kept)} runs, {hours:.1f} hours of one core in all: {'; '.join(names)}." if kept else ""
+    how = f"{hours:.1f} hours in all, one core each and some beside other work"
+    return f"{len(kept)} runs, {how}: {'; '.join(names)}." if kept else ""
