@@ -205,7 +205,10 @@ __device__ __forceinline__ void repeat_tile(const Work& work, int lane, int stag
         const float u = widen(load_shared(work.inputs(stage) + place));
         const float a = load_shared(work.coefficients() + r);
         const bool turns = SHIFTED && r == turn;
-        if (turns) state = local;
+        if (turns) {
+            state = local;
+            local = 0.0f;  // a product with zero would keep NaN
+        }
         state = fmaf(r == 0 && !linked ? 0.0f : a, state, u);
         local = fmaf((r == 0 && enters) || turns ? 0.0f : a, local, u);
         store_shared(work.product() + place, state);
