@@ -46,6 +46,7 @@ def work(rank, world, folder):
     torch.set_num_threads(1)
     store, timeout = dist.FileStore(f"{folder}/store", world), timedelta(seconds=60)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=timeout)
+    dist.barrier()  # a process that ends while others connect to it is another fault than those tested
     results = []
     for function, options in pickle.loads(Path(folder, "cases").read_bytes()):
         try:
