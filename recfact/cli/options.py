@@ -261,8 +261,8 @@ def read_problem(
         if a is not None or pick is not None:
             raise typer.BadParameter(f"{column} goes without {'--a' if a is not None else '--pick'}")
         if u is None or tau is None:
-            missing = "--u, the file with the values" if u is None else "--tau, the time constant, or --halflife"
-            raise typer.BadParameter(f"{column} needs {missing}")
+            needed = "--u, the file with the values" if u is None else "--tau, the time constant, or --halflife"
+            raise typer.BadParameter(f"{column} needs {needed}")
         problem = problem_from_record(u, tau, dt=dt, time=time, group=group, unit=unit, as_given=as_given)
         typer.echo(problem.source, err=True)
         return problem

@@ -5,8 +5,9 @@
 // A thread owns one line: CHANNELS channels next to each other in memory (TIME_CONTIGUOUS 0), or one channel whose
 // steps are next to each other (TIME_CONTIGUOUS 1). It walks a segment of whole blocks; the next STEPS steps are always
 // on their way from memory while it works. A segment of the jagged window starts one block early or a few steps more,
-// without writing, to have the carrier of that block: nothing passes between threads. Element (batch, head, channel, step) of an array lies
-// at batch * array_batch + head * array_head + channel * array_channel + step * array_step BYTES from its pointer.
+// without writing, to have the carrier of that block: nothing passes between threads. Element (batch, head, channel,
+// step) of an array lies at batch * array_batch + head * array_head + channel * array_channel + step * array_step BYTES
+// from its pointer.
 //
 // With SEQUENCES, time holds sequences of their own, one behind the other, and each is a segment without a halo.
 //
