@@ -12,7 +12,7 @@ import numpy as np
 from recfact.errors import MissingExtraError
 
 
-class Record:
+class PlainRecord:
     """A dataclass that gives its fields as plain values."""
 
     __slots__ = ()
@@ -75,7 +75,7 @@ def plain(value: Any) -> Any:
             return {name: plain(item) for name, item in value.items()}
         case list() | tuple():
             return [plain(item) for item in value]
-        case Record():
+        case PlainRecord():
             return value.to_dict()
         case None | str() | bool() | int() | float() | complex():
             return value

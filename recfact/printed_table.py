@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import Any
 
 from recfact.checks import positive_integer
-from recfact.plain_records import Record, plain
+from recfact.plain_records import PlainRecord, plain
 from recfact.written_numbers import Power, given, scientific
 
 Row = Mapping[str, Any]
@@ -45,7 +45,7 @@ class Column:
     words: bool = False
 
 
-class Tabular(Record, ABC):
+class Tabular(PlainRecord, ABC):
     """A result that prints as a table and can be written in several formats.
 
     Python shows and prints it in lines of at most `LINE` characters, and a notebook shows the HTML. `to_text` gives

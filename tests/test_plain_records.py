@@ -12,7 +12,7 @@ import pytest
 
 import recfact as rf
 from recfact import precision as pr
-from recfact.plain_records import Record, plain
+from recfact.plain_records import PlainRecord, plain
 
 A, U = np.array([0.5, 0.25, 0.75, 0.5]), np.array([1.0, 2.0, -1.0, 0.5])
 X = rf.solve(A, U)
@@ -36,7 +36,7 @@ RESULTS = {
 @pytest.mark.parametrize("name", RESULTS)
 def test_every_result_is_a_dict_rows_and_a_frame(name):
     result = RESULTS[name]()
-    assert isinstance(result, Record)
+    assert isinstance(result, PlainRecord)
     found = result.to_dict()
     assert json.loads(json.dumps(found, default=str)).keys() == found.keys()
     rows, frame = result.to_rows(), result.to_pandas()
@@ -50,10 +50,10 @@ def test_every_result_is_a_dict_rows_and_a_frame(name):
 
 
 def test_all_classes_of_results_are_records():
-    """What holds results and is public is either a Record, or how numbers are rounded, which is no result."""
+    """What holds results and is public is either a PlainRecord, or how numbers are rounded, which is no result."""
     public = [getattr(pr, name) for name in pr.__all__]
     others = {kind.__name__ for kind in public if isinstance(kind, type) and is_dataclass(kind)} - {
-        kind.__name__ for kind in public if isinstance(kind, type) and issubclass(kind, Record)
+        kind.__name__ for kind in public if isinstance(kind, type) and issubclass(kind, PlainRecord)
     }
     assert others == {"Arithmetic", "BlockFormat", "FloatFormat"}
 

@@ -14,7 +14,7 @@ from recfact.cpu.engine import plainest, thread_count
 from recfact.cpu.row_job import initial_states
 from recfact.cpu.runs import Runs
 from recfact.cpu.tiles import Tile
-from recfact.cpu.time_split import window_reach
+from recfact.cpu.time_split import warm_up_steps
 from recfact.pieces import RecentSteps, Solver, plain_solver
 from recfact.windows import Full, Window
 
@@ -114,4 +114,4 @@ def solver(
     if isinstance(tile, Tile) and isinstance(window, Full):
         return Tiles(tile, threads, x0)
     run = partial(run_rows, tile, window, threads)
-    return RecentSteps(run, x0, tile.steps, -(-window_reach(window) // tile.steps))
+    return RecentSteps(run, x0, tile.steps, -(-warm_up_steps(window) // tile.steps))

@@ -102,7 +102,7 @@ def known_from(job: Job, position: int) -> int:
     the tile in which the reach begins is solved step by step if something in it isn't finite, and the cause may lie
     before it.
     """
-    reach = window_reach(job.window)
+    reach = warm_up_steps(job.window)
     if isinstance(job.window, Jagged) and job.window.terms:
         reach *= 2
     if job.tile.reverse:
@@ -122,7 +122,7 @@ def segment_edge(job: Job, position: int) -> int:
     return int(starts[np.searchsorted(starts, position, "right") - 1])
 
 
-def window_reach(window: Window) -> int:
+def warm_up_steps(window: Window) -> int:
     """Return how far before a step a solve must start, at most, to get the state of the step."""
     if isinstance(window, Uniform):
         return 2 * window.lags

@@ -17,7 +17,7 @@ DEFAULT_TAU = 30 * DAY
 
 
 @dataclass(frozen=True, eq=False)
-class Record:
+class TimeSeries:
     """Values measured at known times.
 
     Parameters
@@ -56,7 +56,7 @@ class Record:
         return exponential_average(self.dt, self.value, tau)
 
 
-def load_co2() -> Record:
+def load_co2() -> TimeSeries:
     """Return the weekly CO2 concentration at Mauna Loa from March 1958 to December 2001, in parts per million.
 
     Weeks without a measurement are left out. So a step is 7 days, or a multiple of it across a gap: 14 to 133 days
@@ -74,7 +74,7 @@ def load_co2() -> Record:
     """
     with (files("recfact.data") / "co2.csv").open(encoding="ascii") as lines:
         rows = list(csv.DictReader(lines))
-    return Record(
+    return TimeSeries(
         time=np.array([row["date"] for row in rows], dtype="datetime64[D]"),
         value=np.array([float(row["co2"]) for row in rows]),
         name="CO₂",

@@ -23,7 +23,7 @@ from recfact.arrays import Array, as_operands, broadcast_shape, check_axis, chec
 from recfact.containers import without_labels
 from recfact.errors import DTypeError, OptionError, ShapeError
 from recfact.factorizations.norms import bidiagonal_norm, largest, transfer_norm
-from recfact.plain_records import Record
+from recfact.plain_records import PlainRecord
 from recfact.precision.arithmetic import Arithmetic
 from recfact.precision.bounds import Loss
 from recfact.precision.exact.outward import round_up
@@ -35,7 +35,7 @@ from recfact.written_numbers import at_most, short
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class BackwardError(Record):
+class BackwardError(PlainRecord):
     """The smallest componentwise change of a recurrence that explains given states.
 
     Parameters
@@ -225,7 +225,7 @@ def _fractions(values: Array, shape: tuple[int, ...]) -> Array:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Condition(Record):
+class Condition(PlainRecord):
     """Condition numbers of a recurrence. There is one of each for every channel; the last is for every state.
 
     Parameters

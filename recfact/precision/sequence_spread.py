@@ -11,7 +11,7 @@ import numpy as np
 from recfact.arrays import Array, as_numpy, check_axis
 from recfact.containers import without_labels
 from recfact.errors import DTypeError, OptionError, shown
-from recfact.plain_records import Record
+from recfact.plain_records import PlainRecord
 from recfact.written_numbers import at_most
 
 SHARES = (0.25, 0.5, 0.75)
@@ -19,7 +19,7 @@ SHARES = (0.25, 0.5, 0.75)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Spread(Record):
+class Spread(PlainRecord):
     """The largest number of each sequence. It prints the worst one, and how the others are spread.
 
     Parameters

@@ -10,7 +10,7 @@ from typing import Any
 
 from recfact.checks import choice
 from recfact.errors import OptionError
-from recfact.plain_records import Record
+from recfact.plain_records import PlainRecord
 from recfact.precision.formats.catalogue import FORMATS
 from recfact.precision.formats.catalogue import format as format_of
 from recfact.precision.formats.float_format import FloatFormat
@@ -24,7 +24,7 @@ ALGORITHMS = ("sequential", "kogge-stone", "fp32-accumulate")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ActualHorizon(Record):
+class ActualHorizon(PlainRecord):
     """How far back an input matters if an algorithm rounds the powers of a constant coefficient.
 
     Parameters

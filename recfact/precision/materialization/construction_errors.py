@@ -9,7 +9,7 @@ import numpy as np
 
 from recfact.arrays import Array
 from recfact.checks import choice
-from recfact.plain_records import Record
+from recfact.plain_records import PlainRecord
 from recfact.precision.formats.float_format import FloatFormat
 from recfact.precision.materialization.constructions import METHODS, coefficients_of, construct, measured_arithmetic
 from recfact.precision.materialization.exact_blocks import exact_blocks
@@ -19,7 +19,7 @@ from recfact.written_numbers import at_most
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class MaterializationErrors(Record):
+class MaterializationErrors(PlainRecord):
     """The errors of a construction in a number format against the exact blocks. It prints itself.
 
     The strictly lower entries are counted by their true value. It can be zero (because a coefficient is zero), below
