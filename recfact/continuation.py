@@ -51,7 +51,9 @@ def check_options(
         required = "must be True if no State is returned"
         raise OptionError(required, "states", given=False, advice="pass return_state=True as well")
     if not states and given["out"]:
-        raise OptionError("=False writes no states, so it doesn't go with out", "states", advice="pass one of them")
+        raise OptionError(
+            "must be True beside out, which takes states", "states", given=False, advice="pass one of them"
+        )
     if state is None and not return_state:
         return return_state, states
     if reverse:
