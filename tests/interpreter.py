@@ -112,10 +112,10 @@ class Symbols:
     def multiply(self, x: Any, y: Any) -> Any:
         if isinstance(x, Wrong) or isinstance(y, Wrong):
             return x if isinstance(x, Wrong) else y
+        if x is self.one or y is self.one:  # a scale may be 1, and states are scaled
+            return y if x is self.one else x
         if isinstance(x, State) or isinstance(y, State):
             return Wrong("a state is no factor")
-        if x is self.one or y is self.one:
-            return y if x is self.one else x
         if y.stop == x.start:
             x, y = y, x
         if x.stop != y.start:
@@ -306,6 +306,9 @@ class Machine(Registers):
 
     def decaying_product(self, factor: Any, total: Any) -> Any:
         return self.fmul(factor, total)  # which never becomes so small here that it sticks
+
+    def rescaled(self, product: Any, scale: Any) -> Any:
+        return product, scale  # no state here shows the digits of so small a product
 
     def select(self, condition: Any, x: Any, y: Any) -> Any:
         if isinstance(condition, list):

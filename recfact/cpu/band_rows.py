@@ -94,28 +94,39 @@ def starts_in_tile(tile: Any, cuts: Cuts, position: int, near: int, offset: int)
 
 @apart
 def sum_tiles(
-    tile: Any, a: int, u: int, sums: int, count: int, cuts: Cuts, position: int, near: int, factor: Any, added: Any
+    tile: Any,
+    a: int,
+    u: int,
+    sums: int,
+    count: int,
+    cuts: Cuts,
+    position: int,
+    near: int,
+    factor: Any,
+    scale: Any,
+    added: Any,
 ) -> Any:
     """Find the suffix sums of `count` tiles that lie next to each other in memory, walking against the steps.
 
     `a`, `u` and `sums` are the addresses of the first tile. `position` is its position among the ends of blocks.
-    Returns the map of the steps from the last tile on.
+    Returns the map of the steps from the last tile on, as `suffix_tile` does.
     """
+    one = number(accumulator(single(tile)), 1.0)
     step = tile_steps(tile) if runs_in_reverse(tile) else -tile_steps(tile)
     hop = step % cuts.block
     offset = first_cut(cuts, 0, position)
     for _ in range(count):
         ends, near = starts_in_tile(tile, cuts, position, near, offset)
-        if ends == 0:  # the constant 0 lets the compiler drop the flags
-            factor, added = suffix_tile(tile, a, u, sums, 0, factor, added)
+        if ends == 0 and scale == one:  # the constants let the compiler drop the flags and the scale
+            factor, scale, added = suffix_tile(tile, a, u, sums, 0, factor, one, added)
         else:
-            factor, added = suffix_tile(tile, a, u, sums, ends, factor, added)
+            factor, scale, added = suffix_tile(tile, a, u, sums, ends, factor, scale, added)
         offset = moved(cuts, offset, hop)
         position += step
         a += step * size(single(tile))
         u += step * size(single(tile))
         sums += step * size(accumulator(single(tile)))
-    return factor, added
+    return factor, scale, added
 
 
 @apart
@@ -131,13 +142,15 @@ def band_tiles(
     near: int,
     state: Any,
     product: Any,
+    scale: Any,
     unsure: int,
 ) -> Any:
     """Solve `count` tiles that lie next to each other in memory. Stop behind one that isn't finite: it is at `unsure`.
 
     `a`, `u`, `x` and `sums` are the addresses of the first tile. `position` is its position among the starts. Returns
-    the number of tiles solved, `state` and `product` behind them, and whether the last one is finite.
+    the number of tiles solved, `state`, `product` and `scale` behind them, and whether the last one is finite.
     """
+    one = number(accumulator(single(tile)), 1.0)
     step = -tile_steps(tile) if runs_in_reverse(tile) else tile_steps(tile)
     hop = step % cuts.block
     offset = first_cut(cuts, 0, position)
@@ -148,10 +161,10 @@ def band_tiles(
         fetch_tile(tile, a + ahead)  # the next turn begins there, at its other end
         fetch_tile(tile, u + ahead + further)
         starts, near = starts_in_tile(tile, cuts, position, near, offset)
-        if starts == 0:
-            state, product, finite = band_tile(tile, a, u, x, sums, 0, state, product, unsure)
+        if starts == 0 and scale == one:
+            state, product, scale, finite = band_tile(tile, a, u, x, sums, 0, state, product, one, unsure)
         else:
-            state, product, finite = band_tile(tile, a, u, x, sums, starts, state, product, unsure)
+            state, product, scale, finite = band_tile(tile, a, u, x, sums, starts, state, product, scale, unsure)
         offset = moved(cuts, offset, hop)
         position += step
         a += step * size(single(tile))
@@ -159,7 +172,7 @@ def band_tiles(
         x += step * size(single(tile))
         sums += step * size(accumulator(single(tile)))
         done += 1
-    return done, state, product, finite
+    return done, state, product, scale, finite
 
 
 @helper
@@ -252,7 +265,7 @@ def band_rows(
         row = row_at(tile, rows, count, index, steps, a_step, u_step, x_step, alone != 0)
         own_entries = entries + index * where.segments * word if entries != 0 else 0
         initial = load(kept, x0, index * word) if x0 != 0 else number(kept, 0.0)
-        state, product = number(kept, 0.0), number(kept, 1.0)
+        state, product, scale = number(kept, 0.0), number(kept, 1.0), number(kept, 1.0)
         begun, next_tile, near = 0, 0, 0
         if where.segments > 1:
             near = segment_near(where, origin + tile_position(tile, 0, steps))
@@ -284,7 +297,7 @@ def band_rows(
                     move(tile, target, first_at - lags + (base - target) // word, first_at - lags, lags)
                 base = target
             low, high = min(first_at, last_at), max(first_at, last_at) + length
-            factor, added = number(kept, 1.0), number(kept, 0.0)
+            factor, factor_scale, added = number(kept, 1.0), number(kept, 1.0), number(kept, 0.0)
             turn = last
             while turn >= begun:
                 position = tile_position(tile, turn, steps)
@@ -292,7 +305,7 @@ def band_rows(
                 if dense and is_whole(tile, row, turn, tiles):
                     while turn - together >= begun and is_whole(tile, row, turn - together, tiles):
                         together += 1
-                factor, added = sum_tiles(
+                factor, factor_scale, added = sum_tiles(
                     tile,
                     tile_coefficients(tile, row, position, scratch),
                     tile_inputs(tile, row, position, scratch),
@@ -302,6 +315,7 @@ def band_rows(
                     origin + position + before,
                     near,
                     factor,
+                    factor_scale,
                     added,
                 )
                 turn -= together
@@ -317,7 +331,7 @@ def band_rows(
                 if dense and written and is_whole(tile, row, turn, tiles):
                     together = min(whole_from(tile, row, turn, tiles), last + 1 - turn)
                 target = tile_target(tile, row, position, scratch) if written else unsure
-                done, state, product, finite = band_tiles(
+                done, state, product, scale, finite = band_tiles(
                     tile,
                     tile_coefficients(tile, row, position, scratch),
                     tile_inputs(tile, row, position, scratch),
@@ -329,6 +343,7 @@ def band_rows(
                     near,
                     state,
                     product,
+                    scale,
                     unsure,
                 )
                 if written and finite:

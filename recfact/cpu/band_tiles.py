@@ -58,50 +58,53 @@ class SuffixScan:
             factor = r.select(within, factor, r.b.fmul(later, factor))
         self.factor, self.added = factor, added
 
-    def sums(self, factor: Any, added: Any) -> list[Any]:
+    def sums(self, factor: Any, scale: Any, added: Any) -> list[Any]:
         """Return for each step what the later inputs of its block add to the block's end, by place in a chunk.
 
-        `factor` and `added` are the map of the steps behind the sub-tile, in all lanes.
+        `factor` times `scale`, and `added`, are the map of the steps behind the sub-tile, in all lanes.
         """
         r, tile, ends = self.r, self.tile, self.ends
         lanes = tile.earlier(1)
         own_factor, own_added = r.shuffle(self.factor, r.one, lanes), r.shuffle(self.added, r.zero, lanes)
-        added = r.select(ends.before, own_added, r.fma(factor, own_added, added))
+        added = r.select(ends.before, own_added, r.fma(factor, r.b.fmul(scale, own_added), added))
         factor = r.select(ends.before, own_factor, r.b.fmul(factor, own_factor))
+        scale = r.select(ends.before, r.one, scale)
         sums = {}
         for k in tile.order:
             sums[k] = r.select(ends.at[k], r.zero, added)
-            factor = r.select(ends.at[k], r.one, factor)
-            added = r.fma(factor, self.u[k], sums[k])
+            factor, scale = (r.select(ends.at[k], r.one, value) for value in (factor, scale))
+            added = r.fma(factor, r.b.fmul(scale, self.u[k]), sums[k])
             factor = r.b.fmul(factor, self.a[k])
         return [sums[k] for k in range(CHUNK)]
 
 
 @operation
-def suffix_tile(tile: Any, a: Any, u: Any, sums: Any, ends: Any, factor: Any, added: Any) -> Any:
+def suffix_tile(tile: Any, a: Any, u: Any, sums: Any, ends: Any, factor: Any, scale: Any, added: Any) -> Any:
     """Find the suffix sums of a tile, and return the map from its first step on.
 
-    ``ends`` has a bit at the last step of each block. `factor` and `added` are the map of the steps behind the tile.
+    ``ends`` has a bit at the last step of each block. `factor` times `scale`, and `added`, are the map of the steps
+    behind the tile.
     """
     number = Lanes(tile.storage, 1).value
 
     def codegen(context: Any, b: Any, args: Any) -> Any:
         r = Registers(context, b, tile)
-        _, a, u, sums, word, factor, added = args
+        _, a, u, sums, word, factor, scale, added = args
         against = Tile(tile.storage, not tile.reverse, sub_tiles=1)
         coefficients, inputs = (load_chunks(r, base, against.reverse) for base in (a, u))
         scan = SuffixScan(r, against, coefficients, inputs, Starts(r, against, word))
-        for row, vector in enumerate(order_of_chunks(r, scan.sums(r.splat(factor), r.splat(added)))):
+        for row, vector in enumerate(order_of_chunks(r, scan.sums(*map(r.splat, (factor, scale, added))))):
             r.store_accumulators(vector, r.at(sums, row * VECTOR))
         last = against.lane(against.count - 1)
         own_factor, own_added = r.lane(scan.factor, last), r.lane(scan.added, last)
         ended = r.nonzero(word)
-        added = b.select(ended, own_added, r.fma(factor, own_added, added))
+        added = b.select(ended, own_added, r.fma(factor, b.fmul(scale, own_added), added))
         factor = b.select(ended, own_factor, b.fmul(factor, own_factor))
-        return factor, added
+        factor, scale = r.rescaled(factor, b.select(ended, r.lane(r.one, 0), scale))
+        return factor, scale, added
 
     address = types.int64
-    return types.Tuple((number, number))(tile, *[address] * 4, number, number), codegen
+    return types.Tuple([number] * 3)(tile, *[address] * 4, *[number] * 3), codegen
 
 
 @operation
@@ -114,35 +117,41 @@ def band_tile(
     starts: Any,
     state: Any,
     product: Any,
+    scale: Any,
     unsure: Any,
 ) -> Any:
     """Solve a tile of the uniform window.
 
     ``sums`` points at the suffix sums of the steps that lie before the tile by the number of lags. ``starts`` has a bit
-    at the first step of each block. `state` is the state that the block has reached from zero so far, and `product` the
-    product of its coefficients. Returns both after the tile, and whether all states are finite. States that aren't all
-    finite go to ``unsure`` instead, as accumulators.
+    at the first step of each block. `state` is the state that the block has reached from zero so far, and `product`
+    times `scale` the product of its coefficients. Returns the three after the tile, and whether all states are finite.
+    States that aren't all finite go to ``unsure`` instead, as accumulators.
     """
     number = Lanes(tile.storage, 1).value
 
     def codegen(context: Any, b: Any, args: Any) -> Any:
         r = Registers(context, b, tile)
-        _, a, u, x, sums, word, state, product, unsure = args
+        _, a, u, x, sums, word, state, product, scale, unsure = args
         coefficients, inputs = (load_chunks(r, base, tile.reverse) for base in (a, u))
         starts = Starts(r, tile, word)
         scan = BlockScan(r, tile, coefficients, inputs, starts)
-        own, before = scan.alone(r.splat(state)), r.splat(product)
-        before = r.select(starts.before, scan.total, r.b.fmul(scan.total, before))
+        own = scan.alone(r.splat(state))
+        before = r.select(starts.before, scan.total, r.b.fmul(scan.total, r.splat(product)))
+        scale_before = r.select(starts.before, r.one, r.splat(scale))
         products = [
             r.select(since, product, r.b.fmul(product, before))
             for since, product in zip(starts.since, scan.products, strict=True)
         ]
+        scales = [r.select(since, r.one, scale_before) for since in starts.since]
         entering = chunks_in_order(r, [r.load_accumulators(r.at(sums, row * VECTOR)) for row in range(CHUNK)])
-        states = [r.fma(*values) for values in zip(products, entering, own, strict=True)]
+        states = [
+            r.fma(product, r.b.fmul(scale, sum_before), state)
+            for product, scale, sum_before, state in zip(products, scales, entering, own, strict=True)
+        ]
         finite = write_sure(r, tile, x, states, r.zero, unsure)
         place, last = tile.order[-1], tile.lane(tile.count - 1)
-        return r.lane(own[place], last), r.lane(products[place], last), finite
+        return r.lane(own[place], last), *r.rescaled(r.lane(products[place], last), r.lane(scales[place], last)), finite
 
     address = types.int64
-    result = types.Tuple((number, number, types.boolean))
-    return result(tile, *[address] * 5, number, number, address), codegen
+    result = types.Tuple((*[number] * 3, types.boolean))
+    return result(tile, *[address] * 5, *[number] * 3, address), codegen

@@ -97,6 +97,51 @@ def test_terms_lose_no_more_than_stated(kind, dtype, window, reverse):
     assert (x[~kept] == 0).all()
 
 
+def along(a, u, reverse, window):
+    """Solve in the order of the steps, or the same steps in reverse."""
+    if not reverse:
+        return rf.solve(a, u, window=window)
+    return rf.solve(np.concatenate([a[:1], a[:0:-1]]), u[::-1], window=window, reverse=True)[::-1]
+
+
+@pytest.mark.parametrize(("dtype", "coefficient"), [(np.float32, 0.97), (np.float32, -0.6), (np.float64, 0.8)])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_long_products_of_a_uniform_window_keep_their_digits(dtype, coefficient, reverse):
+    """In the block of the state, and in the block before it, from the smallest number that isn't 0 on."""
+    lags, numbers = 10_000, np.finfo(dtype)
+    first = float(np.ldexp(1.0, int(numbers.maxexp) - 28))
+    a, u = np.full(2 * lags, coefficient, dtype), np.zeros(2 * lags, dtype)
+    smallest = float(numbers.smallest_subnormal)
+    most = int(np.log(smallest) / np.log(abs(coefficient)))  # coefficients whose product isn't smaller
+    for split in (0, 1, most // 3, most // 2, most - 1):  # so many before the block of the state, and others in it
+        u[:] = 0
+        u[lags - 1 - split] = first
+        x = along(a, u, reverse, Uniform(lags))
+        steps = np.arange(split + 1, lags)
+        with mpmath.workprec(200):
+            power, factor = mpmath.mpf(first) * mpmath.mpf(float(a[0])) ** (split + 1), mpmath.mpf(float(a[0]))
+            for d, found in zip(steps.tolist(), x[lags:].tolist(), strict=False):
+                gamma = (d + 8 + lags // 32) * numbers.epsneg * (1 + 2.0**-10)
+                assert abs(found - power) <= gamma * abs(power) + (d > most) * smallest * first
+                power *= factor
+
+
+@pytest.mark.parametrize(("dtype", "turn"), [(np.float32, 120), (np.float64, 1000)])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_products_of_a_uniform_window_return_from_where_they_are_small(dtype, turn, reverse):
+    """Powers of two: the states are exact, however often the products become small and large again."""
+    lags = 8 * (4 * turn + turn // 8)
+    powers = abs((np.arange(2 * lags) // 8 + turn) % (2 * turn) - turn)  # 0 .. turn and back, one every eighth step
+    a = np.ldexp(1.0, np.diff(-powers, prepend=0)).astype(dtype)
+    for split, power in [(0, 0), (0, -3 * turn // 4), (turn // 2, 0), (lags - 9, 0)]:
+        u = np.zeros(2 * lags, dtype)
+        u[lags - 1 - split] = 2.0**power
+        found = along(a, u, reverse, Uniform(lags))[lags : 2 * lags - 1 - split]
+        changes = powers[lags - 1 - split] - powers[lags : 2 * lags - 1 - split]
+        seen = (power == 0) | (changes > -turn // 4)  # what is lost of a small sum may grow back a little
+        np.testing.assert_array_equal(found[seen], np.ldexp(dtype(1), changes + power)[seen])
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_bound_of_the_engine_covers_it(kind):
     a, first, near, rest = case(kind, 700, np.float32)
