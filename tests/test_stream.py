@@ -83,10 +83,12 @@ def test_pieces_are_bit_for_bit_what_one_call_finds(stream):
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_halves_change_kernels_at_the_windows_of_their_accumulators(dtype, rng):
     lags = [limits.LONG_LAGS, *(limits.LONG_BLOCK // itemsize for itemsize in (2, 4, 8))]
+    if dtype.kind == "c":
+        lags.append(limits.LONG_RUN // dtype.itemsize)
     jagged = [Jagged(limits.ONE_START, most // limits.ONE_START + more) for most in lags[1:] for more in (0, 1)]
     a = rng.uniform(-1, 1, (17, 2100)).astype(dtype)
     u = rng.uniform(-1, 1, (17, 2100)).astype(dtype)
-    for window in (*jagged, Jagged(65), *(Uniform(most + more) for most in lags for more in (0, 1))):
+    for window in (*jagged, Jagged(65), Jagged(lags[-1]), *(Uniform(most + more) for most in lags for more in (0, 1))):
         x = np.concatenate(in_pieces(a, u, [0, 700, 2100], window=window), axis=-1)
         assert x.tobytes() == rf.solve(a, u, window=window).tobytes(), window
 

@@ -141,7 +141,7 @@ def between(times: list[int], steps: int) -> int:
 
 def denser(axes: list[Axis], times: list[int], steps: int) -> list[Axis]:
     """Return the axes, of the first two, that lie within a step."""
-    return [axis for axis in axes[:2] if axis.strides[0] < between(times, steps)]
+    return [axis for axis in axes[:2] if abs(axis.strides[0]) < between(times, steps)]
 
 
 def turned_problems(

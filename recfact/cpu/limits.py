@@ -3,7 +3,7 @@
 They are read at every call, as ``limits.NAME``. So a test can make them small: a few hundred steps then reach code that
 otherwise takes millions of steps. It can also pretend to have more processors than there are. The choice of a kernel
 for a window is kept for the whole process, so the limits behind it can't change: `MOST_STATES`, `LONG_BLOCK`,
-`ONE_START` and `LONG_LAGS`. `RUN`, `TABLED_RUN` and `LARGE_FIRST_CACHE` are also behind it, but there they only decide
+`LONG_RUN`, `ONE_START` and `LONG_LAGS`. `RUN`, `TABLED_RUN` and `LARGE_FIRST_CACHE` are also behind it, but there they only decide
 in which cache numbers wait.
 """
 
@@ -58,14 +58,17 @@ LARGE_FIRST_CACHE = first_cache() >= 48 << 10
 # Size of a run in bytes, if the blocks aren't longer. The numbers of a group of runs must fit into the first-level
 # cache. A small cache has room for less if tables of the group lie beside them, as for uniform windows and several
 # channels (TABLED_RUN). A run of a jagged window has at least LEAST_BLOCKS blocks for each carrier term.
-# The next three say which windows are too long for runs:
+# The next four say which windows are too long for runs:
 # * LONG_BLOCK: bytes of accumulators in a block, times the number of terms.
+# * LONG_RUN: the same where there are no tiles, for complex numbers and several channels. Then runs are faster as long
+#   as a group of them fits into the second-level cache, and follow less than MOST_STATES states.
 # * ONE_START: steps in a block of a jagged window. At most one longer block starts in a tile.
 # * LONG_LAGS: lags of a uniform window of real numbers. Tiles are faster for more lags.
 RUN = 640
 TABLED_RUN = RUN if LARGE_FIRST_CACHE else 256
 LEAST_BLOCKS = 4
 LONG_BLOCK = 2048
+LONG_RUN = 1 << 14
 ONE_START = 64
 LONG_LAGS = 96
 
@@ -148,7 +151,7 @@ def is_long(block: int, step_bytes: int, least: int = 1, tabled: bool = True) ->
 
 def fits_runs(lags: int, itemsize: int, real: bool) -> bool:
     """Return whether a uniform window is short enough for runs, if an accumulator has `itemsize` bytes."""
-    return lags * itemsize <= LONG_BLOCK and (lags <= LONG_LAGS or not real)
+    return lags <= LONG_LAGS if real else lags * itemsize <= LONG_RUN
 
 
 def least_steps(whole: bool) -> int:

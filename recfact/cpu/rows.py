@@ -51,8 +51,9 @@ def tile_for(
     match window:
         case Full():
             return Tile(storage, reverse, sub_tiles=1 if tile is None else SUB_TILES, streams=streams, flipped=flipped)
-        case Jagged(block, terms) if block * max(terms, 1) * itemsize <= limits.LONG_BLOCK:
-            if block <= limits.ONE_START or tile is None:
+        case Jagged(block, terms):
+            most = limits.LONG_RUN if tile is None and terms < limits.MOST_STATES else limits.LONG_BLOCK
+            if block * max(terms, 1) * itemsize <= most and (block <= limits.ONE_START or tile is None):
                 far = limits.waits_far(block, dtype.itemsize, limits.LEAST_BLOCKS * terms)
                 return Runs(storage, reverse, flipped, staged, far=far)
         case Uniform(lags) if limits.fits_runs(lags, itemsize, tile is not None):
@@ -110,7 +111,7 @@ def runs_of_channels(
         if block > 1:
             return None
         span += 1
-    if RUNS * span * 2 > steps or span * channels * dtype.itemsize > limits.LONG_BLOCK:
+    if RUNS * span * 2 > steps or span * channels * dtype.itemsize > limits.LONG_RUN:
         return None
     far = limits.waits_far(block, channels * dtype.itemsize, 2 * terms if block > 1 else terms + 1, tabled=True)
     return Runs(dtype.name, reverse, "", staged, channels, far)

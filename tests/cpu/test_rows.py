@@ -195,8 +195,10 @@ def test_long_blocks_and_segments_of_complex_numbers_have_no_tiles():
     kind = np.dtype(np.complex64)
     assert rows.tile_for(kind, False, Full()).sub_tiles == 1
     assert rows.tile_for(kind, False, Full(), segments=True) is None
-    assert rows.tile_for(kind, False, Jagged(limits.LONG_BLOCK // 8)) is not None
-    for window in (Jagged(limits.LONG_BLOCK // 8 + 1), Uniform(limits.LONG_BLOCK // 8 + 1)):
+    most, many = limits.LONG_RUN // 8, limits.MOST_STATES
+    for window in (Jagged(most), Uniform(most), Jagged(limits.LONG_BLOCK // 8 // many, many)):
+        assert rows.tile_for(kind, False, window) is not None
+    for window in (Jagged(most + 1), Uniform(most + 1), Jagged(limits.LONG_BLOCK // 8 // many + 1, many)):
         assert rows.tile_for(kind, False, window) is None
 
 

@@ -191,9 +191,10 @@ def test_cell(row, column, small):
 
 
 def test_long_blocks_and_segments_of_complex_numbers_are_solved_as_channels_are(rng, small):
-    a = (1 - rng.uniform(0, 0.02, (4, 400))).astype(np.complex64)
-    u = rng.standard_normal((4, 400)).astype(np.complex64)
-    for options in ({"window": Jagged(300)}, {"offsets": [0, 70, 400]}, {"window": Uniform(300)}):
+    long = limits.LONG_RUN // 8 + 1
+    a = (1 - rng.uniform(0, 0.02, (4, long + 99))).astype(np.complex64)
+    u = rng.standard_normal((4, long + 99)).astype(np.complex64)
+    for options in ({"window": Jagged(long)}, {"offsets": [0, 70, long + 99]}, {"window": Uniform(long)}):
         rows = rf.solve(a, u, **options)
         columns = rf.solve(a.T.copy(), u.T.copy(), axis=0, **options).T
         one = np.stack([rf.solve(a[i], u[i], **options) for i in range(4)])

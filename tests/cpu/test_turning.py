@@ -163,6 +163,20 @@ def test_results_past_the_caches_at_every_address(rng, monkeypatch, window, reve
         assert (memory == 7).all()
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("window", [Jagged(3, 2), Uniform(11)], ids=str)
+def test_pieces_of_a_long_channel_are_solved_side_by_side(rng, monkeypatch, reverse, window):
+    found, plain = [], channels.turns_of
+    monkeypatch.setattr(
+        channels, "turns_of", lambda x, part, behind: found.append(part.lanes.length) or plain(x, part, behind)
+    )
+    a, u = problem(rng, (2000, 1), "tc", np.dtype(np.complex64))
+    x = np.empty_like(u)
+    channels.solve_into(a, u, x, None, reverse=reverse, window=window, threads=1)
+    assert max(found) >= limits.FEW_LANES
+    assert_same(x, left_alone(monkeypatch, a, u, None, reverse, window))
+
+
 @pytest.mark.parametrize(
     ("steps", "width", "window", "turns"),
     [
