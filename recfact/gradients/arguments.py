@@ -23,7 +23,6 @@ from recfact.arrays import (
 from recfact.containers import without_labels
 from recfact.continuation import before_first, check_options, state_of
 from recfact.errors import DTypeError, OptionError, ShapeError
-from recfact.gradients.initial_states import Starts
 from recfact.gradients.places import Place, places_of
 from recfact.gradients.states import shape_after
 from recfact.gradients.time_first import TimeFirst
@@ -32,7 +31,7 @@ from recfact.offsets import check_offsets
 from recfact.solve import solve
 from recfact.state import State, turned
 from recfact.state_parts import check_fits, holds_steps
-from recfact.windows import Window, blocks_within
+from recfact.windows import Window
 
 
 class Given:
@@ -76,15 +75,6 @@ class Given:
         if x is None or self.dtype != accumulator(self.dtype):
             return None
         return self.steps(x, "x")
-
-    def is_plain(self) -> bool:
-        """Say whether the engine of the host may have a loop of its own for these arguments."""
-        return not (self.on_gpu or self.reverse or self.offsets is not None or self.dtype.kind != "f")
-
-    def keeps_all(self, window: Window) -> bool:
-        """Say whether a window leaves nothing out of any segment."""
-        longest = self.time.steps if self.offsets is None else int(np.diff(self.offsets).max(initial=0))
-        return blocks_within(window, longest) == (longest, 0)
 
     def initial(self, value: Any, name: str) -> Any:
         """Return initial states, the segments first, or None."""
@@ -152,13 +142,6 @@ class Given:
     def solve(self, a: Any, u: Any, window: Window, reverse: bool) -> Any:
         """Solve in the segments, time first."""
         return solve_first(a, u, window, reverse, self.offsets)
-
-    def entered(self, a: Any, u: Any, x0: Any) -> Any:
-        """Return inputs with the initial states in them, time first."""
-        if x0 is None:
-            return u
-        starts = Starts(len(a), self.offsets)
-        return u + starts.spread(starts.taken(a) * x0)
 
     def places(self, out: Any, a: Any, u: Any, others: dict[str, Any]) -> list[Place | None]:
         """Return where the gradients of coefficients and inputs go, if the caller gave memory for them."""

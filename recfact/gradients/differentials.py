@@ -8,20 +8,47 @@ to step k. docs/gradients.md proves the formulas.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from recfact.array_functions import beside, broadcast_to, column, concatenate, namespace
 from recfact.gradients.initial_states import Starts
+from recfact.gradients.time_first import summed
 from recfact.windows import Full, Jagged, Window, blocks_within
 
 # Solves coefficients and inputs inside a window, forward or as the transpose, in the segments at hand.
 Solve = Callable[[Any, Any, Window, bool], Any]
 
 
+class Pass(NamedTuple):
+    """A pass over memory in which an engine may make gradients.
+
+    Parameters
+    ----------
+    reads_states : bool
+        Whether it reads the states. Otherwise it reads the inputs.
+    run : callable
+        It takes coefficients, inputs, cotangents, and the states or None. It returns the gradients of coefficients and
+        inputs, or None if the engine makes them in no single pass. The former may be summed to the shape of the
+        coefficients.
+    """
+
+    reads_states: bool
+    run: Callable[[Any, Any, Any, Any], tuple[Any, Any] | None]
+
+
 def transposed_derivative(
-    a: Any, u: Any, g: Any, x0: Any, offsets: Any, window: Window, reverse: bool, solve: Solve, x: Any = None
+    a: Any,
+    u: Any,
+    g: Any,
+    x0: Any,
+    offsets: Any,
+    window: Window,
+    reverse: bool,
+    solve: Solve,
+    x: Any = None,
+    engine: Pass | None = None,
 ) -> tuple[Any, Any, Any]:
     """Return the gradients of the sum of g times the states, with respect to coefficients, inputs and initial states.
 
@@ -33,19 +60,31 @@ def transposed_derivative(
         Initial states of the segments.
     x : array, optional
         The states, if they are known.
+    engine : Pass, optional
+        It is tried first.
     """
-    blocks = BlockSolves(a, window, offsets, solve)
+    # For the transpose, inputs and cotangents change roles. The states are then the gradient of the inputs.
+    inputs, cotangents, forward, back = (g, u, None, x) if reverse else (u, g, x, None)
+    if x0 is not None:
+        starts = Starts(len(a), offsets)
+        first = starts.taken(a)
+        inputs = inputs + starts.spread(first * x0)
+    found = None
+    if engine is not None:
+        if engine.reads_states and forward is None:
+            forward = solve(a, inputs, window, False)
+        found = engine.run(a, inputs, cotangents, forward)
+    if found is None:
+        blocks = BlockSolves(a, window, offsets, solve)
+        da, forward, back = coefficient_gradient(blocks, inputs, cotangents, forward, back)
+    else:
+        da, back = found
     if reverse:
-        da, du, _ = coefficient_gradient(blocks, g, u, back=x)
-        return da, du, None
+        return da, solve(a, inputs, window, False) if forward is None else forward, None
     if x0 is None:
-        da, _, du = coefficient_gradient(blocks, u, g, x)
-        return da, du, None
-    starts = Starts(len(a), offsets)
-    first = starts.taken(a)
-    da, _, du = coefficient_gradient(blocks, u + starts.spread(first * x0), g, x)
-    entering = starts.taken(du)
-    return da + starts.spread(entering * x0), du, first * entering
+        return da, back, None
+    entering = starts.taken(back)
+    return da + starts.spread(summed(entering * x0, (len(entering), *da.shape[1:]))), back, first * entering
 
 
 def derivative(

@@ -5,22 +5,19 @@ Both take every kind of array that `solve` takes. In exact arithmetic they are e
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
 
-from recfact.arrays import Array
 from recfact.checks import boolean
 from recfact.errors import OptionError
 from recfact.gradients.arguments import Given, solve_first
 from recfact.gradients.differentials import derivative, transposed_derivative
-from recfact.gradients.one_launch import by_one_launch
+from recfact.gradients.one_pass import one_pass
 from recfact.gradients.states import through_segments
 from recfact.state import State
 from recfact.state_parts import holds_steps, initial_place
-from recfact.windows import Full, WindowLike, blocks_within, check_window
+from recfact.windows import Full, WindowLike, check_window
 
 __all__ = ["jvp", "vjp"]
 
@@ -110,28 +107,9 @@ def vjp(
     at_a, at_u = given.places(out, a, u, {"a": a, "u": u, "g": g, "x": x, "x0": x0, "g_state": g_state})
     with np.errstate(all="ignore"):
         if state is None and g_state is None:
-            if given.is_plain() and initial is None:
-                if known is None and blocks_within(window, len(own_u))[1] == 0:
-                    known = given.solve(own_a, own_u, window, False)  # the pass through whole blocks reads the states
-                found = one_pass()(own_a, own_u, own_g, known, window, given.room(at_a), given.room(at_u))
-                if found is not None:
-                    return given.back(found[0], a, at_a), given.back(found[1], u, at_u), None
-            if given.on_gpu:
-                # For the transpose, inputs and cotangents change roles, and the states are the gradient of the inputs.
-                inputs, cotangents = given.entered(own_a, own_u, initial), own_g
-                if reverse:
-                    inputs, cotangents = own_g, given.expanded(own_u)
-                kept, states = Full() if given.keeps_all(window) else window, None if reverse else known
-                if states is None and (reverse or kept == Full()):
-                    states = given.solve(own_a, inputs, kept, False)
-                read = states if kept == Full() else given.expanded(inputs)
-                own = by_one_launch(own_a, read, cotangents, initial, kept, given.offsets)
-                if own is not None:
-                    d0 = None if x0 is None else given.back_initial(own.d0, x0)
-                    return given.back(own.da, a), given.back(states if reverse else own.du, u), d0
-                known = known if reverse else states
+            engine = one_pass(given, initial, window, given.room(at_a), given.room(at_u))
             da, du, d0 = transposed_derivative(
-                own_a, own_u, own_g, initial, given.offsets, window, reverse, given.solve, known
+                own_a, own_u, own_g, initial, given.offsets, window, reverse, given.solve, known, engine
             )
             d0 = None if x0 is None else given.back_initial(d0, x0)
             return given.back(da, a, at_a), given.back(du, u, at_u), d0
@@ -205,11 +183,3 @@ def jvp(
     with np.errstate(all="ignore"):
         moved = derivative(a, u, ta, tu, x0, tx0, given.offsets, window, reverse, given.solve)
         return given.back(moved, None)
-
-
-@cache
-def one_pass() -> Callable[..., tuple[Array, Array] | None]:
-    """Return the CPU engine's function for gradients. Importing it imports LLVM."""
-    from recfact.cpu.backward import gradients
-
-    return gradients

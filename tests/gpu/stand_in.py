@@ -318,6 +318,10 @@ def full_like(array, value, shape, order):
     return result
 
 
+def ones_like(array):
+    return full_like(array, 1, array.shape, "C")
+
+
 def empty_like(array, dtype=None):
     return ndarray(array.shape, dtype or array.dtype, None, np.empty_like(array.now, dtype).strides)
 
@@ -401,7 +405,8 @@ def modules(folder: Path) -> dict[str, ModuleType]:
     cupy.__file__ = str(folder / "cupy" / "__init__.py")
     cupy.__spec__ = SimpleNamespace(name="cupy")
     vars(cupy).update(cuda=cuda, ndarray=ndarray, empty=empty, zeros=zeros, asarray=asarray, RawModule=RawModule)
-    vars(cupy).update(where=where, empty_like=empty_like, zeros_like=zeros_like, result_type=result_type)
+    vars(cupy).update(where=where, empty_like=empty_like, zeros_like=zeros_like, ones_like=ones_like)
+    cupy.result_type = result_type
     for function in VIEWS:
         setattr(cupy, function.__name__, view_by(function))
     for function in (np.concatenate, np.stack):

@@ -192,18 +192,33 @@ def test_vjp_launches_it(machine, rng, shape, a_shape, axis, known):
 
 
 @pytest.mark.parametrize("offsets", [None, [0, 10, 10, 11, 40, 60]])
-@pytest.mark.parametrize(("window", "first"), [("full", "sweep"), ("jagged:8", "sweep"), ("uniform:8", "sliding")])
+@pytest.mark.parametrize(("window", "solve"), [("full", "sweep"), ("jagged:8", "sweep"), ("uniform:8", "sliding")])
 @pytest.mark.parametrize("a_shape", [(60, 2, 8), (60, 2, 1)])
-def test_vjp_of_the_transpose_takes_one_solve_more(machine, rng, a_shape, window, first, offsets):
+def test_vjp_of_the_transpose_takes_one_solve_more(machine, rng, a_shape, window, solve, offsets):
     a, u, g = given_to_vjp(rng, (60, 2, 8), a_shape, "float32")
     options = {"axis": 0, "window": window, "reverse": True, "offsets": offsets}
     machine.launches.clear()
     da, du, _ = rf.gradients.vjp(on_gpu(a), on_gpu(u), on_gpu(g), **options)
-    last = "backward" if window == "full" else "backward_window"
-    assert [launch.launch.kernel for launch in machine.launches] == [first, last]
+    launches = [solve, "backward"] if window == "full" else ["backward_window", solve]
+    assert [launch.launch.kernel for launch in machine.launches] == launches
     expected = rf.gradients.vjp(*(array.astype("f8") for array in (a, u, g)), **options)
     for got, exact in zip((da, du), expected[:2], strict=True):
         assert (got.shape, got.dtype) == (exact.shape, np.float32)
+        np.testing.assert_allclose(got.get(), exact, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("window", ["full", "jagged:8", "jagged:8:2", "uniform:8"])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_vjp_without_a_kernel_solves_no_more_than_its_formula_needs(machine, monkeypatch, rng, window, reverse):
+    for kernel in ("backward", "backward_window"):
+        monkeypatch.setattr(gpu_gradients, kernel, lambda *_: None)
+    a, u, g = given_to_vjp(rng, (60, 2, 8), (60, 2, 8), "float32")
+    machine.launches.clear()
+    found = rf.gradients.vjp(*map(on_gpu, (a, u, g)), axis=0, window=window, reverse=reverse)
+    solves = {"full": 2, "jagged:8": 4, "jagged:8:2": 6, "uniform:8": 8}  # as docs/gradients.md says
+    assert len(machine.launches) == solves[window]
+    expected = rf.gradients.vjp(*(array.astype("f8") for array in (a, u, g)), axis=0, window=window, reverse=reverse)
+    for got, exact in zip(found[:2], expected[:2], strict=True):
         np.testing.assert_allclose(got.get(), exact, rtol=1e-4, atol=1e-4)
 
 
