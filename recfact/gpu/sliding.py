@@ -86,7 +86,7 @@ def sliding(geometry: Geometry, blocks: Blocks, device: Device, sequences: Seque
                 segments=split.segments,
             ),
             *frame.places,
-            *wide(x0_sequence=0 if geometry.x0 is None else geometry.x0.step),
+            *wide(x0_step=0 if geometry.x0 is None else geometry.x0.step),
         ),
         () if shared else (Scratch("slots", slot_bytes * lines.count * split.segments, False),),
         (

@@ -108,7 +108,7 @@ class Sweep:
                     segments=split.segments,
                 ),
                 *frame.places,
-                *wide(x0_sequence=0 if geometry.x0 is None else geometry.x0.step),
+                *wide(x0_step=0 if geometry.x0 is None else geometry.x0.step),
             ),
             (),
             (why, self.lines.reason, split.reason),

@@ -14,6 +14,7 @@
 //   SEQUENCES 1 if time holds sequences of their own, one behind the other, of which each thread has a line of one
 //   THREADS   of a thread block
 //   RESIDENT  warps for which a multiprocessor is to have registers
+#include "owners.cuh"
 #include "sums.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) backward(
@@ -27,25 +28,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
     long long x_batch, long long x_head, long long x_channel, STRIDE x_step,
     long long du_batch, long long du_head, long long du_channel, STRIDE du_step,
     long long da_batch, long long da_head, long long da_channel, STRIDE da_step) {
-    const long long thread = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x, all = batch * heads * lines;
-    const long long segment = SEQUENCES ? thread / all : 0, line = thread - segment * all;
-    long long origin = 0;
-    if (SEQUENCES) {
-        if (segment >= segments) return;  // LANES threads at once, as below
-        origin = load(starts + segment);
-        steps = load(starts + segment + 1) - origin;
-        if (steps == 0) return;
-    } else if (line >= all) {
-        return;
-    }
-    const long long row = line / lines, channel = (line - row * lines) * CHANNELS;
-    const long long b = row / heads, h = row - b * heads;
-
-    a += b * a_batch + h * a_head + channel * a_channel + origin * a_step;
-    g += b * g_batch + h * g_head + channel * g_channel + origin * g_step;
-    x += b * x_batch + h * x_head + channel * x_channel + origin * x_step;
-    du += b * du_batch + h * du_head + channel * du_channel + origin * du_step;
-    da += b * da_batch + h * da_head + channel * da_channel + origin * da_step;
+    const Owner own(segments, batch * heads * lines);
+    if (!own.exists) return;  // LANES threads at once
+    const Line line(own.line, heads, lines);
+    const long long origin = own.origin(starts, steps);
+    if (SEQUENCES && steps == 0) return;
+    a += line.in(a_batch, a_head, a_channel) + origin * a_step;
+    g += line.in(g_batch, g_head, g_channel) + origin * g_step;
+    x += line.in(x_batch, x_head, x_channel) + origin * x_step;
+    du += line.in(du_batch, du_head, du_channel) + origin * du_step;
+    da += line.in(da_batch, da_head, da_channel) + origin * da_step;
 
     Number state[CHANNELS];
 #pragma unroll

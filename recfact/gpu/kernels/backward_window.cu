@@ -21,6 +21,7 @@
 //   SEQUENCES 1 if segments are sequences of their own, one behind the other, of which each thread has a line of one
 //   THREADS   of a thread block
 //   RESIDENT  warps for which a multiprocessor is to have registers
+#include "owners.cuh"
 #include "sums.cuh"
 
 constexpr int ALONE = 1, NEIGHBOUR = 2, LAGS = 3;
@@ -80,30 +81,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
     long long g_batch, long long g_head, long long g_channel, STRIDE g_step,
     long long du_batch, long long du_head, long long du_channel, STRIDE du_step,
     long long da_batch, long long da_head, long long da_channel, STRIDE da_step) {
-    const long long all = batch * heads * lines;
-#if SEQUENCES
-    const long long thread = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x;
-    const long long sequence = thread / all, line = thread - sequence * all;
-    if (sequence >= segments) return;
-    const long long origin = load(starts + sequence), begin = 0;
-    steps = load(starts + sequence + 1) - origin;
-    if (steps == 0) return;
-    const long long whole = (steps + block - 1) / block, end = whole;
-#else
-    const long long line_blocks = (all + THREADS - 1) / THREADS;
-    const long long segment = blockIdx.x / line_blocks, origin = 0;
-    const long long line = (blockIdx.x - segment * line_blocks) * THREADS + threadIdx.x;
-    if (line >= all) return;
-    const long long begin = segment * blocks, whole = (steps + block - 1) / block;
-    const long long end = begin + blocks < whole ? begin + blocks : whole;
-#endif
-    const long long row = line / lines, channel = (line - row * lines) * CHANNELS;
-    const long long b = row / heads, h = row - b * heads;
-    a += b * a_batch + h * a_head + channel * a_channel + origin * a_step;
-    u += b * u_batch + h * u_head + channel * u_channel + origin * u_step;
-    g += b * g_batch + h * g_head + channel * g_channel + origin * g_step;
-    du += b * du_batch + h * du_head + channel * du_channel + origin * du_step;
-    da += b * da_batch + h * da_head + channel * da_channel + origin * da_step;
+    const Owner part(segments, batch * heads * lines);
+    if (!part.exists) return;  // LANES threads at once
+    const long long origin = part.origin(starts, steps);
+    if (SEQUENCES && steps == 0) return;
+    // Blocks of time: all of them, and those that are written.
+    const long long begin = SEQUENCES ? 0 : part.segment * blocks, whole = (steps + block - 1) / block;
+    const long long end = !SEQUENCES && begin + blocks < whole ? begin + blocks : whole;
+    const Line line(part.line, heads, lines);
+    a += line.in(a_batch, a_head, a_channel) + origin * a_step;
+    u += line.in(u_batch, u_head, u_channel) + origin * u_step;
+    g += line.in(g_batch, g_head, g_channel) + origin * g_step;
+    du += line.in(du_batch, du_head, du_channel) + origin * du_step;
+    da += line.in(da_batch, da_head, da_channel) + origin * da_step;
 
     // Of the own block and the one before: coefficients, and w, or u where WINDOW is LAGS, and later Q.
     constexpr int ROW = CHANNELS * sizeof(Number), ROWS = WINDOW == LAGS ? 5 : WINDOW == NEIGHBOUR ? 3 : 2;

@@ -19,6 +19,7 @@
 // hold 32 * (CHANNELS + COEFFICIENTS) and 32 * CHANNELS numbers for each tile. In all three the tiles of a column are
 // next to each other: those of the same lines.
 #include "look_back.cuh"
+#include "owners.cuh"
 
 constexpr int TILE_STEPS = WARPS * STEPS;
 
@@ -175,16 +176,15 @@ extern "C" __global__ void __launch_bounds__((WARPS + 1) * 32, RESIDENT / (WARPS
     // A lane without a line follows the last one, and writes nothing to global memory.
     const long long all = batch * heads * lines, own = column * 32ll + lane;
     const bool owns = own < all;
-    const long long line = owns ? own : all - 1;
-    const long long row = line / lines, channel = (line - row * lines) * CHANNELS;
-    const long long b = row / heads, h = row - b * heads;
+    const long long taken = owns ? own : all - 1;
+    const Line line(taken, heads, lines);
     const Board board = {memory, lane};
 
     // Both kinds of warps meet at barriers of their own, so that none holds registers that only the other needs.
     if (warp == WARPS) {
         const long long first = column * ((steps + TILE_STEPS - 1) / TILE_STEPS);  // tile of the column
         const Column tiles = {counters + 1 + first, aggregates + first * AGGREGATE_BYTES, states + first * STATE_BYTES,
-                              lane, lane - static_cast<int>(own - line), owns};
+                              lane, lane - static_cast<int>(own - taken), owns};
         block_barrier();
         const bool bounded = board.join();
         State state;
@@ -197,7 +197,7 @@ extern "C" __global__ void __launch_bounds__((WARPS + 1) * 32, RESIDENT / (WARPS
                 state.items[c] = number<Number>(0);
                 if (INITIAL)
                     state.items[c] = load(reinterpret_cast<const Number*>(
-                        x0 + b * x0_batch + h * x0_head + (channel + c) * x0_channel));
+                        x0 + line.in(x0_batch, x0_head, x0_channel) + c * x0_channel));
             }
         }
         board.put(state);
@@ -218,9 +218,9 @@ extern "C" __global__ void __launch_bounds__((WARPS + 1) * 32, RESIDENT / (WARPS
     const long long left = steps - position;
     const int here = left < STEPS ? static_cast<int>(left < 0 ? 0 : left) : STEPS;  // steps that the warp has
     const bool whole = here == STEPS && (INITIAL || position > 0);
-    a += b * a_batch + h * a_head + channel * a_channel + position * a_step;
-    u += b * u_batch + h * u_head + channel * u_channel + position * u_step;
-    x += b * x_batch + h * x_head + channel * x_channel + position * x_step;
+    a += line.in(a_batch, a_head, a_channel) + position * a_step;
+    u += line.in(u_batch, u_head, u_channel) + position * u_step;
+    x += line.in(x_batch, x_head, x_channel) + position * x_step;
     Chunk chunk;
     if (whole) {
         chunk.load(a, a_step, u, u_step);

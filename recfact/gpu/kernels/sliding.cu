@@ -24,6 +24,7 @@
 //                            0: in `slots`, terms * (CHANNELS + coefficients) numbers for each line of each segment
 //                            or sequence
 #include "numbers.cuh"
+#include "owners.cuh"
 
 using Number = Accumulator<INPUT>::type;
 using Real = Magnitude<Number>::type;
@@ -97,36 +98,28 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
     long long a_batch, long long a_head, long long a_channel, STRIDE a_step,
     long long u_batch, long long u_head, long long u_channel, STRIDE u_step,
     long long x_batch, long long x_head, long long x_channel, STRIDE x_step,
-    long long x0_batch, long long x0_head, long long x0_channel, long long x0_sequence) {
+    long long x0_batch, long long x0_head, long long x0_channel, long long x0_step) {
     const long long all = batch * heads * lines;
-#if SEQUENCES
-    const long long first_line = static_cast<long long>(blockIdx.x) * THREADS;
-    const long long sequence = (first_line + threadIdx.x) / all, line = first_line + threadIdx.x - sequence * all;
-    if (sequence >= segments) return;
-    const long long origin = load(starts + sequence), segment = 0;
-    steps = load(starts + sequence + 1) - origin;
-    if (steps == 0) return;
-    if (first == 0) first = (steps - 1) % block + 1;
-#else
-    const long long line_blocks = (all + THREADS - 1) / THREADS;
-    const long long segment = blockIdx.x / line_blocks, sequence = 0, origin = 0;
-    const long long first_line = (blockIdx.x - segment * line_blocks) * THREADS, line = first_line + threadIdx.x;
-    if (line >= all) return;
-#endif
+    const Owner own(segments, all);
+    if (!own.exists) return;
+    const Line line(own.line, heads, lines);
+    const long long origin = own.origin(starts, steps), segment = SEQUENCES ? 0 : own.segment;
+    if (SEQUENCES && steps == 0) return;
+    if (SEQUENCES && first == 0) first = (steps - 1) % block + 1;
 #if SLOTS_SHARED
     extern __shared__ __align__(16) unsigned char dynamic_shared[];
     const Slots slot = {reinterpret_cast<Number*>(dynamic_shared) + threadIdx.x, THREADS};
 #else
-    const long long rest = (SEQUENCES ? all * segments : all) - first_line;
+    const long long before = own.segment * all + own.line - threadIdx.x;  // threads of other thread blocks
+    const long long rest = (SEQUENCES ? segments : segment + 1) * all - before;
     const int owners = rest < THREADS ? static_cast<int>(rest) : THREADS;
-    const long long before = (segment * all + first_line) * terms * (CHANNELS + COEFFICIENTS);  // other blocks' numbers
-    const Slots slot = {reinterpret_cast<Number*>(slots) + before + threadIdx.x, owners};
+    const long long numbers = terms * (CHANNELS + COEFFICIENTS);
+    const Slots slot = {reinterpret_cast<Number*>(slots) + before * numbers + threadIdx.x, owners};
 #endif
-    const long long row = line / lines, channel = (line - row * lines) * CHANNELS;
-    const long long b = row / heads, h = row - b * heads;
-    a += b * a_batch + h * a_head + channel * a_channel + origin * a_step;
-    u += b * u_batch + h * u_head + channel * u_channel + origin * u_step;
-    x += b * x_batch + h * x_head + channel * x_channel + origin * x_step;
+    a += line.in(a_batch, a_head, a_channel) + origin * a_step;
+    u += line.in(u_batch, u_head, u_channel) + origin * u_step;
+    x += line.in(x_batch, x_head, x_channel) + origin * x_step;
+    x0 += line.in(x0_batch, x0_head, x0_channel) + (SEQUENCES ? own.segment : 0) * x0_step;
 
     auto start_of = [&](long long index) { return index <= 0 ? 0 : first + (index - 1) * block; };
     auto inputs_at = [&](long long i) {
@@ -138,12 +131,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
     // The first input, with the initial state folded in.
     auto first_input = [&](int c) {
         Number value = inputs_at(0)[c];
-        if (INITIAL) {
-            const char* initial =
-                x0 + b * x0_batch + h * x0_head + (channel + c) * x0_channel + sequence * x0_sequence;
+        if (INITIAL)
             value = multiply_add(Number(coefficients_at(0)[COEFFICIENTS == 1 ? 0 : c]),
-                                 load(reinterpret_cast<const Number*>(initial)), value);
-        }
+                                 load(reinterpret_cast<const Number*>(x0 + c * x0_channel)), value);
         return value;
     };
 

@@ -19,6 +19,7 @@
 //   THREADS                      of a thread block
 //   RESIDENT                     warps for which a multiprocessor is to have registers
 #include "lines.cuh"
+#include "owners.cuh"
 
 constexpr int ALONE = 1, NEIGHBOUR = 2;
 
@@ -55,26 +56,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
     long long a_batch, long long a_head, long long a_channel, STRIDE a_step,
     long long u_batch, long long u_head, long long u_channel, STRIDE u_step,
     long long x_batch, long long x_head, long long x_channel, STRIDE x_step,
-    long long x0_batch, long long x0_head, long long x0_channel, long long x0_sequence) {
-    const long long all = batch * heads * lines;
+    long long x0_batch, long long x0_head, long long x0_channel, long long x0_step) {
+    const Owner own(segments, batch * heads * lines);
+    if (!own.exists) return;
+    const long long origin = own.origin(starts, steps);
 #if SEQUENCES
-    const long long thread = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x;
-    const long long segment = thread / all, line = thread - segment * all;
-    if (segment >= segments) return;
-    const long long origin = load(starts + segment), begin = 0;
-    steps = load(starts + segment + 1) - origin;
     if (first == 0 && steps > 0) first = (steps - 1) % block + 1;
-    const long long end = steps;
+    const long long begin = 0, end = steps;
     long long position = 0;
 #else
-    const long long line_blocks = (all + THREADS - 1) / THREADS;
-    const long long segment = blockIdx.x / line_blocks;
-    const long long line = (blockIdx.x - segment * line_blocks) * THREADS + threadIdx.x;
-    if (line >= all) return;
-    const long long index = segment * blocks;  // of the segment's first block
-    const long long origin = 0, begin = index == 0 ? 0 : first + (index - 1) * block;
+    const long long index = own.segment * blocks;  // of the segment's first block
+    const long long begin = index == 0 ? 0 : first + (index - 1) * block;
     long long end = first + (index + blocks - 1) * block;
-    if (end > steps || segment + 1 == segments) end = steps;
+    if (end > steps || own.segment + 1 == segments) end = steps;
     long long position = begin;
     // One block early, and whole chunks, so that these end where the segment begins.
     if (WINDOW == NEIGHBOUR && index > 0) {
@@ -82,12 +76,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
         if (index == 1 || position < 0) position = 0;
     }
 #endif
-    const long long row = line / lines, channel = (line - row * lines) * CHANNELS;
-    const long long b = row / heads, h = row - b * heads;
-
-    a += b * a_batch + h * a_head + channel * a_channel + (origin + position) * a_step;
-    u += b * u_batch + h * u_head + channel * u_channel + (origin + position) * u_step;
-    x += b * x_batch + h * x_head + channel * x_channel + (origin + position) * x_step;
+    const Line line(own.line, heads, lines);
+    a += line.in(a_batch, a_head, a_channel) + (origin + position) * a_step;
+    u += line.in(u_batch, u_head, u_channel) + (origin + position) * u_step;
+    x += line.in(x_batch, x_head, x_channel) + (origin + position) * x_step;
 
     States states;
 #pragma unroll
@@ -124,10 +116,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
     if (position == 0 && steps > 0) {
         left = first;
         if (INITIAL) {
+            x0 += line.in(x0_batch, x0_head, x0_channel) + own.segment * x0_step;
 #pragma unroll
             for (int c = 0; c < CHANNELS; ++c)
-                states.state[c] = states.local[c] = load(reinterpret_cast<const Number*>(
-                    x0 + b * x0_batch + h * x0_head + (channel + c) * x0_channel + segment * x0_sequence));
+                states.state[c] = states.local[c] = load(reinterpret_cast<const Number*>(x0 + c * x0_channel));
         }
         // Chunks are aligned to where the segment begins; if that is here, to where blocks do in reverse.
         long long head = begin > 0 ? (begin - 1) % STEPS + 1 : first == block ? STEPS : (first - 1) % STEPS + 1;
