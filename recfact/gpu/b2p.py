@@ -10,9 +10,10 @@ from recfact.gpu.plans import (
     Blocks,
     Device,
     Launch,
-    places,
     pointers,
     split_blocks,
+    strides,
+    texts,
     under_way,
     warps_wanted,
     wide,
@@ -52,7 +53,7 @@ def obstacle(geometry: Geometry, blocks: Blocks, device: Device) -> str | None:
         return "neither channels nor steps are contiguous"
     if (geometry.steps if along else geometry.channels) % GROUP:
         return "rows aren't whole groups of 8 numbers"
-    if any(view.alignment(step=not along, channel=along) % 16 for view in (u, x)):
+    if not all(view.moves(GROUP, step=not along, channel=along) for view in (u, x)):
         return "rows aren't aligned to 16 bytes"
     return None
 
@@ -106,11 +107,11 @@ class B2P:
         whole = -(-geometry.steps // TILE) * TILE
         block = whole if blocks.terms is None else blocks.length
         ahead = whole - geometry.steps if geometry.reverse else 0  # of the ragged tile, which is the first
-        a, u, x = geometry.a, geometry.u, geometry.x  # the kernel goes backwards by itself
+        views = geometry.views  # the kernel goes backwards by itself
         macros = {
-            "INPUT": u.type.c_type,
-            "COEFFICIENT": a.type.c_type,
-            "OUTPUT": x.type.c_type,
+            "INPUT": geometry.u.type.c_type,
+            "COEFFICIENT": geometry.a.type.c_type,
+            "OUTPUT": geometry.x.type.c_type,
             "TIME_CONTIGUOUS": int(geometry.time_contiguous),
             "REVERSE": int(geometry.reverse),
             "SPLIT": int(self.split_factor),
@@ -124,16 +125,16 @@ class B2P:
         }
         return Launch(
             "b2p",
-            tuple((name, str(value)) for name, value in macros.items()),
+            texts(macros),
             (-(-self.warps // WARPS), 1, 1),
             (32 * WARPS, 1, 1),
             0,
             (
-                *pointers(geometry, (a, u, x)),
+                *pointers(views),
                 *wide(steps=geometry.steps, first=geometry.first_block(block) + ahead, block=block),
                 Argument("blocks", "int", split.blocks),
                 *wide(segments=split.segments, batch=geometry.batch, heads=geometry.heads, channels=geometry.channels),
-                *(argument for argument in places(geometry, (a, u, x)) if argument.name != "a_channel"),
+                *strides(views, without=("a_channel", "x0_step")),
             ),
             (),
             (why, "L_t in two terms" if self.split_factor else "L_t in one term, as in the paper", split.reason),

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from recfact.gpu.geometry import Geometry, View, geometry_of
-from recfact.gpu.gradient_lines import (
-    are_enough,
-    chunk_steps,
-    gradient_lines,
-    gradient_macros,
-    gradient_places,
-    gradient_pointers,
-    stride_type,
-)
+from recfact.gpu.geometry import Geometry, Views
+from recfact.gpu.gradient_lines import WRITTEN, are_enough, chunk_steps, gradient_lines
 from recfact.gpu.lines import Lines
 from recfact.gpu.multiprocessors import KIB
 from recfact.gpu.plans import (
+    ALONE,
+    LAGS,
+    NEIGHBOUR,
     WARPS_NEEDED,
     Argument,
     Blocks,
@@ -25,40 +20,29 @@ from recfact.gpu.plans import (
     Sequences,
     Split,
     split_time,
+    starts,
     warps_wanted,
     wide,
 )
-from recfact.strides import Strided
 
 MOST_CHANNELS = 16  # of a thread
 LEAST_WARPS = 2  # that a multiprocessor must hold: solves, products and sums move several times as much
 THREADS = 32  # of a thread block
 SHARED_BYTES = 48 * KIB  # that a thread block has without asking for them
-ALONE, NEIGHBOUR, LAGS = 1, 2, 3  # values of the macro WINDOW
 BLOCK_REGISTERS, LAG_REGISTERS = 128, 168  # of a thread, if shared memory doesn't leave room for more
 ROWS = {ALONE: (2, 2), NEIGHBOUR: (3, 2), LAGS: (5, 3)}  # numbers that a step keeps: of a channel, of a coefficient
 
 
 def backward_window(
-    a: Strided,
-    u: Strided,
-    g: Strided,
-    du: Strided,
-    da: Strided,
-    blocks: Blocks,
-    device: Device,
-    sequences: Sequences | None = None,
+    geometry: Geometry, blocks: Blocks, device: Device, sequences: Sequences | None = None
 ) -> Launch | None:
-    """Plan the gradients of coefficients and inputs of a window along the first axis.
+    """Plan the gradients of coefficients and inputs of a window.
 
     Parameters
     ----------
-    a, u, g : Strided
-        Coefficients, inputs, and cotangents of the states, of one number type. They broadcast to the shape of the
-        gradients of the inputs.
-    du, da : Strided
-        The gradients. The second broadcasts to the shape of the first, and is summed over channels that lie next to
-        each other.
+    geometry : Geometry
+        Coefficients, cotangents and gradients of inputs, in reverse. Beside them are inputs and gradients of
+        coefficients.
     blocks : Blocks
         Windows with at most one block before each, or of blocks of one step, which keep as many lags as blocks.
     device : Device
@@ -69,25 +53,15 @@ def backward_window(
     Returns
     -------
     Launch or None
-        None if nothing is to be computed, or if this kernel isn't the one for it: time is contiguous, what it keeps of
-        a block doesn't fit into shared memory, sequences are few and long, or the gradients of coefficients are sums
-        that it doesn't make.
-
-    Raises
-    ------
-    ShapeError
-        If the arrays have too many dimensions after merging those that lie in memory as one.
+        None if this kernel isn't the one for it: time is contiguous, what it keeps of a block doesn't fit into shared
+        memory, sequences are few and long, or the gradients of coefficients are sums that it doesn't make.
     """
-    if 0 in du.shape or blocks.terms is None or (blocks.terms > 1 and blocks.length > 1):
+    if blocks.terms is None or (blocks.terms > 1 and blocks.length > 1):
         return None
-    window, length = blocks.terms + 1, blocks.length
-    if blocks.terms > 1:
-        window, length = LAGS, blocks.terms
-    geometry = geometry_of(0, a, g, du, None, False, beside=(u, da))
-    inputs, sums = geometry.beside
+    window, length = (LAGS, blocks.terms) if blocks.terms > 1 else (blocks.window, blocks.length)
     channels, fitted = MOST_CHANNELS, None
     while channels:
-        one = _fitted(geometry, (inputs, sums), channels, window, length, device, sequences)
+        one = _fitted(geometry, channels, window, length, device, sequences)
         if one is None:
             break
         channels = one.lines.channels // 2  # for more warps
@@ -97,46 +71,44 @@ def backward_window(
                 break
     if fitted is None:
         return None
-    lines, lanes, split, warps = fitted.lines, fitted.lanes, fitted.split, fitted.warps
+    lines, split, warps = fitted.lines, fitted.split, fitted.warps
     if sequences is not None and not are_enough(warps, geometry.steps, sequences, device):
         return None
-    views = {"a": geometry.a, "u": inputs, "g": geometry.u, "du": geometry.x, "da": sums}
-    stride = stride_type(views)
-    return Launch(
+    inputs, sums = geometry.beside
+    views: Views = {"a": geometry.a, "u": inputs, "g": geometry.u, "du": geometry.x, "da": sums}
+    return lines.launch(
         "backward_window",
+        views,
+        warps,
+        THREADS,
+        {
+            "LANES": lines.lanes,
+            **lines.chunks(chunk_steps(lines)),
+            "WINDOW": window,
+            "SEQUENCES": int(sequences is not None),
+            "THREADS": THREADS,
+            "RESIDENT": fitted.room,
+        },
         (
-            *gradient_macros(lines, lanes, stride),
-            ("WINDOW", str(window)),
-            ("SEQUENCES", str(int(sequences is not None))),
-            ("THREADS", str(THREADS)),
-            ("RESIDENT", str(fitted.room)),
-        ),
-        (warps, 1, 1),
-        (THREADS, 1, 1),
-        fitted.shared_bytes,
-        (
-            *gradient_pointers(views),
-            Argument("starts", "const long long*", None if sequences is None else "starts"),
+            starts(sequences),
             *wide(steps=geometry.steps),
             Argument("block", "int", length),
-            *wide(blocks=split.blocks, segments=split.segments, batch=geometry.batch, heads=geometry.heads),
-            *wide(lines=geometry.channels // lines.channels),
-            *gradient_places(views, stride),
+            *wide(blocks=split.blocks, segments=split.segments),
         ),
-        (),
         (
             f"backward_window: {warps / device.multiprocessors:.1f} warps on a multiprocessor",
-            f"{lines.reason}, {lanes} threads share coefficients",
+            f"{lines.reason}, {lines.lanes} threads share coefficients",
             split.reason,
         ),
+        written=WRITTEN,
+        shared_bytes=fitted.shared_bytes,
     )
 
 
 class _Fitted(NamedTuple):
-    """Lines, how many threads share coefficients, what blocks take, warps that a multiprocessor holds, and a split."""
+    """Lines, what blocks take, warps that a multiprocessor holds, a split of time, and how many warps it makes."""
 
     lines: Lines
-    lanes: int
     shared_bytes: int
     room: int
     split: Split
@@ -144,25 +116,19 @@ class _Fitted(NamedTuple):
 
 
 def _fitted(
-    geometry: Geometry,
-    beside: tuple[View, View],
-    channels: int,
-    window: int,
-    length: int,
-    device: Device,
-    sequences: Sequences | None,
+    geometry: Geometry, channels: int, window: int, length: int, device: Device, sequences: Sequences | None
 ) -> _Fitted | None:
     """Plan threads of at most so many channels, or return None if the sums aren't what the kernel makes."""
-    found = gradient_lines(geometry, *beside, channels)
-    if found is None:
+    lines = gradient_lines(geometry, channels)
+    if lines is None:
         return None
-    lines, size = found.lines, geometry.u.type.size
-    of_channels, of_coefficients = ROWS[window]
+    size, (of_channels, of_coefficients) = geometry.u.type.size, ROWS[window]
     step_bytes = size * (of_channels * lines.channels + of_coefficients * lines.coefficients)
     shared_bytes = THREADS * length * step_bytes
     room = device.limits.room(1, LAG_REGISTERS if window == LAGS else BLOCK_REGISTERS, shared_bytes)
-    if sequences is not None:
-        return _Fitted(*found, shared_bytes, room, sequences.split, -(-lines.count * sequences.count // THREADS))
-    wanted = warps_wanted(2 * 32 * lines.channels * size * chunk_steps(lines), max(room, 1), device)
-    split = split_time(lines.warps, -(-geometry.steps // length), 1, wanted, device)
-    return _Fitted(*found, shared_bytes, room, split, lines.warps * split.segments)
+    if sequences is None:
+        wanted = warps_wanted(2 * 32 * lines.channels * size * chunk_steps(lines), max(room, 1), device)
+        split = split_time(lines.warps, -(-geometry.steps // length), 1, wanted, device)
+    else:
+        split = sequences.split
+    return _Fitted(lines, shared_bytes, room, split, lines.thread_blocks(THREADS, split.segments, sequences))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from recfact.gpu.lines import Lines
+from recfact.gpu.lines import Lines, steps_with_room
 from recfact.gpu.multiprocessors import warps_of_registers
 from recfact.gpu.plans import Argument, Launch, Scratch, wide
 
@@ -19,9 +19,7 @@ def chain_steps(lines: Lines) -> int:
     inputs = max(lines.channels * lines.geometry.u.type.size, 4 if lines.access == 1 else 0)
     coefficients = max(lines.coefficients * lines.geometry.a.type.size, 4 if lines.coefficient_steps == 1 else 0)
     steps = 8 if lines.channels > 1 else 32
-    while steps > lines.access and steps * (inputs + coefficients) > CHUNK_BYTES:
-        steps //= 2
-    return steps
+    return steps_with_room(steps, lines.access, inputs + coefficients, CHUNK_BYTES)
 
 
 def chain(lines: Lines, why: str) -> Launch:
@@ -36,29 +34,32 @@ def chain(lines: Lines, why: str) -> Launch:
     """
     if lines.own:  # 8 channels of halves with their coefficients, widened, are too much for the registers
         lines = replace(lines, channels=min(lines.channels, 4))
-    geometry, frame, steps, columns = lines.geometry, lines.frame(), chain_steps(lines), lines.warps
+    geometry, steps, columns = lines.geometry, chain_steps(lines), lines.warps
     rows = -(-geometry.steps // (WARPS * steps))
     tiles = columns * rows
     size = geometry.u.type.accumulator.itemsize
-    own = (("WARPS", str(WARPS)), ("RESIDENT", str(warps_of_registers(REGISTERS))))
-    return Launch(
+    return lines.launch(
         "chain",
-        (*frame.macros, *lines.chunks(steps), *own),
-        (tiles, 1, 1),
-        (32 * (WARPS + 1), 1, 1),
-        0,
+        geometry.swept,
+        tiles,
+        32 * (WARPS + 1),
+        {
+            "INITIAL": int(geometry.x0 is not None),
+            **lines.chunks(steps),
+            "WARPS": WARPS,
+            "RESIDENT": warps_of_registers(REGISTERS),
+        },
         (
-            *frame.pointers,
             Argument("counters", "unsigned int*", "counters"),
             Argument("aggregates", "char*", "aggregates"),
             Argument("states", "char*", "states"),
             *wide(steps=geometry.steps, columns=columns),
-            *frame.places,
         ),
-        (
+        (why, lines.reason, f"{rows} tiles of {WARPS * steps} steps in time, {columns} of 32 lines each"),
+        without=("x0_step",),
+        scratch=(
             Scratch("counters", 4 * (1 + tiles), True),
             Scratch("aggregates", tiles * 32 * (lines.channels + lines.coefficients) * size, False),
             Scratch("states", tiles * 32 * lines.channels * size, False),
         ),
-        (why, lines.reason, f"{rows} tiles of {WARPS * steps} steps in time, {columns} of 32 lines each"),
     )

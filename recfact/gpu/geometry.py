@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd
@@ -47,10 +47,17 @@ class View:
         strides += [self.step] * step + [self.channel] * channel
         return gcd(ALIGNMENT, *strides)
 
+    def moves(self, width: int, *, step: bool, channel: bool) -> bool:
+        """Say whether as many numbers next to each other move in accesses of up to 16 bytes, wherever they lie."""
+        return self.alignment(step=step, channel=channel) % min(width * self.type.size, ALIGNMENT) == 0
+
     def backwards(self, first: int) -> View:
         """Return the view that starts at step `first` and goes backwards."""
         bytes_ahead = first * self.step
         return replace(self, step=-self.step, address=self.address + bytes_ahead, start=self.start + bytes_ahead)
+
+
+Views = Mapping[str, View | None]  # by the names of arrays in a kernel
 
 
 @dataclass(frozen=True)
@@ -88,19 +95,31 @@ class Geometry:
         """Whether the channels of a head share their coefficients."""
         return self.a.channel == 0 or self.channels == 1
 
-    def first_block(self, length: int) -> int:
-        """Return the steps of the first block of the sweep. In reverse this is the last block, which may be short."""
-        return (self.steps % length or length) if self.reverse else length
+    def first_block(self, length: int, sequences: bool = False) -> int:
+        """Return the steps of the first block of the sweep. In reverse this is the last block, which may be short.
 
-    def swept(self) -> tuple[View, View, View]:
-        """Return coefficients, inputs and result in the order of the sweep.
+        It is 0 for sequences of many lengths.
+        """
+        if not self.reverse:
+            return length
+        return 0 if sequences else self.steps % length or length
+
+    @property
+    def views(self) -> dict[str, View | None]:
+        """The arrays, forward."""
+        return {"a": self.a, "u": self.u, "x": self.x, "x0": self.x0}
+
+    @property
+    def swept(self) -> dict[str, View | None]:
+        """The arrays in the order of the sweep.
 
         In reverse, inputs and result start at the last step. Coefficients don't: the one that leads into a step stands
         one place behind it.
         """
         if not self.reverse:
-            return self.a, self.u, self.x
-        return self.a.backwards(self.steps), self.u.backwards(self.steps - 1), self.x.backwards(self.steps - 1)
+            return self.views
+        last = self.steps - 1
+        return {**self.views, "a": self.a.backwards(last + 1), "u": self.u.backwards(last), "x": self.x.backwards(last)}
 
 
 def geometry_of(

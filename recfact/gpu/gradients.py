@@ -8,12 +8,10 @@ from typing import Any
 from recfact.arrays import Array
 from recfact.errors import ShapeError
 from recfact.gpu.availability import current_gpu, require
-from recfact.gpu.backward import backward
-from recfact.gpu.backward_window import backward_window
 from recfact.gpu.capture import check_uncaptured
 from recfact.gpu.cuda_streams import caller_stream
 from recfact.gpu.device_arrays import as_device_array, empty_like
-from recfact.gpu.launch import blocks_of
+from recfact.gpu.launch import plan_gradients
 from recfact.gpu.plans import Sequences
 from recfact.gpu.run import PLANS_KEPT, Prepared, device_of, prepared_launch
 from recfact.gpu.sequences import sequences_of, starts_of
@@ -69,13 +67,9 @@ def _prepared(
     a: Key, given: Key, g: Key, du: Key, da: Key, window: Window, sequences: Sequences | None, device: int
 ) -> Prepared | None:
     check_uncaptured("compiles its kernel", "do the same solve once before")
-    arrays = Strided(*a), Strided(*given), Strided(*g), Strided(*du), Strided(*da)
-    blocks = blocks_of(window, arrays[1].shape[0] if sequences is None else sequences.longest)
+    arrays = (Strided(*key) for key in (a, given, g, du, da))
     try:
-        if blocks.terms is None:
-            launch = backward(*arrays, device_of(device), sequences)
-        else:
-            launch = backward_window(*arrays, blocks, device_of(device), sequences)
+        launch = plan_gradients(*arrays, window=window, device=device_of(device), sequences=sequences)
     except ShapeError:
         return None
     return None if launch is None else prepared_launch(launch, device)

@@ -7,6 +7,8 @@ comes with its reason in words. The launcher for CuPy and the emulator of `tools
 from __future__ import annotations
 
 from recfact.gpu.b2p import B2P
+from recfact.gpu.backward import backward
+from recfact.gpu.backward_window import backward_window
 from recfact.gpu.chain import LEAST_STEPS, chain
 from recfact.gpu.geometry import Geometry, geometry_of
 from recfact.gpu.plans import ENDLESS, LAUNCH_STEPS, WARPS_NEEDED, Blocks, Device, Launch, Sequences
@@ -33,6 +35,7 @@ def plan(
     reverse: bool,
     device: Device,
     precision: str = "full",
+    sequences: Sequences | None = None,
 ) -> Launch | None:
     """Plan the solve of x_i = a_i x_{i-1} + u_i along an axis.
 
@@ -52,11 +55,14 @@ def plan(
         Compute capability and number of multiprocessors.
     precision : {"full", "paper"}
         "paper" stores L_t in half precision once, as the paper does; "full" in two terms.
+    sequences : Sequences, optional
+        What is known of sequences that lie one behind the other. Initial states then broadcast to the shape of the
+        result with one step for each. The launch reads where each starts, in the order of the sweep.
 
     Returns
     -------
     Launch or None
-        None if the result is empty.
+        None if the result is empty, or if a launch for each sequence is better, because they are few and long.
 
     Raises
     ------
@@ -73,55 +79,59 @@ def plan(
     >>> launch.kernel, launch.grid, launch.reasons[0]
     ('b2p', (384, 1, 1), 'b2p: sweep would have 1.9 warps on a multiprocessor, and b2p has 11.6')
     """
-    geometry = geometry_of(axis, a, u, x, x0, reverse)
-    if geometry.steps == 0 or geometry.batch * geometry.heads * geometry.channels == 0:
+    if 0 in x.shape:
         return None
-    blocks = blocks_of(window, geometry.steps)
+    geometry = geometry_of(axis, a, u, x, x0, reverse, 0 if sequences is None else sequences.count)
+    blocks = blocks_of(window, geometry.steps if sequences is None else sequences.longest)
+    if sequences is not None:
+        return _together(geometry, blocks, device, sequences)
     if blocks.terms is not None and blocks.terms > 1:
         return sliding(geometry, blocks, device)
     return _choose(geometry, blocks, device, precision == "full")
 
 
-def plan_sequences(
-    axis: int,
+def plan_gradients(
     a: Strided,
-    u: Strided,
-    x: Strided,
-    x0: Strided | None,
+    given: Strided,
+    g: Strided,
+    du: Strided,
+    da: Strided,
     *,
     window: Window,
-    reverse: bool,
     device: Device,
-    sequences: Sequences,
+    sequences: Sequences | None = None,
 ) -> Launch | None:
-    """Plan the solve of all sequences that lie one behind the other along an axis by one launch.
+    """Plan the gradients of coefficients and inputs along the first axis.
 
     Parameters
     ----------
-    axis, a, u, x, x0, window, reverse, device
-        As for `plan`. Initial states broadcast to the shape of the result with one step for each sequence.
-    sequences : Sequences
-        What is known of them. The launch reads where each starts, in the order of the sweep.
+    a, given, g : Strided
+        Coefficients; states of the full recurrence, or inputs of other windows; and cotangents of the states, of one
+        number type. They broadcast to the shape of the gradients of the inputs.
+    du, da : Strided
+        The gradients. The second broadcasts to the shape of the first, and is summed over channels that lie next to
+        each other.
+    window, device, sequences
+        As for `plan`. `backward` reads where sequences start in the order of its sweep back in time, `backward_window`
+        forward.
 
     Returns
     -------
     Launch or None
-        None if a launch for each sequence is better, because they are few and long.
+        None if nothing is to be computed, or if no kernel makes both at once.
 
     Raises
     ------
     ShapeError
         As for `plan`.
     """
-    geometry = geometry_of(axis, a, u, x, x0, reverse, sequences.count)
-    blocks = blocks_of(window, sequences.longest)
-    sweep = Sweep(geometry, blocks, device, sequences)
-    if sweep.warps < WARPS_NEEDED * device.multiprocessors and sequences.longest > LAUNCH_STEPS * sequences.count:
+    if 0 in du.shape:
         return None
-    if blocks.terms is not None and blocks.terms > 1:
-        return sliding(geometry, blocks, device, sequences)
-    has = f"{sweep.warps / device.multiprocessors:.1f} warps on a multiprocessor"
-    return sweep.launch(f"sweep: all sequences together have {has}")
+    blocks = blocks_of(window, du.shape[0] if sequences is None else sequences.longest)
+    geometry = geometry_of(0, a, g, du, None, True, beside=(given, da))
+    if blocks.terms is None:
+        return backward(geometry, device, sequences)
+    return backward_window(geometry, blocks, device, sequences)
 
 
 def alternatives(
@@ -137,9 +147,9 @@ def alternatives(
     precision: str = "full",
 ) -> dict[str, Launch]:
     """Plan the solve by each kernel that can do it, by its name. Parameters and errors are those of `plan`."""
-    geometry = geometry_of(axis, a, u, x, x0, reverse)
     if 0 in x.shape:
         return {}
+    geometry = geometry_of(axis, a, u, x, x0, reverse)
     blocks = blocks_of(window, geometry.steps)
     why = "when it was timed, it was the fastest"
     if blocks.terms is not None and blocks.terms > 1:
@@ -151,6 +161,17 @@ def alternatives(
     if blocks.terms is None:
         found["chain"] = chain(sweep.lines, f"chain: {why}")
     return found
+
+
+def _together(geometry: Geometry, blocks: Blocks, device: Device, sequences: Sequences) -> Launch | None:
+    """Plan one launch for all sequences, if they are many or short."""
+    sweep = Sweep(geometry, blocks, device, sequences)
+    if sweep.warps < WARPS_NEEDED * device.multiprocessors and sequences.longest > LAUNCH_STEPS * sequences.count:
+        return None
+    if blocks.terms is not None and blocks.terms > 1:
+        return sliding(geometry, blocks, device, sequences)
+    has = f"{sweep.warps / device.multiprocessors:.1f} warps on a multiprocessor"
+    return sweep.launch(f"sweep: all sequences together have {has}")
 
 
 def _choose(geometry: Geometry, blocks: Blocks, device: Device, split_factor: bool) -> Launch:

@@ -1,25 +1,17 @@
-"""Lines, which the threads of `sweep`, `sliding` and `chain` own, and the parts that their launches share."""
+"""Lines, which the threads of all kernels but `b2p` own, and the launches of these kernels."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from math import gcd
-from typing import NamedTuple
 
-from recfact.gpu.geometry import Geometry, View
-from recfact.gpu.plans import ENDLESS, Argument, places, pointers, wide
+from recfact.gpu.geometry import Geometry, View, Views
+from recfact.gpu.plans import ENDLESS, Argument, Launch, Scratch, Sequences, pointers, strides, texts, wide
 
 THREADS = 128  # of most thread blocks of `sweep` and `sliding`
 ACCESS_BYTES = 16  # the widest access
 INT_STRIDE = 1 << 30  # strides of time below this fit into 32-bit arithmetic, even 16 of them together
-
-
-class Frame(NamedTuple):
-    """The first and last arguments and the macros that all three kernels share."""
-
-    pointers: tuple[Argument, ...]
-    places: tuple[Argument, ...]
-    macros: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +34,8 @@ class Lines:
         Steps whose coefficients can move at once; 1 if channels have their own.
     reason : str
         Why.
+    lanes : int, default 1
+        Threads next to each other that share their coefficients, and add up the gradients of these.
     """
 
     geometry: Geometry
@@ -51,6 +45,7 @@ class Lines:
     own: bool
     coefficient_steps: int
     reason: str
+    lanes: int = 1
 
     @property
     def coefficients(self) -> int:
@@ -67,33 +62,73 @@ class Lines:
         """How many warps own the lines of one segment."""
         return -(-self.count // 32)
 
-    def frame(self) -> Frame:
-        """Return pointers, places of elements and macros, with a thread for each line."""
-        geometry, views = self.geometry, self.geometry.swept()
-        a, u, x = views
-        fits = all(abs(view.step) * 16 < INT_STRIDE for view in views)
-        stride = "int" if fits else "long long"
-        extents = wide(batch=geometry.batch, heads=geometry.heads, lines=geometry.channels // self.channels)
-        macros = (
-            ("INPUT", u.type.c_type),
-            ("COEFFICIENT", a.type.c_type),
-            ("OUTPUT", x.type.c_type),
-            ("CHANNELS", str(self.channels)),
-            ("COEFFICIENTS", str(self.coefficients)),
-            ("STRIDE", stride),
-            ("INITIAL", str(int(geometry.x0 is not None))),
-        )
-        return Frame(pointers(geometry, views), (*extents, *places(geometry, views, stride)), macros)
+    def thread_blocks(self, threads: int, segments: int, sequences: Sequences | None) -> int:
+        """Return how many thread blocks own the lines of all segments. One may have lines of several sequences."""
+        if sequences is not None:
+            return -(-self.count * segments // threads)
+        return -(-self.count // threads) * segments
 
-    def chunks(self, steps: int) -> tuple[tuple[str, str], ...]:
-        """Return the macros of kernels that move chunks of several steps."""
-        return (
-            ("STEPS", str(steps)),
-            ("TIME_CONTIGUOUS", str(int(self.time_contiguous))),
-            ("TIME_ACCESS", str(self.access)),
-            ("COEFFICIENT_STEPS", str(min(self.coefficient_steps, steps))),
-            ("REVERSE", str(int(self.geometry.reverse and self.time_contiguous))),
+    def launch(
+        self,
+        kernel: str,
+        views: Views,
+        thread_blocks: int,
+        threads: int,
+        macros: Mapping[str, object],
+        own: Iterable[Argument],
+        reasons: tuple[str, ...],
+        *,
+        without: Collection[str] = (),
+        written: Collection[str] = ("x",),
+        shared_bytes: int = 0,
+        scratch: tuple[Scratch, ...] = (),
+    ) -> Launch:
+        """Return the launch of a kernel whose threads own these lines.
+
+        Parameters
+        ----------
+        kernel, macros, reasons, shared_bytes, scratch
+            As in `Launch`, the macros without those that follow from the lines.
+        views : dict of str to View
+            The arrays in the order of the sweep, of which some are `written`.
+        thread_blocks, threads : int
+            How many there are, and threads of each.
+        own : iterable of Argument
+            The arguments that only this kernel has, `without` those that it doesn't have of others.
+        """
+        geometry = self.geometry
+        near = all(abs(view.step) * 16 < INT_STRIDE for name, view in views.items() if view and name != "x0")
+        stride = "int" if near else "long long"
+        every = {
+            "INPUT": geometry.u.type.c_type,
+            "COEFFICIENT": geometry.a.type.c_type,
+            "OUTPUT": geometry.x.type.c_type,
+            "CHANNELS": self.channels,
+            "COEFFICIENTS": self.coefficients,
+            "STRIDE": stride,
+            **macros,
+        }
+        extents = wide(batch=geometry.batch, heads=geometry.heads, lines=geometry.channels // self.channels)
+        return Launch(
+            kernel,
+            texts(every),
+            (thread_blocks, 1, 1),
+            (threads, 1, 1),
+            shared_bytes,
+            (*pointers(views, written), *own, *extents, *strides(views, stride, without)),
+            scratch,
+            reasons,
         )
+
+    def chunks(self, steps: int) -> dict[str, object]:
+        """Return the macros of kernels that move chunks of several steps."""
+        return {
+            "STEPS": steps,
+            "TIME_CONTIGUOUS": int(self.time_contiguous),
+            "TIME_ACCESS": self.access,
+            "COEFFICIENT_STEPS": min(self.coefficient_steps, steps),
+            "REVERSE": int(self.geometry.reverse and self.time_contiguous),
+        }
 
 
 def lines_of(geometry: Geometry, block: int, unit: int = ENDLESS) -> Lines:
@@ -117,12 +152,10 @@ def lines_of(geometry: Geometry, block: int, unit: int = ENDLESS) -> Lines:
             block % width
             or unit % width
             or (geometry.reverse and geometry.steps % width)
-            or any(
-                view.alignment(step=False, channel=True) % min(width * view.type.size, ACCESS_BYTES) for view in (u, x)
-            )
+            or not all(view.moves(width, step=False, channel=True) for view in (u, x))
         ):
             width //= 2
-        aligned = a.alignment(step=False, channel=True) % min(width * a.type.size, ACCESS_BYTES) == 0
+        aligned = a.moves(width, step=False, channel=True)
         reason = f"{width} steps in one access, because time is contiguous"
         return Lines(geometry, 1, width, True, False, width if along and aligned else 1, reason)
     coefficient_steps = gcd(min(a.alignment(step=False, channel=True) // a.type.size, unit), block) if along else 1
@@ -140,9 +173,15 @@ def lines_of(geometry: Geometry, block: int, unit: int = ENDLESS) -> Lines:
     views: tuple[View, ...] = (a, u, x) if own else (u, x)
     width = most
     while width > 1 and (
-        geometry.channels % width
-        or any(view.alignment(step=True, channel=False) % min(width * view.type.size, ACCESS_BYTES) for view in views)
+        geometry.channels % width or not all(view.moves(width, step=True, channel=False) for view in views)
     ):
         width //= 2
     own = own and width > 1
     return Lines(geometry, width, 1, False, own, 1 if own else coefficient_steps, f"{width} channels in one access")
+
+
+def steps_with_room(most: int, least: int, step_bytes: int, room: int) -> int:
+    """Return how many steps have room in registers: the `most`, halved until they do, or the `least`."""
+    while most > least and most * step_bytes > room:
+        most //= 2
+    return most

@@ -6,10 +6,11 @@ bounds from the machine or estimates, measured on no GPU yet. The page on tuning
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from recfact.gpu.geometry import Geometry, View
+from recfact.gpu.geometry import Views
 from recfact.gpu.multiprocessors import Multiprocessor, multiprocessor_of
 
 WARPS_NEEDED = 4
@@ -20,7 +21,7 @@ LAUNCH_STEPS = 64  # that a thread of `sweep` takes while the host launches anot
 TILE = 16  # steps and channels of a tensor-core tile
 ENDLESS = 1 << 62  # steps of a block that never ends, a multiple of every chunk
 
-FULL, ALONE, NEIGHBOUR = 0, 1, 2  # values of the macro WINDOW
+FULL, ALONE, NEIGHBOUR, LAGS = 0, 1, 2, 3  # values of the macro WINDOW
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +117,11 @@ class Launch:
     arguments: tuple[Argument, ...]
     scratch: tuple[Scratch, ...]
     reasons: tuple[str, ...]
+
+
+def texts(macros: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
+    """Return macros as a launch has them."""
+    return tuple((name, str(value)) for name, value in macros.items())
 
 
 class Blocks(NamedTuple):
@@ -269,26 +275,30 @@ def split_blocks(warps: int, steps: int, blocks: Blocks, wanted: Warps, device: 
     return split_time(warps, -(-steps // blocks.length), blocks.terms, wanted, device)
 
 
-def pointers(geometry: Geometry, views: tuple[View, View, View]) -> tuple[Argument, ...]:
-    """Return the arguments that point to the starts of coefficients, inputs, result and initial states."""
-    a, u, x = views
-    x0 = geometry.x0
-    return (
-        Argument("a", "const char*", "a", a.start),
-        Argument("u", "const char*", "u", u.start),
-        Argument("x", "char*", "x", x.start),
-        Argument("x0", "const char*", None) if x0 is None else Argument("x0", "const char*", "x0", x0.start),
+def pointers(views: Views, written: Collection[str] = ("x",)) -> tuple[Argument, ...]:
+    """Return the arguments that point to where arrays start. Without an array the pointer is null."""
+    return tuple(
+        Argument(name, "char*" if name in written else "const char*", name if view else None, view.start if view else 0)
+        for name, view in views.items()
     )
 
 
-def places(geometry: Geometry, views: tuple[View, View, View], step: str = "long long") -> tuple[Argument, ...]:
-    """Return the arguments that locate the elements of all arrays: strides, those of time in the C type `step`."""
-    strides = [
-        (f"{name}_{axis}", step if axis == "step" else "long long", getattr(view, axis, 0))
-        for name, view in zip(("a", "u", "x", "x0"), (*views, geometry.x0), strict=True)
+def strides(views: Views, step: str = "long long", without: Collection[str] = ()) -> tuple[Argument, ...]:
+    """Return the arguments that locate the elements of arrays, but those `without` which a kernel does.
+
+    Strides of time are in the C type `step`, but for those of initial states, which have sequences in its place.
+    """
+    every = (
+        Argument(f"{name}_{axis}", step if axis == "step" and name != "x0" else "long long", getattr(view, axis, 0))
+        for name, view in views.items()
         for axis in ("batch", "head", "channel", "step")
-    ]
-    return tuple(Argument(*stride) for stride in strides[:-1])  # initial states have no steps
+    )
+    return tuple(argument for argument in every if argument.name not in without)
+
+
+def starts(sequences: Sequences | None) -> Argument:
+    """Return the argument that points to where sequences start, in the order of the sweep."""
+    return Argument("starts", "const long long*", None if sequences is None else "starts")
 
 
 def wide(**values: int) -> tuple[Argument, ...]:

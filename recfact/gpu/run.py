@@ -14,7 +14,7 @@ from recfact.gpu import tuned
 from recfact.gpu.capture import check_uncaptured
 from recfact.gpu.device_arrays import DeviceArray, scratch_for
 from recfact.gpu.geometry import geometry_of
-from recfact.gpu.launch import alternatives, plan, plan_sequences
+from recfact.gpu.launch import alternatives, plan
 from recfact.gpu.modules import function_of
 from recfact.gpu.plans import NEIGHBOUR, Argument, Device, Launch, Sequences
 from recfact.strides import Key, Strided
@@ -197,13 +197,13 @@ def _prepared(
     """Plan a launch and compile its kernel, or return None if the result is empty or sequences are better apart."""
     check_uncaptured("compiles its kernel", "do the same solve once before")
     arrays = axis, Strided(*a), Strided(*u), Strided(*x), None if x0 is None else Strided(*x0)
-    options: dict[str, Any] = {"window": window, "reverse": reverse, "device": device_of(device)}
+    options: dict[str, Any] = {"window": window, "reverse": reverse, "precision": precision}
+    options["device"] = device_of(device)
+    launch = None
     if sequences is None:
         kept = tuned.winner(device, tuned.kind_of(geometry_of(*arrays, reverse), window, precision))
-        possible = alternatives(*arrays, **options, precision=precision) if kept else {}
-        launch = possible.get(kept or "") or plan(*arrays, **options, precision=precision)
-    else:
-        launch = plan_sequences(*arrays, **options, sequences=sequences)
+        launch = alternatives(*arrays, **options).get(kept) if kept else None
+    launch = launch or plan(*arrays, **options, sequences=sequences)
     return None if launch is None else prepared_launch(launch, device)
 
 

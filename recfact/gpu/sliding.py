@@ -16,6 +16,7 @@ from recfact.gpu.plans import (
     Scratch,
     Sequences,
     split_time,
+    starts,
     warps_wanted,
     wide,
 )
@@ -54,44 +55,38 @@ def sliding(geometry: Geometry, blocks: Blocks, device: Device, sequences: Seque
     wanted = warps_wanted(32 * lines.channels * geometry.u.type.size, room, device)
     if sequences is None:
         split = split_time(-(-lines.count // threads) * threads // 32, count, 1, wanted, device)
-        grid, first = -(-lines.count // threads) * split.segments, geometry.first_block(blocks.length)
     else:
         split = sequences.split
-        grid, first = -(-lines.count * split.segments // threads), 0 if geometry.reverse else blocks.length
-    frame = lines.frame()
-    resident = warps_of_registers(REGISTERS)
-    own = (
-        ("SLOTS_SHARED", str(int(shared))),
-        ("THREADS", str(threads)),
-        ("RESIDENT", str(resident)),
-        ("SEQUENCES", str(int(sequences is not None))),
-    )
     where = "shared memory" if shared else "global memory, because shared memory is too small"
-    return Launch(
+    return lines.launch(
         "sliding",
-        (*frame.macros, *own),
-        (grid, 1, 1),
-        (threads, 1, 1),
-        slot_bytes * threads if shared else 0,
+        geometry.swept,
+        lines.thread_blocks(threads, split.segments, sequences),
+        threads,
+        {
+            "INITIAL": int(geometry.x0 is not None),
+            "SLOTS_SHARED": int(shared),
+            "THREADS": threads,
+            "RESIDENT": warps_of_registers(REGISTERS),
+            "SEQUENCES": int(sequences is not None),
+        },
         (
-            *frame.pointers,
             Argument("slots", "char*", None if shared else "slots"),
-            Argument("starts", "const long long*", None if sequences is None else "starts"),
+            starts(sequences),
             *wide(
                 steps=geometry.steps,
-                first=first,
+                first=geometry.first_block(blocks.length, sequences is not None),
                 block=blocks.length,
                 terms=blocks.terms,
                 groups=split.blocks,
                 segments=split.segments,
             ),
-            *frame.places,
-            *wide(x0_step=0 if geometry.x0 is None else geometry.x0.step),
         ),
-        () if shared else (Scratch("slots", slot_bytes * lines.count * split.segments, False),),
         (
             f"sliding: the window has {blocks.terms + 1} blocks of {blocks.length} steps",
             f"{lines.channels} channels to a thread; what blocks leave is in {where}",
             split.reason.replace("blocks", "groups of blocks"),
         ),
+        shared_bytes=slot_bytes * threads if shared else 0,
+        scratch=() if shared else (Scratch("slots", slot_bytes * lines.count * split.segments, False),),
     )

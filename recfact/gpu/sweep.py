@@ -5,16 +5,16 @@ from __future__ import annotations
 from math import gcd
 
 from recfact.gpu.geometry import Geometry
-from recfact.gpu.lines import ACCESS_BYTES, THREADS, Lines, lines_of
+from recfact.gpu.lines import ACCESS_BYTES, THREADS, Lines, lines_of, steps_with_room
 from recfact.gpu.multiprocessors import warps_of_registers
 from recfact.gpu.plans import (
     ENDLESS,
-    Argument,
     Blocks,
     Device,
     Launch,
     Sequences,
     split_blocks,
+    starts,
     under_way,
     warps_wanted,
     wide,
@@ -64,53 +64,42 @@ class Sweep:
         self.registers = NARROW_REGISTERS if ahead <= NARROW_BYTES else wide
         wanted = warps_wanted(ahead, device.limits.room(THREADS // 32, self.registers), device)
         self.wanted = wanted.wanted
-        if sequences is not None:
+        if sequences is None:
+            whole = -(-self.lines.count // THREADS) * THREADS // 32
+            self.split = split_blocks(whole, geometry.steps, blocks, wanted, device, "step")
+            self.warps = self.lines.warps * self.split.segments
+        else:
             self.split = sequences.split
             self.warps = -(-self.lines.count * sequences.count // 32)
-            self.under_way = under_way(self.warps, ahead, wanted.places, device)
-            return
-        whole = -(-self.lines.count // THREADS) * THREADS // 32
-        self.split = split_blocks(whole, geometry.steps, blocks, wanted, device, "step")
-        self.warps = self.lines.warps * self.split.segments
         self.under_way = under_way(self.warps, ahead, wanted.places, device)
 
     def launch(self, why: str) -> Launch:
         """Return the launch. `why` is the first of its reasons."""
-        geometry, length, split, frame = self.geometry, self.blocks.length, self.split, self.lines.frame()
-        resident, sequences = warps_of_registers(self.registers), self.sequences
-        own = (
-            ("WINDOW", str(self.blocks.window)),
-            ("UNIT", str(gcd(length, self.steps))),
-            ("THREADS", str(THREADS)),
-            ("RESIDENT", str(resident)),
-            ("SEQUENCES", str(int(sequences is not None))),
-        )
-        if sequences is None:
-            grid = -(-self.lines.count // THREADS) * split.segments
-            first = geometry.first_block(length)
-        else:
-            grid = -(-self.lines.count * sequences.count // THREADS)
-            first = 0 if geometry.reverse else length
-        return Launch(
+        geometry, length, split, sequences = self.geometry, self.blocks.length, self.split, self.sequences
+        return self.lines.launch(
             "sweep",
-            (*frame.macros, *self.lines.chunks(self.steps), *own),
-            (grid, 1, 1),
-            (THREADS, 1, 1),
-            0,
+            geometry.swept,
+            self.lines.thread_blocks(THREADS, split.segments, sequences),
+            THREADS,
+            {
+                "INITIAL": int(geometry.x0 is not None),
+                **self.lines.chunks(self.steps),
+                "WINDOW": self.blocks.window,
+                "UNIT": gcd(length, self.steps),
+                "THREADS": THREADS,
+                "RESIDENT": warps_of_registers(self.registers),
+                "SEQUENCES": int(sequences is not None),
+            },
             (
-                *frame.pointers,
-                Argument("starts", "const long long*", None if sequences is None else "starts"),
+                starts(sequences),
                 *wide(
                     steps=geometry.steps,
-                    first=ENDLESS if length == ENDLESS else first,
+                    first=ENDLESS if length == ENDLESS else geometry.first_block(length, sequences is not None),
                     block=length,
                     blocks=split.blocks,
                     segments=split.segments,
                 ),
-                *frame.places,
-                *wide(x0_step=0 if geometry.x0 is None else geometry.x0.step),
             ),
-            (),
             (why, self.lines.reason, split.reason),
         )
 
@@ -121,6 +110,4 @@ def chunk_steps(lines: Lines) -> int:
     heavy = vectors or lines.geometry.a.type.size == ACCESS_BYTES  # coefficients fill registers, too
     steps = max((16 if lines.access > 1 else 8) // (1 + heavy), lines.access)
     step_bytes = lines.channels * lines.geometry.u.type.size + lines.coefficients * lines.geometry.a.type.size
-    while steps > lines.access and steps * step_bytes > CHUNK_BYTES:
-        steps //= 2
-    return steps
+    return steps_with_room(steps, lines.access, step_bytes, CHUNK_BYTES)

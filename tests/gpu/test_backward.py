@@ -14,7 +14,7 @@ from gpu.stand_in import on_gpu
 
 import recfact as rf
 from recfact.gpu import gradients as gpu_gradients
-from recfact.gpu.backward import backward
+from recfact.gpu.launch import plan_gradients
 from recfact.gpu.plans import Device, Launch
 from recfact.gpu.sequences import sequences_of
 from recfact.recurrence import forward
@@ -58,13 +58,14 @@ def planned_sequences(given: dict[str, np.ndarray], offsets: list[int], device: 
     numbers = np.array(offsets)
     given["starts"] = np.ascontiguousarray(numbers[-1] - numbers[::-1])
     places = (strided(given[name]) for name in ("a", "x", "g", "du", "da"))
-    launch = backward(*places, device, sequences_of(numbers))
+    launch = plan_gradients(*places, window=rf.Full(), device=device, sequences=sequences_of(numbers))
     assert launch is not None
     return launch
 
 
 def planned(given: dict[str, np.ndarray], device: Device = H100) -> Launch | None:
-    return backward(*(strided(given[name]) for name in ("a", "x", "g", "du", "da")), device)
+    places = (strided(given[name]) for name in ("a", "x", "g", "du", "da"))
+    return plan_gradients(*places, window=rf.Full(), device=device)
 
 
 def check(given: dict[str, np.ndarray], dtype: str) -> None:
@@ -153,7 +154,8 @@ def test_other_sums_and_layouts_are_left_to_others():
 
     def plan(a_shape, x=x, device=device):
         a = np.empty(a_shape, f4)
-        return backward(*map(strided, (np.broadcast_to(a, (len(x), *a.shape[1:])), x, x, x, a)), device)
+        places = map(strided, (np.broadcast_to(a, (len(x), *a.shape[1:])), x, x, x, a))
+        return plan_gradients(*places, window=rf.Full(), device=device)
 
     assert plan((300, 8, 96)) is not None
     assert plan((300, 8, 1)) is None  # 24 threads
@@ -210,8 +212,7 @@ def test_vjp_of_the_transpose_takes_one_solve_more(machine, rng, a_shape, window
 @pytest.mark.parametrize("window", ["full", "jagged:8", "jagged:8:2", "uniform:8"])
 @pytest.mark.parametrize("reverse", [False, True])
 def test_vjp_without_a_kernel_solves_no_more_than_its_formula_needs(machine, monkeypatch, rng, window, reverse):
-    for kernel in ("backward", "backward_window"):
-        monkeypatch.setattr(gpu_gradients, kernel, lambda *_: None)
+    monkeypatch.setattr(gpu_gradients, "plan_gradients", lambda *_, **options: None)
     a, u, g = given_to_vjp(rng, (60, 2, 8), (60, 2, 8), "float32")
     machine.launches.clear()
     found = rf.gradients.vjp(*map(on_gpu, (a, u, g)), axis=0, window=window, reverse=reverse)

@@ -14,9 +14,8 @@ from gpu.stand_in import on_gpu
 
 import recfact as rf
 from recfact.gpu import gradients as gpu_gradients
-from recfact.gpu.backward_window import backward_window
 from recfact.gpu.compiler import source_of
-from recfact.gpu.launch import blocks_of
+from recfact.gpu.launch import plan_gradients
 from recfact.gpu.plans import Device, Launch
 from recfact.gpu.sequences import sequences_of
 from recfact.windows import blocks_and_terms, check_window
@@ -58,8 +57,7 @@ def numbers(rng: np.random.Generator, shape: tuple, single: tuple, dtype: str = 
 
 
 def planned(given: dict[str, np.ndarray], window: str, device: Device = H100) -> Launch | None:
-    blocks = blocks_of(check_window(window), len(given["u"]))
-    return backward_window(*(strided(given[name]) for name in NAMES), blocks, device)
+    return plan_gradients(*(strided(given[name]) for name in NAMES), window=check_window(window), device=device)
 
 
 def planned_sequences(given: dict[str, np.ndarray], window: str, offsets: list[int]) -> Launch:
@@ -67,7 +65,7 @@ def planned_sequences(given: dict[str, np.ndarray], window: str, offsets: list[i
     given["starts"] = np.array(offsets)
     sequences = sequences_of(given["starts"])
     places = (strided(given[name]) for name in NAMES)
-    launch = backward_window(*places, blocks_of(check_window(window), sequences.longest), H100, sequences)
+    launch = plan_gradients(*places, window=check_window(window), device=H100, sequences=sequences)
     assert launch is not None
     return launch
 
@@ -211,8 +209,7 @@ def test_other_windows_sums_and_layouts_are_left_to_others():
 
     assert plan("jagged:16") is not None
     assert plan("jagged:16", (4000, 1, 4)) is not None  # few lines, many segments
-    assert plan("full") is None
-    assert plan("jagged:2000") is None  # that is the full recurrence
+    assert plan("jagged:2000", (4000, 8, 8)) is None  # that is the full recurrence, with too few lines
     assert plan("jagged:16:2") is None
     assert [plan(window) is None for window in ("jagged:76", "jagged:77")] == [False, True]  # shared memory
     assert [plan(window) is None for window in ("uniform:49", "uniform:50")] == [False, True]
@@ -228,7 +225,7 @@ def test_few_long_sequences_are_left_to_others():
     places = [strided(array) for array in (x, x, x, x, x)]
     for offsets in ([0, 4000, 8000], list(range(0, 8001, 100))):
         sequences = sequences_of(np.array(offsets))
-        launch = backward_window(*places, blocks_of(rf.Jagged(16), sequences.longest), H100, sequences)
+        launch = plan_gradients(*places, window=rf.Jagged(16), device=H100, sequences=sequences)
         assert (launch is None) == (len(offsets) == 3)
 
 

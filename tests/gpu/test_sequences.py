@@ -12,7 +12,7 @@ from gpu.stand_in import on_gpu
 import recfact as rf
 from recfact.errors import ArrayTypeError, DeviceError, ShapeError
 from recfact.gpu import host_arrays
-from recfact.gpu.launch import plan_sequences
+from recfact.gpu.launch import plan
 from recfact.gpu.plans import ENDLESS, LAUNCH_STEPS, Device, Sequences
 from recfact.gpu.sequences import sequences_of
 from recfact.windows import Full, Jagged, Uniform
@@ -146,7 +146,7 @@ def test_few_long_sequences_are_launched_one_by_one():
     options = {"window": Full(), "reverse": False, "device": Device((9, 0), 132)}
     for count, together in ((1 << 15 >> 6, True), (4, False)):
         longest = (1 << 15) // count
-        launch = plan_sequences(0, u, u, u, None, **options, sequences=Sequences(count, longest, 64))
+        launch = plan(0, u, u, u, None, **options, sequences=Sequences(count, longest, 64))
         assert together == (longest <= LAUNCH_STEPS * count)
         assert (launch is not None) == together
 
@@ -198,7 +198,7 @@ def test_the_compiler_has_nothing_to_say(rng, name):
         for target in ((7, 5), (9, 0)):
             options = {"window": window, "reverse": reverse, "device": Device(target, 132)}
             places = *map(strided, (a, u, u)), None if x0 is None else strided(x0)
-            launch = plan_sequences(axis, *places, **options, sequences=sequences_of(np.array(offsets)))
+            launch = plan(axis, *places, **options, sequences=sequences_of(np.array(offsets)))
             code = machine_code(launch, target)
             assert (code.log, code.stack) == ("", 0)
 
@@ -214,7 +214,7 @@ def test_the_kernel_of_sequences_has_no_fault(rng, name, reverse):
         x = np.empty_like(u)
         starts = np.array(offsets) if not reverse else offsets[-1] - np.array(offsets)[::-1]
         arrays = {"a": a, "u": u, "x": x, "starts": np.ascontiguousarray(starts, np.int64)}
-        launch = plan_sequences(
+        launch = plan(
             axis,
             *map(strided, (a, u, x)),
             None if x0 is None else strided(x0),

@@ -6,9 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from recfact.gpu.backward import backward
-from recfact.gpu.backward_window import backward_window
-from recfact.gpu.launch import blocks_of, plan
+from recfact.gpu.launch import plan, plan_gradients
 from recfact.gpu.plans import Device, Launch
 from recfact.number_types import accumulator
 from recfact.strides import contiguous
@@ -86,11 +84,7 @@ def described(
 def described_gradients(heads: int, n: int, d: int, dtype: str, window: Window, *, device: Device = H100) -> Launch:
     """Plan the gradients of a window for contiguous arrays with time first, and coefficients of heads."""
     rows, shared = contiguous(np.dtype(dtype), (n, heads, d)), contiguous(np.dtype(dtype), (n, heads, 1))
-    blocks = blocks_of(window, n)
-    if blocks.terms is None:
-        launch = backward(shared, rows, rows, rows, shared, device)
-    else:
-        launch = backward_window(shared, rows, rows, rows, shared, blocks, device)
+    launch = plan_gradients(shared, rows, rows, rows, shared, window=window, device=device)
     if launch is None:
         raise ValueError(f"an example must have lines for all of the GPU, got {heads} heads of {d} channels")
     return launch
