@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recfact.gpu.launch import plan
+from recfact.gpu.solves import Solve, by_key
 from recfact.number_types import NUMBER_TYPES
 from recfact.strides import Strided, contiguous
 from recfact.windows import Full, Jagged, Uniform
@@ -59,6 +60,5 @@ def test_a_launch_depends_on_nothing_but_the_keys(dtype, window, addresses, axis
         Strided(dtype, (512, 64), (64 * dtype.itemsize, dtype.itemsize), (1 << 40) + place * dtype.itemsize)
         for place in addresses
     ]
-    asked = {"window": window, "reverse": False, "device": H100}
-    launch = plan(axis, *arrays, None, **asked)
-    assert launch == plan(axis, *(Strided(*array.key) for array in arrays), None, **asked)
+    solve = Solve(*arrays, None, axis, window)
+    assert plan(solve, H100) == plan(by_key(solve.key), H100)

@@ -1,4 +1,4 @@
-"""The input of NVRTC for a planned launch: one source without local includes, options, and folders of headers."""
+"""Compiled kernels, each once for a GPU, and what NVRTC gets of them: one source, options, and folders of headers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from functools import cache
 from importlib import resources
 from importlib.machinery import PathFinder
 from pathlib import Path
+from threading import Lock
+from typing import Any
 
+from recfact.errors import DeviceError
 from recfact.gpu.plans import Launch
 
 LOCAL_INCLUDE = re.compile(r'^#include "(\w+\.cuh)"$', re.MULTILINE)
@@ -77,3 +80,50 @@ def header_folders(series: int | None = None) -> tuple[Path, ...]:
         if series in (None, 12) and (Path(root) / "cuda_runtime" / "include" / "mma.h").exists():
             return tuple(Path(root) / package / "include" for package in ("cuda_runtime", "cuda_nvcc"))
     return ()
+
+
+_functions: dict[tuple[str, tuple[tuple[str, str], ...], int], Any] = {}
+_lock = Lock()
+
+
+def function_of(launch: Launch, device: int) -> Any:
+    """Return the kernel of a launch, compiled for a GPU.
+
+    Parameters
+    ----------
+    launch : Launch
+        The launch. Only its kernel and its macros count.
+    device : int
+        Number of the GPU, the current one.
+
+    Returns
+    -------
+    callable
+        A CuPy kernel, to be called with grid, block, arguments and ``shared_mem``.
+
+    Raises
+    ------
+    DeviceError
+        If CUDA's compiler doesn't take the kernel. The text has the compiler's message.
+    """
+    key = launch.kernel, launch.macros, device
+    with _lock:  # a thread that waited for the lock finds the kernel compiled
+        if key not in _functions:
+            _functions[key] = _compiled(launch)
+        return _functions[key]
+
+
+def _compiled(launch: Launch) -> Any:
+    import cupy
+
+    series, _ = cupy.cuda.nvrtc.getVersion()
+    folders = (f"-I{folder}" for folder in header_folders(series))
+    module = cupy.RawModule(code=source_of(launch.kernel), options=(*options_of(launch), *folders), backend="nvrtc")
+    try:
+        return module.get_function(launch.kernel)
+    except cupy.cuda.compiler.CompileException as error:
+        raise DeviceError(
+            f"CUDA's compiler {series} must compile the kernel {launch.kernel} with the options "
+            f"{' '.join(error.options)}, but says:\n{error.get_message()}\nPlease report this with the GPU and the "
+            "versions of CuPy and CUDA, as `recfact gpu` prints them"
+        ) from error

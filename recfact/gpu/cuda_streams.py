@@ -1,13 +1,20 @@
-"""The stream of a solve: the caller's, after all work that its arrays wait for. The host never waits."""
+"""The stream of a solve: the caller's, after all work that its arrays wait for, perhaps while it is captured.
+
+The host never waits. A CUDA graph that captures a stream repeats the work on it at the same addresses.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from recfact.gpu.capture import check_uncaptured
-from recfact.gpu.device_arrays import DeviceArray
+from recfact.errors import DeviceError
+
+if TYPE_CHECKING:
+    from recfact.gpu.device_arrays import DeviceArray
+
+NULL_STREAM = (0, 1)  # its handles; CUDA never captures it
 
 
 @contextmanager
@@ -48,6 +55,36 @@ def caller_stream(arrays: Collection[DeviceArray], device: int, tensors: bool) -
         yield
         for other in joined:
             follow(other, stream)
+
+
+def is_captured() -> bool:
+    """Say whether CuPy's current stream is captured into a graph."""
+    import cupy
+
+    stream = cupy.cuda.get_current_stream()
+    return bool(stream.ptr not in NULL_STREAM and stream.is_capturing())
+
+
+def check_uncaptured(what: str, advice: str) -> None:
+    """Raise an error if CuPy's current stream is captured into a graph.
+
+    Memory from CuPy's pool doesn't belong to the graph, so it may hold something else when the graph is repeated. Work
+    that waits for the host, or for streams that aren't captured, isn't repeated at all.
+
+    Parameters
+    ----------
+    what : str
+        What such a solve does.
+    advice : str
+        What to do instead.
+
+    Raises
+    ------
+    DeviceError
+        If the stream is captured.
+    """
+    if is_captured():
+        raise DeviceError(f"a solve that {what} can't be captured into a CUDA graph; {advice}")
 
 
 def follow(later: Any, earlier: Any) -> None:

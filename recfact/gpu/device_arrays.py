@@ -18,7 +18,7 @@ import numpy as np
 from recfact.array_functions import in_type
 from recfact.arrays import Array, check_tensor, is_tensor, native
 from recfact.errors import ArrayTypeError, DTypeError
-from recfact.gpu.capture import check_uncaptured
+from recfact.gpu.cuda_streams import check_uncaptured
 from recfact.number_types import BFLOAT16, NUMBER_TYPES, DType, listed
 from recfact.strides import Strided, contiguous
 

@@ -8,8 +8,7 @@ from typing import Any
 from recfact.arrays import Array
 from recfact.errors import ShapeError
 from recfact.gpu.availability import current_gpu, require
-from recfact.gpu.capture import check_uncaptured
-from recfact.gpu.cuda_streams import caller_stream
+from recfact.gpu.cuda_streams import caller_stream, check_uncaptured
 from recfact.gpu.device_arrays import as_device_array, empty_like
 from recfact.gpu.launch import plan_gradients
 from recfact.gpu.plans import Sequences

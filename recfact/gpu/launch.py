@@ -11,53 +11,23 @@ from recfact.gpu.backward import backward
 from recfact.gpu.backward_window import backward_window
 from recfact.gpu.chain import LEAST_STEPS, chain
 from recfact.gpu.geometry import Geometry, geometry_of
-from recfact.gpu.plans import ENDLESS, LAUNCH_STEPS, WARPS_NEEDED, Blocks, Device, Launch, Sequences
+from recfact.gpu.plans import LAUNCH_STEPS, WARPS_NEEDED, Blocks, Device, Launch, Sequences, blocks_of
 from recfact.gpu.sliding import sliding
+from recfact.gpu.solves import Solve
 from recfact.gpu.sweep import Sweep
 from recfact.strides import Strided
-from recfact.windows import Window, blocks_and_terms
+from recfact.windows import Window
 
 
-def blocks_of(window: Window, steps: int) -> Blocks:
-    """Describe a window by blocks. A window that leaves nothing out is the full one."""
-    block, terms = blocks_and_terms(window)
-    return Blocks(block, terms) if steps > block * (terms + 1) else Blocks(ENDLESS, None)
-
-
-def plan(
-    axis: int,
-    a: Strided,
-    u: Strided,
-    x: Strided,
-    x0: Strided | None,
-    *,
-    window: Window,
-    reverse: bool,
-    device: Device,
-    precision: str = "full",
-    sequences: Sequences | None = None,
-) -> Launch | None:
-    """Plan the solve of x_i = a_i x_{i-1} + u_i along an axis.
+def plan(solve: Solve[Strided], device: Device) -> Launch | None:
+    """Plan a solve.
 
     Parameters
     ----------
-    axis : int
-        Time in the result, counted from the front.
-    a, u, x, x0 : Strided
-        Coefficients, inputs, result and initial states. Coefficients and result have the number type of the inputs, or
-        float32 for inputs in half precision. Initial states have the number type computed in. Coefficients and inputs
-        broadcast to the shape of the result, and initial states to that shape without time.
-    window : Full, Uniform or Jagged
-        What is kept of the transfer operator.
-    reverse : bool
-        Apply the transpose.
+    solve : Solve
+        Its arrays by their layout, and its options. For sequences, the launch reads where each starts.
     device : Device
         Compute capability and number of multiprocessors.
-    precision : {"full", "paper"}
-        "paper" stores L_t in half precision once, as the paper does; "full" in two terms.
-    sequences : Sequences, optional
-        What is known of sequences that lie one behind the other. Initial states then broadcast to the shape of the
-        result with one step for each. The launch reads where each starts, in the order of the sweep.
 
     Returns
     -------
@@ -75,19 +45,18 @@ def plan(
     >>> from recfact.number_types import BFLOAT16
     >>> from recfact.strides import contiguous
     >>> rows, shared = contiguous(BFLOAT16, (128, 4096, 16)), contiguous(BFLOAT16, (128, 4096, 1))
-    >>> launch = plan(1, shared, rows, rows, None, window=Jagged(16), reverse=False, device=Device((9, 0), 132))
+    >>> launch = plan(Solve(shared, rows, rows, None, 1, Jagged(16)), Device((9, 0), 132))
     >>> launch.kernel, launch.grid, launch.reasons[0]
     ('b2p', (384, 1, 1), 'b2p: sweep would have 1.9 warps on a multiprocessor, and b2p has 11.6')
     """
-    if 0 in x.shape:
+    if 0 in solve.x.shape:
         return None
-    geometry = geometry_of(axis, a, u, x, x0, reverse, 0 if sequences is None else sequences.count)
-    blocks = blocks_of(window, geometry.steps if sequences is None else sequences.longest)
-    if sequences is not None:
-        return _together(geometry, blocks, device, sequences)
+    geometry, blocks = solve.geometry, solve.blocks
+    if solve.sequences is not None:
+        return _together(geometry, blocks, device, solve.sequences)
     if blocks.terms is not None and blocks.terms > 1:
         return sliding(geometry, blocks, device)
-    return _choose(geometry, blocks, device, precision == "full")
+    return _choose(geometry, blocks, device, solve.precision == "full")
 
 
 def plan_gradients(
@@ -111,9 +80,13 @@ def plan_gradients(
     du, da : Strided
         The gradients. The second broadcasts to the shape of the first, and is summed over channels that lie next to
         each other.
-    window, device, sequences
-        As for `plan`. `backward` reads where sequences start in the order of its sweep back in time, `backward_window`
-        forward.
+    window : Window
+        What is kept.
+    device : Device
+        Compute capability and number of multiprocessors.
+    sequences : Sequences, optional
+        What time is made of. `backward` reads where they start in the order of its sweep back in time,
+        `backward_window` forward.
 
     Returns
     -------
@@ -134,27 +107,15 @@ def plan_gradients(
     return backward_window(geometry, blocks, device, sequences)
 
 
-def alternatives(
-    axis: int,
-    a: Strided,
-    u: Strided,
-    x: Strided,
-    x0: Strided | None,
-    *,
-    window: Window,
-    reverse: bool,
-    device: Device,
-    precision: str = "full",
-) -> dict[str, Launch]:
-    """Plan the solve by each kernel that can do it, by its name. Parameters and errors are those of `plan`."""
-    if 0 in x.shape:
+def alternatives(solve: Solve[Strided], device: Device) -> dict[str, Launch]:
+    """Plan a solve by each kernel that can do it, by its name. Parameters and errors are those of `plan`."""
+    if 0 in solve.x.shape:
         return {}
-    geometry = geometry_of(axis, a, u, x, x0, reverse)
-    blocks = blocks_of(window, geometry.steps)
+    geometry, blocks = solve.geometry, solve.blocks
     why = "when it was timed, it was the fastest"
     if blocks.terms is not None and blocks.terms > 1:
         return {"sliding": sliding(geometry, blocks, device)}
-    sweep, b2p = Sweep(geometry, blocks, device), B2P(geometry, blocks, device, precision == "full")
+    sweep, b2p = Sweep(geometry, blocks, device), B2P(geometry, blocks, device, solve.precision == "full")
     found = {"sweep": sweep.launch(f"sweep: {why}")}
     if b2p.obstacle is None:
         found["b2p"] = b2p.launch(f"b2p: {why}")

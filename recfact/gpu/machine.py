@@ -9,8 +9,9 @@ from typing import Any
 from recfact.errors import DeviceError
 from recfact.gpu.availability import driver_version, version_text, why_unavailable
 from recfact.gpu.compiler import header_folders
-from recfact.gpu.device_arrays import laid_out
-from recfact.gpu.run import Solve, scratch_bytes
+from recfact.gpu.device_arrays import DeviceArray, laid_out
+from recfact.gpu.run import scratch_bytes
+from recfact.gpu.solves import Solve
 from recfact.number_types import FLOAT16, FLOAT32, DType
 from recfact.windows import Full, Jagged, Uniform, Window
 
@@ -157,7 +158,7 @@ def check_gpus(gpus: tuple[Gpu, ...]) -> list[str]:
     return faults
 
 
-def _described(heads: int, dtype: DType, window: Window) -> Solve:
+def _described(heads: int, dtype: DType, window: Window) -> Solve[DeviceArray]:
     """Describe a solve of arrays that needn't exist. Its channels share their coefficients."""
     _, steps, channels = SOLVE
     a, u = laid_out((heads, steps, 1), dtype), laid_out((heads, steps, channels), dtype)

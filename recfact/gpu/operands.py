@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,20 +13,92 @@ from recfact.arrays import (
     as_numpy,
     broadcast_shape,
     check_axis,
+    check_no_state,
     check_state,
     converted,
     library_of,
     native,
     result_dtype,
 )
+from recfact.checks import boolean, choice
 from recfact.errors import ArrayTypeError, DTypeError
-from recfact.gpu.device_arrays import DeviceArray, empty_like, laid_out, uploaded
+from recfact.gpu.availability import require
+from recfact.gpu.cuda_streams import caller_stream
+from recfact.gpu.device_arrays import DeviceArray, as_device_array, empty_like, laid_out, uploaded
 from recfact.number_types import FLOAT32, HALVES, NUMBER_TYPES, DType, accumulator, listed
 from recfact.offsets import check_offsets, one_step
 from recfact.results import check_out, check_overlap, check_place, check_written, empty_product, note_written
+from recfact.windows import Window, WindowLike, check_window
+
+PRECISIONS = ("full", "paper")
 
 
-def common_device(given: dict[str, Any], arrays: dict[str, DeviceArray]) -> int:
+class OnGpu(NamedTuple):
+    """The arrays of a solve on a GPU.
+
+    Parameters
+    ----------
+    a, u, x : DeviceArray
+        Coefficients, inputs, and the result to fill. It has no memory if no states are wanted.
+    x0 : DeviceArray or None
+        Initial states.
+    axis : int
+        Time, counted from the front.
+    """
+
+    a: DeviceArray
+    u: DeviceArray
+    x: DeviceArray
+    x0: DeviceArray | None
+    axis: int
+
+
+def given_arrays(a: Any, u: Any, **others: Any) -> dict[str, Any]:
+    """Return the arrays that a caller gave, by name."""
+    return {"a": a, "u": u, **{name: value for name, value in others.items() if value is not None}}
+
+
+def solve_options(window: WindowLike, reverse: Any, precision: Any, x0: Any) -> tuple[Window, bool]:
+    """Check the options of a solve on a GPU, and return its window and whether it is the transpose."""
+    window, reverse = check_window(window), boolean(reverse, "reverse")
+    choice(precision, "precision", PRECISIONS)
+    if reverse:
+        check_no_state(x0)
+    return window, reverse
+
+
+@contextmanager
+def on_the_gpu(
+    given: dict[str, Any], axis: Any, offsets: Any = None, states: bool = True
+) -> Iterator[tuple[OnGpu, Array | None]]:
+    """Make the stream of the result CuPy's current one, and bring the arrays of a solve there.
+
+    It yields them in number types that kernels take together, and where segments start, and where the last one ends.
+    Initial states then have an axis of segments in the place of time, or of size 1.
+
+    Parameters
+    ----------
+    given : dict of str to array
+        From `given_arrays`, at least one of them on a GPU.
+    axis, offsets
+        As for `recfact.gpu.solve`.
+    states : bool, default True
+        Whether states are wanted.
+
+    Raises
+    ------
+    ShapeError, OptionError, DTypeError, ArrayTypeError, DeviceError
+        As for `recfact.gpu.solve`.
+    """
+    arrays = {name: as_device_array(value, name) for name, value in given.items() if library_of(value) == "gpu"}
+    device = _common_device(given, arrays)
+    require(device)
+    tensors = any(name in arrays and arrays[name].library == "torch" for name in "au")
+    with caller_stream(arrays.values(), device, tensors):
+        yield _prepare(given, arrays, axis, device, tensors, offsets, states)
+
+
+def _common_device(given: dict[str, Any], arrays: dict[str, DeviceArray]) -> int:
     """Return the GPU on which all arrays are. Scalars and lists don't count.
 
     Raises
@@ -45,29 +119,15 @@ def common_device(given: dict[str, Any], arrays: dict[str, DeviceArray]) -> int:
     return next(iter(arrays.values())).device
 
 
-def prepare(
+def _prepare(
     given: dict[str, Any],
     arrays: dict[str, DeviceArray],
     axis: Any,
     device: int,
     tensors: bool,
     offsets: Any,
-    states: bool = True,
-) -> tuple[tuple[DeviceArray, DeviceArray, DeviceArray, DeviceArray | None, int], Array | None]:
-    """Check the arrays of a solve, and bring them into number types that kernels take together.
-
-    Returns
-    -------
-    a, u, x : DeviceArray
-        Coefficients, inputs, and the result to fill. It has no memory if no `states` are wanted.
-    x0 : DeviceArray or None
-        Initial states.
-    axis : int
-        Time, counted from the front.
-    offsets : ndarray of int64 or None
-        Where segments start, and where the last one ends. Initial states then have an axis of them in the place of
-        time, or of size 1.
-    """
+    states: bool,
+) -> tuple[OnGpu, Array | None]:
     host = {name: as_numpy(value, name) for name, value in given.items() if name not in arrays}
     values: dict[str, Any] = {**host, **arrays}
     asked = check_types(given, values, axis, offsets)
@@ -75,7 +135,7 @@ def prepare(
     x0 = _on_gpu(values["x0"], accumulator(asked.dtype), "x0") if "x0" in values else None
     if "out" not in given:
         x = empty_like(asked.shape, asked.dtype, tensors, device, u) if states else laid_out(asked.shape, asked.dtype)
-        return (a, u, x, x0, asked.axis), asked.offsets
+        return OnGpu(a, u, x, x0, asked.axis), asked.offsets
     x = arrays["out"]
     if tensors != (x.library == "torch"):
         raise ArrayTypeError(f"out must be of the library of a and u, got {type(given['out']).__name__}")
@@ -88,13 +148,13 @@ def prepare(
         note_written(given["out"])
     if x0 is not None and np.may_share_memory(place, x0.addresses()):
         x0 = x0.copied()
-    return (a, u, x, x0, asked.axis), asked.offsets
+    return OnGpu(a, u, x, x0, asked.axis), asked.offsets
 
 
 def prepare_host(
     given: dict[str, Any], axis: Any, tensors: bool, offsets: Any
 ) -> tuple[Array, Array, Array, Array | None, int, Array | None]:
-    """Do the same as `prepare` for arrays of the host, and leave them there."""
+    """Do the same as `on_the_gpu` for arrays of the host, and leave them there."""
     values = {name: as_numpy(value, name) for name, value in given.items() if name != "out"}
     asked = check_types(given, values, axis, offsets)
     a, u = converted(values["a"], asked.dtype, "a"), converted(values["u"], asked.inputs, "u")

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from recfact.gpu.geometry import Views
 from recfact.gpu.multiprocessors import Multiprocessor, multiprocessor_of
+from recfact.windows import Window, blocks_and_terms
 
 WARPS_NEEDED = 4
 SEGMENT_BLOCKS = 20
@@ -142,6 +143,12 @@ class Blocks(NamedTuple):
     def window(self) -> int:
         """The value of the macro WINDOW, for at most one block before."""
         return FULL if self.terms is None else (NEIGHBOUR if self.terms else ALONE)
+
+
+def blocks_of(window: Window, steps: int) -> Blocks:
+    """Describe a window by blocks. A window that leaves nothing out is the full one."""
+    block, terms = blocks_and_terms(window)
+    return Blocks(block, terms) if steps > block * (terms + 1) else Blocks(ENDLESS, None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,14 @@ from itertools import pairwise
 import numpy as np
 
 from recfact.arrays import Array
-from recfact.gpu.capture import check_uncaptured
+from recfact.gpu.cuda_streams import check_uncaptured
 from recfact.gpu.device_arrays import DeviceArray, uploaded
 from recfact.gpu.plans import ENDLESS, Sequences
-from recfact.gpu.run import Solve, goes_together, run
+from recfact.gpu.run import launches_of, run
+from recfact.gpu.solves import Solve
 
 
-def run_sequences(solve: Solve, offsets: Array) -> None:
+def run_sequences(solve: Solve[DeviceArray], offsets: Array) -> None:
     """Put the solve of each sequence on the current stream.
 
     Parameters
@@ -32,12 +33,12 @@ def run_sequences(solve: Solve, offsets: Array) -> None:
         run(own._replace(starts=starts_of(offsets, solve.reverse)))
 
 
-def solves_of(solve: Solve, offsets: Array) -> Iterator[Solve]:
+def solves_of(solve: Solve[DeviceArray], offsets: Array) -> Iterator[Solve[DeviceArray]]:
     """Return the solve of all sequences together, without their starts, or one for each that has steps."""
     if 0 in solve.x.shape:
         return
     together = solve._replace(sequences=sequences_of(offsets))
-    if len(offsets) > 2 and goes_together(together):
+    if len(offsets) > 2 and all(prepared for _, prepared in launches_of(together)):
         yield together
         return
     axis, shape = solve.axis, solve.x.shape

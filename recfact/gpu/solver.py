@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from recfact.arrays import Array, check_no_state, library_of, to_torch
-from recfact.checks import boolean, choice
+from recfact.arrays import Array, is_tensor, library_of, to_torch
 from recfact.errors import ArrayTypeError
 from recfact.gpu import tuned
 from recfact.gpu.availability import current_gpu, require
-from recfact.gpu.capture import check_uncaptured
-from recfact.gpu.cuda_streams import caller_stream
-from recfact.gpu.device_arrays import as_device_array, of_cupy
+from recfact.gpu.cuda_streams import check_uncaptured
+from recfact.gpu.device_arrays import DeviceArray, of_cupy
 from recfact.gpu.host_arrays import solve_segments, solve_sequences
-from recfact.gpu.operands import common_device, prepare, prepare_host
-from recfact.gpu.run import Solve, run
+from recfact.gpu.operands import given_arrays, on_the_gpu, prepare_host, solve_options
+from recfact.gpu.run import run
 from recfact.gpu.sequences import run_sequences
+from recfact.gpu.solves import Solve
 from recfact.number_types import DType, accumulator
-from recfact.windows import Full, Window, WindowLike, check_window
-
-PRECISIONS = ("full", "paper")
+from recfact.windows import Full, Window, WindowLike
 
 
 def solve(
@@ -98,14 +95,10 @@ def solve(
     >>> gpu.solve(a, u) if gpu.why_unavailable() is None else np.array([1.0, 1.5, 1.75])
     array([1.  , 1.5 , 1.75])
     """
-    window = check_window(window)
-    reverse = boolean(reverse, "reverse")
-    choice(precision, "precision", PRECISIONS)
-    if reverse:
-        check_no_state(x0)
+    window, reverse = solve_options(window, reverse, precision, x0)
     current = current_gpu()
+    given = given_arrays(a, u, x0=x0, out=out)
     libraries = [library_of(a), library_of(u)]
-    given = {"a": a, "u": u, **{name: value for name, value in (("x0", x0), ("out", out)) if value is not None}}
     if "gpu" not in libraries:
         require(current)
         tensors = "torch" in libraries
@@ -116,18 +109,13 @@ def solve(
         else:
             solve_sequences(*host, offsets)
         return out if out is not None else to_torch(result) if tensors else result
-    arrays = {name: as_device_array(value, name) for name, value in given.items() if library_of(value) == "gpu"}
-    device = common_device(given, arrays)
-    require(device)
-    tensors = any(name in arrays and arrays[name].library == "torch" for name in "au")
-    with caller_stream(arrays.values(), device, tensors):
-        on_gpu, offsets = prepare(given, arrays, axis, device, tensors, offsets)
-        asked = Solve(*on_gpu, window, reverse, precision)
+    with on_the_gpu(given, axis, offsets) as (arrays, offsets):
+        asked = Solve(*arrays, window, reverse, precision)
         _run(asked, offsets)
     return asked.x.owner if out is None else out
 
 
-def _run(asked: Solve, offsets: Array | None) -> None:
+def _run(asked: Solve[DeviceArray], offsets: Array | None) -> None:
     if offsets is None:
         if tuned.asked():
             from recfact.gpu.tuning import tune_first  # which times solves by this file
@@ -172,19 +160,15 @@ def solve_through(
     current_gpu()
     import cupy
 
-    given = {"a": a, "u": u, **{name: value for name, value in (("x0", x0), ("out", out)) if value is not None}}
-    arrays = {name: as_device_array(value, name) for name, value in given.items() if library_of(value) == "gpu"}
-    for name, array in arrays.items():
-        if array.library == "torch":
+    given = given_arrays(a, u, x0=x0, out=out)
+    for name, value in given.items():
+        if is_tensor(type(value)):
             raise ArrayTypeError(
                 f"{name} must be a CuPy array where a State is taken or returned on a GPU, got a tensor; call "
                 "recfact.torch.solve, whose States hold tensors"
             )
-    device = common_device(given, arrays)
-    require(device)
-    with caller_stream(arrays.values(), device, False):
+    with on_the_gpu(given, axis, offsets, states) as ((own_a, own_u, own_x, before, axis), offsets):
         check_uncaptured("takes or returns a State", "pass x0 with window=Full()")
-        (own_a, own_u, own_x, before, axis), offsets = prepare(given, arrays, axis, device, False, offsets, states)
         dtype, wide = own_a.dtype, accumulator(own_a.dtype)
         entering = None if before is None else before.as_cupy()
         if entering is not None and offsets is not None:

@@ -13,8 +13,9 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 from recfact.gpu.availability import driver_version, version_text
-from recfact.gpu.geometry import Geometry
-from recfact.windows import Window, window_text
+from recfact.gpu.solves import Solve
+from recfact.strides import Strided
+from recfact.windows import window_text
 
 ON_FIRST = "RECFACT_GPU_TUNE"
 """The environment variable that, set to 1, lets the first solve of a kind time its kernels."""
@@ -32,13 +33,14 @@ def folder() -> Path:
     return Path(home) / "recfact"
 
 
-def kind_of(geometry: Geometry, window: Window, precision: str) -> str:
-    """Return a text for all solves of one kind."""
+def kind_of(solve: Solve[Strided]) -> str:
+    """Return a text for all solves of one kind. Raises ShapeError if this one takes several launches."""
+    geometry = solve.geometry
     lengths = (geometry.steps, geometry.batch * geometry.heads, geometry.channels)
     nearest = "x".join(str(1 << (length - 1).bit_length()) for length in lengths)
     types = "/".join(view.type.dtype.name for view in (geometry.a, geometry.u, geometry.x))
     along = "steps" if geometry.time_contiguous else "channels" if geometry.channels_contiguous else "neither"
-    words = [types, nearest, f"{along} contiguous", window_text(window), precision]
+    words = [types, nearest, f"{along} contiguous", window_text(solve.window), solve.precision]
     words += ["shared"] * geometry.shared + ["reverse"] * geometry.reverse + ["x0"] * (geometry.x0 is not None)
     return ", ".join(words)
 

@@ -7,19 +7,18 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from recfact.arrays import check_no_state, library_of
-from recfact.checks import boolean, choice
+from recfact.arrays import library_of
 from recfact.errors import ArrayTypeError, ShapeError
 from recfact.gpu import tuned
-from recfact.gpu.availability import current_gpu, require
+from recfact.gpu.availability import current_gpu
 from recfact.gpu.benchmark import Effort, time_calls
-from recfact.gpu.capture import is_captured
-from recfact.gpu.cuda_streams import caller_stream
-from recfact.gpu.device_arrays import as_device_array
-from recfact.gpu.operands import common_device, prepare
-from recfact.gpu.run import Solve, alternatives_of, forget_plans, kind_of, start
-from recfact.gpu.solver import PRECISIONS
-from recfact.windows import Full, WindowLike, check_window
+from recfact.gpu.cuda_streams import is_captured
+from recfact.gpu.device_arrays import DeviceArray
+from recfact.gpu.launch import alternatives
+from recfact.gpu.operands import given_arrays, on_the_gpu, solve_options
+from recfact.gpu.run import device_of, forget_plans, prepared_launch, start
+from recfact.gpu.solves import Solve
+from recfact.windows import Full, WindowLike
 
 EFFORT = Effort((), rounds=7, calls=5, busy=1 << 30)
 
@@ -71,21 +70,13 @@ def tune(
     ...     u = cupy.ones((128, 8192, 16), "float16")
     ...     print(gpu.tune(u[:, :, :1] / 2, u, axis=1, window="jagged:16"))
     """
-    window, reverse = check_window(window), boolean(reverse, "reverse")
-    choice(precision, "precision", PRECISIONS)
-    if reverse:
-        check_no_state(x0)
+    window, reverse = solve_options(window, reverse, precision, x0)
     current_gpu()
-    given = {"a": a, "u": u, **({} if x0 is None else {"x0": x0})}
-    arrays = {name: as_device_array(value, name) for name, value in given.items() if library_of(value) == "gpu"}
-    if not arrays:
+    given = given_arrays(a, u, x0=x0)
+    if "gpu" not in map(library_of, given.values()):
         raise ArrayTypeError("must be on a GPU, to time kernels there", "u", given=u, advice="use cupy.asarray")
-    device = common_device(given, arrays)
-    require(device)
-    tensors = any(name in arrays and arrays[name].library == "torch" for name in "au")
-    with caller_stream(arrays.values(), device, tensors):
-        on_gpu, _ = prepare(given, arrays, axis, device, tensors, None)
-        solve = Solve(*on_gpu, window, reverse, precision)
+    with on_the_gpu(given, axis) as (arrays, _):
+        solve = Solve(*arrays, window, reverse, precision)
         try:
             return _fastest(solve)
         except ShapeError as error:
@@ -95,7 +86,7 @@ def tune(
             ) from error
 
 
-def tune_first(solve: Solve) -> None:
+def tune_first(solve: Solve[DeviceArray]) -> None:
     """Time the kernels of a solve if none of its kind was timed on its GPU, and say on stderr what was found.
 
     Solves that timing would spoil aren't timed: those into their own inputs, and those that a CUDA graph captures.
@@ -103,7 +94,7 @@ def tune_first(solve: Solve) -> None:
     if solve.u.address == solve.x.address or is_captured():
         return
     try:
-        kind = kind_of(solve)
+        kind = tuned.kind_of(solve)
         if tuned.winner(solve.x.device, kind) is None and (solve.x.device, kind) not in _alone:
             found = _fastest(solve)
             if len(found) > 1:
@@ -118,13 +109,16 @@ def tune_first(solve: Solve) -> None:
 _alone: set[tuple[int, str]] = set()  # kinds that a single kernel can do
 
 
-def _fastest(solve: Solve) -> dict[str, float]:
+def _fastest(solve: Solve[DeviceArray]) -> dict[str, float]:
     """Time the kernels that can do a solve, and keep the fastest for its kind."""
-    possible = alternatives_of(solve)
-    calls: dict[str, Callable[[], Any]] = {name: partial(start, solve, prepared) for name, prepared in possible.items()}
+    device = solve.x.device
+    calls: dict[str, Callable[[], Any]] = {
+        name: partial(start, solve, prepared_launch(launch, device))
+        for name, launch in alternatives(solve, device_of(device)).items()
+    }
     seconds = time_calls(calls, EFFORT) if len(calls) > 1 else dict.fromkeys(calls, 0.0)
     found = dict(sorted(seconds.items(), key=lambda pair: pair[1]))
     if len(found) > 1:
-        tuned.keep(solve.x.device, kind_of(solve), next(iter(found)))
+        tuned.keep(device, tuned.kind_of(solve), next(iter(found)))
         forget_plans()
     return found

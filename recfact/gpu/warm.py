@@ -7,17 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from recfact.arrays import SCALARS, check_no_state
-from recfact.checks import boolean, choice
+from recfact.arrays import SCALARS
 from recfact.errors import ArrayTypeError, DTypeError, shown
 from recfact.gpu.availability import current_gpu, require
 from recfact.gpu.device_arrays import laid_out
-from recfact.gpu.operands import check_types
-from recfact.gpu.run import Solve, explained
+from recfact.gpu.operands import check_types, given_arrays, solve_options
+from recfact.gpu.run import launches_of
 from recfact.gpu.sequences import solves_of
-from recfact.gpu.solver import PRECISIONS
+from recfact.gpu.solves import Solve
 from recfact.number_types import accumulator
-from recfact.windows import Full, WindowLike, check_window
+from recfact.windows import Full, WindowLike
 
 
 def warm_up(
@@ -64,12 +63,9 @@ def warm_up(
     >>> if gpu.why_unavailable() is None:
     ...     print(*gpu.warm_up(u[:, :, :1], u, axis=1, window="jagged:16"))
     """
-    window, reverse = check_window(window), boolean(reverse, "reverse")
-    choice(precision, "precision", PRECISIONS)
-    if reverse:
-        check_no_state(x0)
+    window, reverse = solve_options(window, reverse, precision, x0)
     require(current_gpu())
-    given = {"a": a, "u": u, **({} if x0 is None else {"x0": x0})}
+    given = given_arrays(a, u, x0=x0)
     known = {name: _described(value, name) for name, value in given.items()}
     asked = check_types(given, known, axis, offsets)
     kinds = {"a": asked.dtype, "u": asked.inputs, "x0": accumulator(asked.dtype)}
@@ -77,7 +73,8 @@ def warm_up(
     x = laid_out(asked.shape, asked.dtype)
     solve = Solve(arrays["a"], arrays["u"], x, arrays.get("x0"), asked.axis, window, reverse, precision)
     solves = [solve] if asked.offsets is None else solves_of(solve, asked.offsets)
-    return tuple(dict.fromkeys(reason for one in solves for reason in explained(one)))
+    launches = (prepared for one in solves for _, prepared in launches_of(one) if prepared)
+    return tuple(dict.fromkeys(prepared.launch.reasons[0] for prepared in launches))
 
 
 def _described(value: Any, name: str) -> Any:

@@ -11,6 +11,7 @@ import pytest
 
 from recfact.gpu.launch import plan
 from recfact.gpu.plans import Device, Launch
+from recfact.gpu.solves import Solve
 from recfact.strides import Strided
 from recfact.windows import Window
 from tools.gpu.emulator import COMPILER
@@ -60,17 +61,9 @@ class Case:
     x0: np.ndarray | None = None
 
     def plan(self, window: Window, *, reverse: bool = False, device: Device = H100, precision: str = "full") -> Launch:
-        launch = plan(
-            self.axis,
-            strided(self.a),
-            strided(self.u),
-            strided(self.x),
-            None if self.x0 is None else strided(self.x0).taken(self.axis, 0),
-            window=window,
-            reverse=reverse,
-            device=device,
-            precision=precision,
-        )
+        x0 = None if self.x0 is None else strided(self.x0).taken(self.axis, 0)
+        places = map(strided, (self.a, self.u, self.x))
+        launch = plan(Solve(*places, x0, self.axis, window, reverse, precision), device)
         assert launch is not None
         return launch
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import recfact
 from recfact.cli.app import app
-from recfact.gpu import modules
+from recfact.gpu import compiler
 
 
 def run(*arguments, code=0):
@@ -86,4 +86,4 @@ def test_a_gpu_that_is_too_old_beside_one_that_is_not(gpu, monkeypatch):
     gpu.devices = 2
     monkeypatch.setattr("recfact.gpu.machine.why_unavailable", lambda number=0: "too old" if number == 1 else None)
     assert [shown["reason"] for shown in json.loads(run("--json").stdout)["gpus"]] == [None, "too old"]
-    assert {device for _, _, device in modules._functions} == {0}
+    assert {device for _, _, device in compiler._functions} == {0}

@@ -11,7 +11,7 @@ from gpu.stand_in import on_gpu
 
 import recfact as rf
 from recfact.errors import ArrayTypeError, DeviceError, DTypeError, OptionError, ShapeError
-from recfact.gpu import host_arrays, modules
+from recfact.gpu import compiler, host_arrays
 from recfact.gpu.host_arrays import solve_segments
 from recfact.windows import Full, Jagged, Uniform
 
@@ -311,14 +311,14 @@ def test_an_error_in_between_leaves_the_result_and_the_gpu_alone(machine):
 
 def test_an_error_in_a_later_segment_leaves_the_result_alone(machine, monkeypatch):
     # The last segment is so short that another kernel takes it.
-    compiled = modules._compiled
+    compiled = compiler._compiled
 
     def refuse(launch):
         if launch.kernel == "sweep":
             raise DeviceError("no sweep")
         return compiled(launch)
 
-    monkeypatch.setattr(modules, "_compiled", refuse)
+    monkeypatch.setattr(compiler, "_compiled", refuse)
     monkeypatch.setattr(host_arrays, "SEGMENT_BYTES", 100_000)
     out = np.full((2048 + 16, 8), 3.0)
     with pytest.raises(DeviceError, match="no sweep"):

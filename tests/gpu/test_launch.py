@@ -17,9 +17,10 @@ from recfact.errors import ShapeError
 from recfact.gpu import b2p
 from recfact.gpu.compiler import options_of, source_of
 from recfact.gpu.geometry import geometry_of
-from recfact.gpu.launch import blocks_of, plan
+from recfact.gpu.launch import plan
 from recfact.gpu.multiprocessors import MULTIPROCESSORS
-from recfact.gpu.plans import ENDLESS, SEGMENT_BLOCKS, Device, Launch, Warps, split_time, warps_wanted
+from recfact.gpu.plans import ENDLESS, SEGMENT_BLOCKS, Device, Launch, Warps, blocks_of, split_time, warps_wanted
+from recfact.gpu.solves import Solve
 from recfact.number_types import FLOAT32
 from recfact.recurrence import first_kept
 from recfact.strides import Strided, contiguous
@@ -314,7 +315,7 @@ def test_slots_are_shared_where_four_warps_have_room_for_theirs(device, terms):
 def test_nothing_to_do():
     for shape in ((0, 3), (4, 0)):
         array = contiguous(FLOAT32, shape)
-        assert plan(0, array, array, array, None, window=Full(), reverse=False, device=H100) is None
+        assert plan(Solve(array, array, array, None, 0, Full()), H100) is None
 
 
 def test_more_sequences_than_a_grid_dimension():
@@ -343,7 +344,7 @@ def test_access_width_follows_alignment(dtype):
     size = {"bfloat16": 2, "float32": 4, "complex128": 16}[dtype]
     for shift in range(16 // size):
         u = Strided(NUMPY[dtype], (40, 64), ((64 + 8) * size, size), size * shift)
-        launch = plan(0, u, u, u, None, window=Jagged(8), reverse=False, device=H100)
+        launch = plan(Solve(u, u, u, None, 0, Jagged(8)), H100)
         channels = int(macro(launch, "CHANNELS"))
         assert channels * size == (16 if shift == 0 else min(16, (size * shift) & -(size * shift)))
 
@@ -351,7 +352,7 @@ def test_access_width_follows_alignment(dtype):
 def test_long_strides_take_wide_arithmetic():
     near, far = (Strided(FLOAT32, (64, 1024), (step, 4)) for step in (4096, 1 << 33))
     for array, wanted in ((near, "int"), (far, "long long")):
-        launch = plan(0, array, array, array, None, window=Full(), reverse=False, device=H100)
+        launch = plan(Solve(array, array, array, None, 0, Full()), H100)
         assert macro(launch, "STRIDE") == wanted
 
 

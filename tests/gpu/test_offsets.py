@@ -10,6 +10,7 @@ from gpu.bounds import bound
 from gpu.cases import H100, NUMPY, Case, need_emulator, random_numbers
 
 from recfact.gpu.launch import plan
+from recfact.gpu.solves import Solve
 from recfact.strides import Strided
 from recfact.windows import Full, Jagged, Uniform, Window
 from tools.gpu.emulator import Buffer, execute
@@ -77,16 +78,8 @@ def test_offsets_beyond_32_bits(kernel, place, reverse):
     if place.startswith("heads") and not reverse:
         x0 = spread(random_numbers(rng, (2, 2, 1, D), "float32"), strides_of(place, 4))
         arrays["x0"] = x0.buffer
-    launch = plan(
-        2,
-        a.place,
-        u.place,
-        x.place,
-        x0 and x0.place.taken(2, 0),
-        window=window,
-        reverse=reverse,
-        device=H100,
-    )
+    places = a.place, u.place, x.place, x0 and x0.place.taken(2, 0)
+    launch = plan(Solve(*places, 2, window, reverse), H100)
     assert launch is not None
     assert launch.kernel == kernel
     stride = PLACES[place][1]

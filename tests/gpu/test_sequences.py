@@ -15,6 +15,7 @@ from recfact.gpu import host_arrays
 from recfact.gpu.launch import plan
 from recfact.gpu.plans import ENDLESS, LAUNCH_STEPS, Device, Sequences
 from recfact.gpu.sequences import sequences_of
+from recfact.gpu.solves import Solve
 from recfact.windows import Full, Jagged, Uniform
 from tools.gpu.emulator import RANDOM, TOGETHER, execute
 from tools.gpu.machine_code import machine_code
@@ -143,10 +144,10 @@ def test_what_a_plan_knows_of_sequences():
 
 def test_few_long_sequences_are_launched_one_by_one():
     u = strided(np.empty((1 << 15, 4), "f4"))
-    options = {"window": Full(), "reverse": False, "device": Device((9, 0), 132)}
     for count, together in ((1 << 15 >> 6, True), (4, False)):
         longest = (1 << 15) // count
-        launch = plan(0, u, u, u, None, **options, sequences=Sequences(count, longest, 64))
+        solve = Solve(u, u, u, None, 0, Full(), sequences=Sequences(count, longest, 64))
+        launch = plan(solve, Device((9, 0), 132))
         assert together == (longest <= LAUNCH_STEPS * count)
         assert (launch is not None) == together
 
@@ -196,9 +197,9 @@ def test_the_compiler_has_nothing_to_say(rng, name):
     for reverse in (False, True):
         a, u, x0, axis = solved(name, rng, reverse)
         for target in ((7, 5), (9, 0)):
-            options = {"window": window, "reverse": reverse, "device": Device(target, 132)}
             places = *map(strided, (a, u, u)), None if x0 is None else strided(x0)
-            launch = plan(axis, *places, **options, sequences=sequences_of(np.array(offsets)))
+            solve = Solve(*places, axis, window, reverse, sequences=sequences_of(np.array(offsets)))
+            launch = plan(solve, Device(target, 132))
             code = machine_code(launch, target)
             assert (code.log, code.stack) == ("", 0)
 
@@ -214,15 +215,9 @@ def test_the_kernel_of_sequences_has_no_fault(rng, name, reverse):
         x = np.empty_like(u)
         starts = np.array(offsets) if not reverse else offsets[-1] - np.array(offsets)[::-1]
         arrays = {"a": a, "u": u, "x": x, "starts": np.ascontiguousarray(starts, np.int64)}
-        launch = plan(
-            axis,
-            *map(strided, (a, u, x)),
-            None if x0 is None else strided(x0),
-            window=window,
-            reverse=reverse,
-            device=Device((9, 0), 132),
-            sequences=sequences_of(np.array(offsets)),
-        )
+        places = *map(strided, (a, u, x)), None if x0 is None else strided(x0)
+        solve = Solve(*places, axis, window, reverse, sequences=sequences_of(np.array(offsets)))
+        launch = plan(solve, Device((9, 0), 132))
         assert launch is not None
         if x0 is not None:
             arrays["x0"] = x0

@@ -8,6 +8,7 @@ import numpy as np
 
 from recfact.gpu.launch import plan, plan_gradients
 from recfact.gpu.plans import Device, Launch
+from recfact.gpu.solves import Solve
 from recfact.number_types import accumulator
 from recfact.strides import contiguous
 from recfact.windows import Full, Jagged, Uniform, Window
@@ -53,12 +54,14 @@ def described(
         Sequences, steps, and channels of each.
     dtype : str
         Number type of the inputs; of coefficients and result, too, unless `a_dtype` and `out` say otherwise.
-    window, reverse, device, precision
-        As for `recfact.gpu.launch.plan`.
+    window, reverse, precision
+        As in `recfact.gpu.solves.Solve`.
     shared : bool
         Whether the channels of a head share their coefficients.
     initial : bool
         Whether there are initial states.
+    device : Device
+        Where it runs.
 
     Examples
     --------
@@ -75,7 +78,7 @@ def described(
     a = contiguous(np.dtype(a_dtype or dtype), tuple(single))
     u, x = contiguous(kind, shape), contiguous(np.dtype(out or dtype), shape)
     x0 = contiguous(accumulator(kind), step) if initial else None
-    launch = plan(axis, a, u, x, x0, window=window, reverse=reverse, device=device, precision=precision)
+    launch = plan(Solve(a, u, x, x0, axis, window, reverse, precision), device)
     if launch is None:
         raise ValueError(f"an example must have elements, got shape {shape}")
     return launch

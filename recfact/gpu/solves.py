@@ -1,0 +1,86 @@
+"""A solve on a GPU: its arrays and options, with numbers or by the layout of the arrays alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from recfact.gpu.geometry import Geometry, geometry_of
+from recfact.gpu.plans import Blocks, Sequences, blocks_of
+from recfact.strides import Strided
+from recfact.windows import Window
+
+A = TypeVar("A", bound=Strided, covariant=True)
+
+
+class Solve(NamedTuple, Generic[A]):
+    """A solve of x_i = a_i x_{i-1} + u_i along an axis.
+
+    Parameters
+    ----------
+    a, u, x : DeviceArray or Strided
+        Coefficients, inputs and result. Coefficients and result have the number type of the inputs, or float32 for
+        inputs in half precision. The first two broadcast to the shape of the result, which may be the inputs
+        themselves.
+    x0 : DeviceArray, Strided or None
+        Initial states, in the type of the computation. They broadcast to the result without its axis of time.
+    axis : int
+        Time, counted from the front.
+    window : Window
+        What is kept of the transfer operator.
+    reverse : bool
+        Apply the transpose.
+    precision : {"full", "paper"}
+        "paper" stores L_t in half precision once, as the paper does; "full" in two terms.
+    sequences : Sequences, optional
+        What time is made of. Initial states then have an axis for them in the place of time.
+    starts : DeviceArray, optional
+        Where each starts in the order of the sweep, and where the last one ends.
+    """
+
+    a: A
+    u: A
+    x: A
+    x0: A | None
+    axis: int
+    window: Window
+    reverse: bool = False
+    precision: str = "full"
+    sequences: Sequences | None = None
+    starts: A | None = None
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """All that a plan depends on."""
+        x0 = None if self.x0 is None else self.x0.key
+        return self.a.key, self.u.key, self.x.key, x0, *self[4:9]
+
+    @property
+    def geometry(self) -> Geometry:
+        """The solve as the kernels see it. Raises ShapeError if it takes several launches."""
+        count = 0 if self.sequences is None else self.sequences.count
+        return geometry_of(self.axis, self.a, self.u, self.x, self.x0, self.reverse, count)
+
+    @property
+    def blocks(self) -> Blocks:
+        """The window as the kernels see it."""
+        steps = self.x.shape[self.axis] if self.sequences is None else self.sequences.longest
+        return blocks_of(self.window, steps)
+
+    def slices(self) -> Iterator[Solve[A]]:
+        """Return the solves of all slices along the shortest axis that isn't time."""
+        shape, axis, x0 = self.x.shape, self.axis, self.x0
+        _, k = min((length, k) for k, length in enumerate(shape) if k != axis and length > 1)
+        among = [] if self.sequences is None else [self.sequences.count]
+        a, u = self.a.broadcast_to(shape), self.u.broadcast_to(shape)
+        x0 = None if x0 is None else x0.broadcast_to((*shape[:axis], *among, *shape[axis + 1 :]))
+        for i in range(shape[k]):
+            state = None if x0 is None else x0.taken(k if among else k - (k > axis), i)
+            x = self.x.taken(k, i)
+            yield self._replace(a=a.taken(k, i), u=u.taken(k, i), x=x, x0=state, axis=axis - (k < axis))
+
+
+def by_key(key: tuple[Any, ...]) -> Solve[Strided]:
+    """Return the solve of a key, without numbers."""
+    a, u, x, x0, *asked = key
+    return Solve(Strided(*a), Strided(*u), Strided(*x), None if x0 is None else Strided(*x0), *asked)
