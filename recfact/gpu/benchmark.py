@@ -1,8 +1,4 @@
-"""Time solves on a GPU against copies of as many bytes, over the lengths of the paper's figure.
-
-The GPU's own clock times every call, several times in a row. Copies before them keep the GPU busy while the host
-submits the calls, so the time of Python isn't included.
-"""
+"""Time solves on a GPU against copies of as many bytes, over the lengths of the paper's figure."""
 
 from __future__ import annotations
 
@@ -11,7 +7,6 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.util import find_spec
 from operator import methodcaller
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -19,10 +14,9 @@ import numpy as np
 from recfact.arrays import to_torch
 from recfact.gpu.availability import require
 from recfact.gpu.solver import solve
+from recfact.gpu.timing import Call, Effort, time_calls
 from recfact.number_types import BFLOAT16
 from recfact.windows import Full, Jagged
-
-Call = Callable[[], Any]
 
 HEADS, CHANNELS = 128, 16
 PAPER = {
@@ -44,16 +38,6 @@ SOLVES = ("Jagged(16)", "Full()")
 LONG, SHARE = 1 << 16, 0.9  # a number of steps, and the required speed for at least so many, relative to a copy's
 SHORT, SHORT_SECONDS = 1 << 10, 12e-6
 ONE, HALF = 0x3F80, 0x3F00  # bfloat16
-
-
-@dataclass(frozen=True)
-class Effort:
-    """The amount of timing: `lengths`, each in `rounds` of `calls` in a row, after copies of `busy` bytes."""
-
-    lengths: tuple[int, ...]
-    rounds: int
-    calls: int
-    busy: int
 
 
 FULL = Effort(tuple(PAPER), rounds=11, calls=10, busy=1 << 32)
@@ -182,26 +166,3 @@ def bfloat16s(bits: int, shape: tuple[int, ...]) -> Any:
     array = cupy.empty(shape, np.uint16)
     array.fill(bits)
     return array.view(BFLOAT16)
-
-
-def time_calls(calls: dict[str, Call], effort: Effort) -> dict[str, float]:
-    """Return the median seconds of each call. The calls take turns in each round."""
-    import cupy
-
-    ballast = [cupy.empty(min(effort.busy, 1 << 28), np.uint8) for _ in range(2)]
-    busy = partial(ballast[0].data.copy_from_device_async, ballast[1].data, ballast[0].nbytes)
-    found: dict[str, list[float]] = {name: [] for name in calls}
-    for call in calls.values():
-        call()  # compiles, and touches its memory
-    for _ in range(effort.rounds):
-        for name, call in calls.items():
-            start, end = cupy.cuda.Event(), cupy.cuda.Event()
-            for _ in range(max(effort.busy // ballast[0].nbytes, 1)):
-                busy()
-            start.record()
-            for _ in range(effort.calls):
-                call()
-            end.record()
-            end.synchronize()
-            found[name].append(1e-3 * cupy.cuda.get_elapsed_time(start, end) / effort.calls)
-    return {name: median(seconds) for name, seconds in found.items()}

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from recfact.gpu.benchmark import COPY, HEADS, PAPER, Call, Effort, bfloat16s, time_calls
+from recfact.gpu.benchmark import COPY, HEADS, PAPER, bfloat16s
 from recfact.gpu.gradients import gradients
 from recfact.gpu.solver import solve
+from recfact.gpu.timing import Call, Effort, time_calls
 from recfact.gpu.warm import warm_up
 from recfact.windows import Full, Jagged, Uniform, Window, window_text
 

@@ -16,6 +16,7 @@ from recfact.gpu.operands import given_arrays, on_the_gpu, prepare_host, solve_o
 from recfact.gpu.run import run
 from recfact.gpu.sequences import run_sequences
 from recfact.gpu.solves import Solve
+from recfact.gpu.tuning import tune_first
 from recfact.number_types import DType, accumulator
 from recfact.windows import Full, Window, WindowLike
 
@@ -118,8 +119,6 @@ def solve(
 def _run(asked: Solve[DeviceArray], offsets: Array | None) -> None:
     if offsets is None:
         if tuned.asked():
-            from recfact.gpu.tuning import tune_first  # which times solves by this file
-
             tune_first(asked)
         run(asked)
     else:

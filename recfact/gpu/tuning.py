@@ -11,13 +11,13 @@ from recfact.arrays import library_of
 from recfact.errors import ArrayTypeError, ShapeError
 from recfact.gpu import tuned
 from recfact.gpu.availability import current_gpu
-from recfact.gpu.benchmark import Effort, time_calls
 from recfact.gpu.cuda_streams import is_captured
 from recfact.gpu.device_arrays import DeviceArray
 from recfact.gpu.launch import alternatives
 from recfact.gpu.operands import given_arrays, on_the_gpu, solve_options
 from recfact.gpu.run import device_of, forget_plans, prepared_launch, start
 from recfact.gpu.solves import Solve
+from recfact.gpu.timing import Effort, time_calls
 from recfact.windows import Full, WindowLike
 
 EFFORT = Effort((), rounds=7, calls=5, busy=1 << 30)

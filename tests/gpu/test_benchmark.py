@@ -17,7 +17,8 @@ from typer.testing import CliRunner
 import recfact as rf
 from recfact.cli.app import app
 from recfact.gpu import benchmark, roofline, why_unavailable
-from recfact.gpu.benchmark import PAPER, Effort, Row, goals
+from recfact.gpu.benchmark import PAPER, Row, goals
+from recfact.gpu.timing import Effort
 from tools.gpu.examples import HEADS, described_gradients
 
 PAGE = Path(__file__).parents[2] / "docs" / "gpu" / "index.md"
