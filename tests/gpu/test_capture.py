@@ -9,6 +9,7 @@ from gpu.stand_in import on_gpu
 
 import recfact as rf
 from recfact.errors import DeviceError
+from recfact.gpu.gradients import gradients
 
 STEPS = 600
 WINDOWS = {"chain": rf.Full(), "sliding": rf.Uniform(500), "sweep": rf.Jagged(16)}
@@ -90,3 +91,37 @@ def test_the_null_stream_is_not_asked(machine):
     machine.captured = {0x5001}
     rf.solve(*(on_gpu(array) for array in arrays()), axis=0)
     assert machine.launches
+
+
+SHORT = 200  # steps up to which few lines are enough for the kernels of gradients
+KERNELS = {"backward": rf.Full(), "backward_window": rf.Jagged(16), "backward_window of lags": rf.Uniform(8)}
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_gradients_of_tensors_are_captured_in_memory_of_torch(machine, kernel):
+    given = [torch_stand_in.tensor(array[:SHORT]) for array in (*arrays(), arrays()[0])]
+    before = gradients(*given, KERNELS[kernel])
+    machine.captured, taken = {torch_stand_in.STREAM}, len(machine.pools)
+    found = gradients(*given, KERNELS[kernel])
+    assert machine.launches[-1].launch.kernel == kernel.split()[0]
+    assert len(machine.pools) == taken
+    machine.captured = set()
+    for one, other in zip(found, before, strict=True):
+        assert isinstance(one, torch_stand_in.Tensor)
+        np.testing.assert_array_equal(one.numpy(), other.numpy())
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_gradients_that_a_graph_would_not_repeat_are_refused(machine, kernel):
+    with stand_in.Stream() as stream:
+        given = [on_gpu(array[:SHORT]) for array in (*arrays(), arrays()[0])]
+        machine.captured = {stream.ptr}
+        with pytest.raises(DeviceError, match=r"compiles its kernel .* do the same solve once before"):
+            gradients(*given, KERNELS[kernel])
+        machine.captured = set()
+        offsets = np.arange(0, SHORT + 1, 20)
+        gradients(*given, KERNELS[kernel], offsets)
+        machine.captured, launched = {stream.ptr}, len(machine.launches)
+        with pytest.raises(DeviceError, match="sends offsets to the GPU"):
+            gradients(*given, KERNELS[kernel], offsets)
+        assert len(machine.launches) == launched
