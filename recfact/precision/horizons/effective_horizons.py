@@ -380,11 +380,18 @@ def _search(magnitudes: Any, level: Any, growth: Any, product: Any) -> Array:
     while np.any(counts(steps[-1], before := rows - (1 << (len(steps) - 1)))):
         steps.append(steps[-1] * steps[-1][np.maximum(before, 0)])
 
-    lags = np.zeros(len(rows), dtype=np.int64)
+    at = rows
     for k in reversed(range(len(steps))):
-        at = rows - lags
         longer = product * steps[k][at]
         further = counts(longer, at - (1 << k))
-        lags[further] += 1 << k
-        product[further] = longer[further]
-    return lags
+        at = at - (further.astype(np.int64) << k)
+        product = _chosen(further, longer, product)
+    return rows - at
+
+
+def _chosen(first: Array, one: Any, other: Any) -> Any:
+    """Return floats or `Scaled` numbers: one of them where `first` is true, and the other elsewhere."""
+    if isinstance(one, Scaled):
+        significands = np.where(first, one.significands, other.significands)
+        return Scaled(significands, np.where(first, one.exponents, other.exponents))
+    return np.where(first, one, other)
