@@ -15,10 +15,10 @@ import pytest
 from typer.testing import CliRunner
 
 import recfact as rf
-from recfact.cli import solve as command
 from recfact.cli.app import app
-from recfact.report import streaming
-from recfact.report.stored import Stored
+from recfact.report import boxes, streaming
+from recfact.report import stored as files
+from recfact.report.stored import stored
 
 STEPS = 5000
 
@@ -27,8 +27,8 @@ STEPS = 5000
 def _(tmp_path, monkeypatch):
     """Pieces of few steps, of files that count as large."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(streaming, "PIECE", 1 << 14)
-    monkeypatch.setattr(command, "LARGE", 0)
+    monkeypatch.setattr(boxes, "PIECE", 1 << 14)
+    monkeypatch.setattr(files, "LARGE", 0)
 
 
 def run(*options, code=0):
@@ -76,6 +76,71 @@ def test_the_states_are_those_of_arrays_in_memory(kind, out, window, rng):
         assert not list(Path().glob(".x*"))
 
 
+@pytest.mark.parametrize("window", ["full", "jagged:16:2"])
+@pytest.mark.parametrize("kind", ["npy", "zarr"])
+@pytest.mark.parametrize(
+    ("shape", "axis", "first", "pieces"),
+    [
+        ((700, 30), 1, (slice(0, 22), slice(0, 30)), 32),  # whole sequences
+        ((2, 5000), -1, (slice(0, 1), slice(0, 682)), 16),  # parts of one
+        ((3, 400, 7), 1, (slice(0, 1), slice(0, 97), slice(0, 7)), 15),  # parts of several
+        ((40, 3, 1000), 0, (slice(0, 1), slice(0, 1), slice(0, 682)), 240),  # a step is longer than a piece
+        ((40, 900), 0, (slice(0, 1), slice(0, 682)), 80),
+    ],
+    ids=str,
+)
+def test_pieces_hold_what_lies_together(shape, axis, first, pieces, kind, window, rng):
+    if kind == "zarr":
+        pytest.importorskip("zarr", reason="zarr is not installed")
+    a, u = written(rng, shape, kind=kind)
+    x0 = rng.standard_normal(np.delete(shape, axis))
+    np.save("x0.npy", x0)
+    found = streaming.Stream(
+        *(stored(f"{name}.{kind}", name) for name in "au"), x0, axis, rf.windows.window_of(window), Path("x.npy")
+    )
+    assert max(map(boxes.size, found.boxes)) * 24 <= boxes.PIECE
+    if kind == "npy":
+        assert [(at.start, at.stop) for at in found.boxes[0]] == [(at.start, at.stop) for at in first]
+        assert len(found.boxes) == pieces
+    run(
+        "--a",
+        f"a.{kind}",
+        "--u",
+        f"u.{kind}",
+        "--axis",
+        str(axis),
+        "--window",
+        window,
+        "--x0",
+        "x0.npy",
+        "--out",
+        "x.npy",
+    )
+    expected = rf.solve(a, u, x0=x0, axis=axis, window=window)
+    np.testing.assert_allclose(np.load("x.npy"), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_pieces_are_whole_chunks_of_zarr_if_these_fit():
+    shape, numbers = (50, 5000), (1 << 14) / 24
+    for chunks, lengths in (((1, 300), (1, 600)), ((7, 50), (7, 50)), ((1, 700), (1, 682)), ((50, 1), (50, 13))):
+        found = boxes.boxes(shape, 1, chunks, 24 * 50 * 5000)
+        assert [at.stop for at in found[0]] == list(lengths)
+        assert sum(map(boxes.size, found)) == 250_000
+        assert max(map(boxes.size, found)) <= numbers
+        filled = np.zeros(shape, int)
+        for box in found:
+            filled[box] += 1
+        assert (filled == 1).all()
+
+
+def test_missing_inputs_of_files_may_be_zero(rng):
+    a, u = written(rng, (STEPS,))
+    u[::7] = np.nan
+    np.save("u.npy", u)
+    run("--a", "a.npy", "--u", "u.npy", "--missing", "zero", "--out", "x.npy")
+    np.testing.assert_allclose(np.load("x.npy"), rf.solve(a, np.nan_to_num(u)), rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16, np.complex64, np.int16])
 def test_number_types_are_those_of_arrays_in_memory(dtype, rng):
     a, u = written(rng, (STEPS,), dtype)
@@ -89,7 +154,7 @@ def test_number_types_are_those_of_arrays_in_memory(dtype, rng):
 
 def test_few_pieces_are_in_memory(rng, monkeypatch):
     written(rng, (1 << 19,))
-    monkeypatch.setattr(streaming, "PIECE", 1 << 18)
+    monkeypatch.setattr(boxes, "PIECE", 1 << 18)
     tracemalloc.start()
     run("--a", "a.npy", "--u", "u.npy", "--out", "x.npy")  # compiles, and imports
     tracemalloc.reset_peak()
@@ -97,31 +162,30 @@ def test_few_pieces_are_in_memory(rng, monkeypatch):
     run("--a", "a.npy", "--u", "u.npy", "--out", "x.npy")
     peak = tracemalloc.get_traced_memory()[1] - before
     tracemalloc.stop()
-    assert peak < 4 * streaming.PIECE < 8 << 19
+    assert peak < 4 * boxes.PIECE < 8 << 19
 
 
 CHILD = """
 import os, signal, sys
 from pathlib import Path
-from recfact.cli import solve
 from recfact.cli.app import main
-from recfact.report import stored, streaming
-streaming.PIECE, solve.LARGE = 1 << 14, 0
+from recfact.report import boxes, partial, stored
+boxes.PIECE, stored.LARGE = 1 << 14, 0
 left, half, log = int(sys.argv.pop(1)), sys.argv.pop(1) == "half", Path("log")
-write = stored.Partial.write
+write = partial.Partial.write
 
-def deadly(self, axis, start, states):
+def deadly(self, box, states):
     global left
     left -= 1
     if left == 0:
         if half:
-            write(self, axis, start, states[: len(states) // 2])
+            write(self, (slice(box[0].start, box[0].start + len(states) // 2),), states[: len(states) // 2])
         os.kill(os.getpid(), signal.SIGKILL)
     with log.open("a") as stream:
-        print(start, file=stream)
-    write(self, axis, start, states)
+        print(box[0].start, file=stream)
+    write(self, box, states)
 
-stored.Partial.write = deadly
+partial.Partial.write = deadly
 main()
 """
 
@@ -143,7 +207,7 @@ def test_a_killed_solve_goes_on_and_writes_nothing_twice(kind, window, half, rng
     finished = child(0)
     assert finished.returncode == 0, finished.stderr
     starts = [int(line) for line in Path("log").read_text().split()]
-    assert f"going on at step {starts[piece - 1]} of {STEPS}" in finished.stderr
+    assert f"solving goes on after {100 * starts[piece - 1] // STEPS} %" in finished.stderr
     assert starts == sorted(set(starts))
     interrupted = read(f"x.{kind}")
     run(*options[1:])
@@ -155,21 +219,21 @@ def test_another_solve_starts_anew(rng, monkeypatch):
     a, u = written(rng, (STEPS,))
     options = ["--a", "a.npy", "--u", "u.npy", "--out", "x.npy"]
 
-    def interrupted(self, start, end):
-        if start:
+    def interrupted(self, box):
+        if box[0].start:
             raise KeyboardInterrupt
-        piece(self, start, end)
+        solve(self, box)
 
-    piece = streaming.Stream._piece
+    solve = streaming.Stream._solve
     for change in (["--window", "jagged:4"], ["--x0", "3"], []):
-        monkeypatch.setattr(streaming.Stream, "_piece", interrupted)
+        monkeypatch.setattr(streaming.Stream, "_solve", interrupted)
         CliRunner().invoke(app, ["solve", *options])
         assert sorted(path.name for path in Path().glob(".x*")) == [".x.npy.part", ".x.npy.state"]
-        monkeypatch.setattr(streaming.Stream, "_piece", piece)
+        monkeypatch.setattr(streaming.Stream, "_solve", solve)
         if not change:
             np.save("u.npy", 2 * u)
             os.utime("u.npy", ns=(1, 1))
-        assert "going on" not in run(*options, *change).stderr
+        assert "goes on" not in run(*options, *change).stderr
         np.testing.assert_allclose(np.load("x.npy")[0], (1 + (not change)) * u[0] + 3 * a[0] * ("--x0" in change))
 
 
@@ -197,16 +261,16 @@ def interrupted(rng, monkeypatch):
     """Leave what a solve has written when it is interrupted, and return its options and the right states."""
     a, u = written(rng, (STEPS,))
     options = ["--a", "a.npy", "--u", "u.npy", "--out", "x.npy"]
-    piece = streaming.Stream._piece
+    solve = streaming.Stream._solve
 
-    def some(self, start, end):
-        if start > STEPS // 2:
+    def some(self, box):
+        if box[0].start > STEPS // 2:
             raise KeyboardInterrupt
-        piece(self, start, end)
+        solve(self, box)
 
-    monkeypatch.setattr(streaming.Stream, "_piece", some)
+    monkeypatch.setattr(streaming.Stream, "_solve", some)
     CliRunner().invoke(app, ["solve", *options])
-    monkeypatch.setattr(streaming.Stream, "_piece", piece)
+    monkeypatch.setattr(streaming.Stream, "_solve", solve)
     return options, rf.solve(a, u)
 
 
@@ -242,7 +306,7 @@ DAMAGE = {
 def test_what_is_damaged_is_written_anew(damage, interrupted):
     options, expected = interrupted
     DAMAGE[damage](Path(".x.npy.part"), Path(".x.npy.state"))
-    assert "going on" not in run(*options).stderr
+    assert "goes on" not in run(*options).stderr
     np.testing.assert_allclose(np.load("x.npy"), expected, rtol=1e-12, atol=1e-12)
     assert not list(Path().glob(".x*"))
 
@@ -250,8 +314,8 @@ def test_what_is_damaged_is_written_anew(damage, interrupted):
 def test_one_command_at_a_time_writes(interrupted):
     pytest.importorskip("fcntl", reason="there are no such locks here")
     options, expected = interrupted
-    first = streaming.Stream(*(Stored(Path(f"{name}.npy")) for name in "au"), None, -1, rf.Full(), Path("x.npy"))
-    assert first.done > STEPS // 2
+    first = streaming.Stream(*(stored(f"{name}.npy", name) for name in "au"), None, -1, rf.Full(), Path("x.npy"))
+    assert first.written > 8 * STEPS // 2
     for others in ([], ["--window", "jagged:4"]):
         assert "x.npy is being written by another command" in run(*options, *others, code=1).stderr
     first.run(lambda _: None)
@@ -265,7 +329,7 @@ def test_chunks_of_zarr_that_change_start_anew(interrupted, rng):
     import zarr
 
     written(rng, (STEPS,), kind="zarr")
-    found = Stored(Path("u.zarr"))
+    found = stored("u.zarr", "u")
     before = found.identity()
     array = zarr.open_array("u.zarr")
     array[0] = 3
@@ -277,7 +341,8 @@ def test_chunks_of_zarr_that_change_start_anew(interrupted, rng):
 def test_a_solve_without_steps_is_refused():
     zarr = pytest.importorskip("zarr", reason="zarr is not installed")
     zarr.create_array("u.zarr", shape=(0,), dtype=float, chunks=(1,))
-    assert "states would be empty" in run("--a", "0.5", "--u", "u.zarr", "--out", "x.npy", code=1).stderr
+    for out, said in (("x.npy", "u.zarr is empty"), ("x.zarr", "states would be empty")):
+        assert said in run("--a", "0.5", "--u", "u.zarr", "--out", out, code=1).stderr
 
 
 def test_other_folders_of_zarr_are_not_replaced(rng):
@@ -345,7 +410,7 @@ def test_progress_tells_the_rate_and_the_time_left(rng, monkeypatch):
 
 def test_small_files_are_solved_at_once(rng, monkeypatch):
     a, u = written(rng, (STEPS,))
-    monkeypatch.setattr(command, "LARGE", 1 << 30)
+    monkeypatch.setattr(files, "LARGE", 1 << 30)
     monkeypatch.setattr(streaming.Stream, "run", None)
     run("--a", "a.npy", "--u", "u.npy", "--out", "x.npy")
     np.testing.assert_array_equal(np.load("x.npy"), rf.solve(a, u))
@@ -360,7 +425,9 @@ def test_what_is_not_streamed_is_refused(rng):
         return " ".join(run(*options, code=code).stderr.replace("│", " ").split())
 
     assert "goes without --reverse" in said(*options, "--out", "x.zarr", "--reverse", code=2)
-    assert "goes with .npy and .zarr files only" in said(*options, "--out", "x.csv", code=2)
+    assert "goes without --offsets" in said(*options, "--out", "x.zarr", "--offsets", "0,30", code=2)
+    np.savetxt("u.csv", np.ones(30))
+    assert "goes with .npy and .zarr files only" in said("--a", "a.zarr", "--u", "u.csv", "--out", "x.zarr", code=2)
     Path("no.zarr").mkdir()
     Path("n.npy").write_bytes(b"nothing")
     for name, message in (

@@ -107,8 +107,8 @@ A = Annotated[
     typer.Option(
         "--a",
         metavar="FILE|NUMBER",
-        help="Coefficients: a .npy, .npz or .csv file, - for standard input, or a number for a constant. FILE:NAME "
-        "picks an array or a column of the file.",
+        help="Coefficients: a .npy, .npz, .csv or .zarr file, - for standard input, or a number for a constant. "
+        "FILE:NAME picks an array or a column of the file.",
     ),
 ]
 U = Annotated[
@@ -278,15 +278,24 @@ def read_problem(
 
 
 def read_batch(
-    a: str | None, u: str | None, axis: int | None, missing: str, offsets: Any = None, **others: str | None
+    a: str | None,
+    u: str | None,
+    axis: int | None,
+    missing: str,
+    offsets: Any = None,
+    *,
+    mapped: bool = False,
+    **others: str | None,
 ) -> Batch | None:
     """Return all sequences that the options of a command name; None without --axis and --offsets.
+
+    With `mapped` they stay in their files, and there may be one without these options.
 
     Options that don't go with them are usage errors.
     """
     from recfact.report.batch import batch_from_files
 
-    if axis is None and offsets is None:
+    if axis is None and offsets is None and not mapped:
         return None
     option = "--offsets" if axis is None else "--axis"
     for name, value in others.items():
@@ -294,7 +303,7 @@ def read_batch(
             raise typer.BadParameter(f"{option} asks for all sequences of --a, and goes without --{name}")
     if a is None:
         raise typer.BadParameter(f"{option} goes with a file in --a")
-    return batch_from_files(a, u, axis, offsets, zeros=missing == "zero")
+    return batch_from_files(a, u, axis, offsets, mapped=mapped, zeros=missing == "zero")
 
 
 def written_times(unit: str, date_format: str | None) -> str:

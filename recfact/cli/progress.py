@@ -52,18 +52,21 @@ def _lines(total: int | None) -> Iterator[Callable[[str], None]]:
 
 
 @contextmanager
-def transfer(total: int, done: int) -> Iterator[Callable[[int], None]]:
+def transfer(work: str, total: int, done: int) -> Iterator[Callable[[int], None]]:
     """Give a function that shows how many of `total` bytes are done, at which rate, and the time left.
 
-    Nothing is shown in the first second. `done` bytes are there from the start and don't count for the rate.
+    Nothing is shown in the first second. `done` bytes are there from the start, which is said, and don't count for the
+    rate. The text `work` says what is done.
     """
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
+    if done:
+        typer.echo(f"{work} goes on after {100 * done // total} %", err=True)
     console = Console(stderr=True)
-    columns = (TextColumn("solving"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    columns = (TextColumn(work), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     bar = Progress(*columns, console=console, transient=True)
-    task = bar.add_task("solving", total=total, completed=done)
+    task = bar.add_task(work, total=total, completed=done)
     start, due = monotonic(), FIRST
 
     def show(now: int) -> None:
@@ -78,7 +81,7 @@ def transfer(total: int, done: int) -> Iterator[Callable[[int], None]]:
         due = seconds + LATER
         rate = (now - done) / seconds
         typer.echo(
-            f"solving, {100 * now // total} %, {rate / 1e6:.0f} MB/s, {(total - now) / rate:.0f} s left ...", err=True
+            f"{work}, {100 * now // total} %, {rate / 1e6:.0f} MB/s, {(total - now) / rate:.0f} s left ...", err=True
         )
 
     try:

@@ -35,9 +35,6 @@ from recfact.windows import Window, window_text
 if TYPE_CHECKING:
     from recfact.report.streaming import Stream
 
-LARGE = 1 << 30
-"""Bytes of .npy files from which on they are solved piece by piece."""
-
 
 @app.command("solve", epilog="Example: recfact solve --a a.npy --u u.npy --window jagged:16 --out x.npy")
 def solve_files(
@@ -87,23 +84,22 @@ def solve_files(
 ) -> None:
     """Solve x_i = a_i x_(i-1) + u_i for the arrays in two files, or average a column of values over --tau.
 
-    Files of zarr, and .npy files of more than 1 GiB, are solved piece by piece in constant memory. If that is
-    interrupted, the same command goes on where it stood.
+    Files of .npy and zarr with more than 1 GiB together are solved piece by piece in constant memory, and so are those
+    whose states go to zarr. If that is interrupted, the same command goes on where it stood.
     """
     import numpy as np
 
-    from recfact.report.files import check_destination, read_array, write_array
-    from recfact.report.sources import SUFFIXES
+    from recfact.report.files import WRITTEN, check_destination, read_array, write_array
     from recfact.solve import solve
 
     averages = a is None or any(option is not None for option in (dt, time, tau, halflife))
     if group is not None and not averages:
         raise typer.BadParameter("--group goes with --time")
-    if a is not None and not averages and is_streamed(a, u, out, reverse, offsets, missing):
-        found = stream(a, u, read_state(x0), axis, window, out)
+    if a is not None and not averages and is_streamed(a, u, out, reverse, offsets):
+        found = stream(a, u, read_state(x0), axis, window, out, missing == "zero")
         say_solved(found.shape, found.dtype, found.largest, window, axis, reverse, out, as_json)
         return
-    check_destination(out, SUFFIXES)
+    check_destination(out, WRITTEN)
     with progress(4) as step:
         step("reading coefficients")
         if a is None or averages:
@@ -131,44 +127,35 @@ def solve_files(
     say_solved(x.shape, x.dtype, float(np.abs(x).max()), window, axis, reverse, out, as_json)
 
 
-def is_streamed(a: str, u: str, out: Path, reverse: bool, offsets: str | None, missing: str) -> bool:
+def is_streamed(a: str, u: str, out: Path, reverse: bool, offsets: str | None) -> bool:
     """Say whether files are solved piece by piece.
 
-    Options that only go with arrays in memory are usage errors beside files of zarr.
+    Options that only go with arrays in memory are usage errors beside an output of zarr.
     """
+    from recfact.report.partial import is_zarr
     from recfact.report.sources import constant
+    from recfact.report.stored import PIECEWISE, are_large, is_piecewise
 
-    paths = [Path(source) for source in (a, u) if constant(source) is None]
-    of_zarr = [path for path in (*paths, out) if path.suffix.lower() == ".zarr"]
-    fits = all(path.suffix.lower() in (".npy", ".zarr") for path in (*paths, out)) and paths
-    given = {"--reverse": reverse, "--offsets": offsets is not None, "--missing": missing != "refuse"}
-    in_memory = next((option for option in given if given[option]), "")
-    if of_zarr and (in_memory or not fits):
+    files = [source for source in (a, u) if constant(source) is None]
+    fits = all(map(is_piecewise, files)) and files and out.suffix.lower() in PIECEWISE
+    in_memory = "--reverse" if reverse else "--offsets" if offsets is not None else ""
+    if is_zarr(out) and (in_memory or not fits):
         what = f"without {in_memory}" if in_memory else "with .npy and .zarr files only"
-        raise typer.BadParameter(f"{of_zarr[0]} is solved piece by piece, which goes {what}")
-    if of_zarr:
-        return True
-    present = [path for path in paths if path.is_file()]
-    return bool(fits) and not in_memory and sum(path.stat().st_size for path in present) > LARGE
+        raise typer.BadParameter(f"{out} is solved piece by piece, which goes {what}")
+    return bool(fits) and not in_memory and (is_zarr(out) or are_large(*files))
 
 
-def stream(a: str, u: str, x0: Any, axis: int, window: Window, out: Path) -> Stream:
+def stream(a: str, u: str, x0: Any, axis: int, window: Window, out: Path, zeros: bool) -> Stream:
     """Solve files piece by piece, and show how far this is."""
-    from recfact.report.files import check_destination, read_array
-    from recfact.report.sources import constant
-    from recfact.report.stored import Stored, is_zarr
+    from recfact.report.files import check_destination
+    from recfact.report.partial import is_zarr
+    from recfact.report.stored import stored
     from recfact.report.streaming import Stream
 
     if not (is_zarr(out) and out.is_dir()):
         check_destination(out)
-    coefficients, inputs = (
-        Stored(Path(source) if constant(source) is None else read_array(source, name))
-        for name, source in (("a", a), ("u", u))
-    )
-    solves = Stream(coefficients, inputs, x0, axis, window, out)
-    if solves.done:
-        typer.echo(f"going on at step {solves.done} of {solves.steps}", err=True)
-    with transfer(solves.nbytes, solves.nbytes // solves.steps * solves.done) as step:
+    solves = Stream(stored(a, "a"), stored(u, "u", zeros=zeros), x0, axis, window, out)
+    with transfer("solving", solves.nbytes, solves.written) as step:
         solves.run(step)
     return solves
 

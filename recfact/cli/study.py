@@ -32,10 +32,13 @@ from recfact.cli.options import (
     time_constant,
     written_times,
 )
-from recfact.cli.progress import progress
+from recfact.cli.progress import progress, transfer
 from recfact.errors import MissingExtraError
 
 PAGE_SUFFIXES = (".html", ".htm")
+
+STRETCH = 1 << 17
+"""The most steps of a file larger than memory that a page is about."""
 
 
 @app.command(epilog="Example: recfact report --a gates.npy --u inputs.npy --out page.html")
@@ -70,39 +73,39 @@ def report(
     The command prints its findings and writes a single HTML page that needs no other file. With --axis it looks at all
     sequences, and with --offsets at all segments, and says what each of them needs. The page is then about the one that
     needs most.
+
+    Files of .npy and zarr with more than 1 GiB together are looked at piece by piece in constant memory. If that is
+    interrupted, the same command goes on where it stood.
     """
     from recfact.report.batch import sequence_needs, worst_problem
     from recfact.report.build import build_report, report_steps
-    from recfact.report.files import check_destination, replacing
-    from recfact.report.html import check_page, page, page_steps
+    from recfact.report.files import replacing
+    from recfact.report.html import page, page_steps
     from recfact.report.safety import chosen_formats
+    from recfact.report.scan import Scan
+    from recfact.report.stored import are_large
     from recfact.report.tables import report_text, to_json
 
-    batch = read_batch(
-        a, u, axis, missing, read_offsets(offsets), dt=dt, time=time, tau=tau, halflife=halflife, pick=pick
-    )
+    segments, others = read_offsets(offsets), {"dt": dt, "time": time, "tau": tau, "halflife": halflife, "pick": pick}
+    large = a is not None and segments is None and not any(others.values()) and are_large(a, u or "ones")
+    batch = read_batch(a, u, axis, missing, segments, mapped=large, **others)
     times = written_times(time_unit, date_format)
-    problem = (
-        batch.longest
-        if batch
-        else read_problem(a, u, dt, time, times, steps_as_given, time_constant(tau, halflife), pick, missing)
-    )
+    if batch is None:
+        problem = read_problem(a, u, dt, time, times, steps_as_given, time_constant(tau, halflife), pick, missing)
     path = out if out is not None or as_json else Path("report.html")
     if path:
-        if path.suffix.lower() not in PAGE_SUFFIXES:
-            raise typer.BadParameter(
-                f"--out {path} must end in .html or .htm, for what is written is a page; a browser prints it as PDF"
-            )
-        check_destination(path)
-        try:
-            check_page()
-        except MissingExtraError as error:
-            raise MissingExtraError(f"{error}; or pass --json, which prints the findings and makes no page") from None
-    asked = chosen_formats(formats or ()) if batch else ()
-    steps = report_steps(problem, block, formats or ()) + len(asked)
+        check_page_path(path)
+    asked, needs, scan = chosen_formats(formats or ()) if batch else (), [], None
+    if batch is not None and large:
+        scan = Scan(batch, asked, path)
+        with transfer("looking at coefficients", scan.nbytes, scan.seen) as seen:
+            needs = scan.run(seen)
+        problem = worst_problem(batch, needs, STRETCH)
+    elif batch is not None:
+        problem = batch.longest
+    steps = report_steps(problem, block, formats or ()) + (0 if scan else len(asked))
     with progress(steps + (page_steps(batch is not None) if path else 0)) as step:
-        needs = []
-        if batch is not None:
+        if batch is not None and not scan:
             needs = sequence_needs(batch, asked, step)
             problem = worst_problem(batch, needs)
         made = build_report(problem, block, step, formats or (), needs)
@@ -110,11 +113,29 @@ def report(
     if path:
         with replacing(path) as stream:
             stream.write(text.encode())
+    if scan:
+        scan.remove()
     if as_json:
         typer.echo(to_json({**made.as_dict(), "page": None if path is None else str(path)}))
         return
     show(report_text(made))
     typer.echo(f"\nwrote {path}")
+
+
+def check_page_path(path: Path) -> None:
+    """Check that a page can be made and written to a path, before work is spent on it."""
+    from recfact.report.files import check_destination
+    from recfact.report.html import check_page
+
+    if path.suffix.lower() not in PAGE_SUFFIXES:
+        raise typer.BadParameter(
+            f"--out {path} must end in .html or .htm, for what is written is a page; a browser prints it as PDF"
+        )
+    check_destination(path)
+    try:
+        check_page()
+    except MissingExtraError as error:
+        raise MissingExtraError(f"{error}; or pass --json, which prints the findings and makes no page") from None
 
 
 PICTURES = (

@@ -70,10 +70,11 @@ class Spread(PlainRecord):
 
     def ranked(self) -> Array:
         """Return the indices of all sequences, shape (sequences, axes but that of time), the worst first."""
+        if not self.by_sequence.ndim:  # a single sequence, whose index is empty
+            return np.zeros((len(self), 0), dtype=np.int64)
         order = np.argsort(self.by_sequence.ravel(), kind="stable")
         alike = np.argsort(-self.by_sequence.ravel()[order], kind="stable")
-        places = np.unravel_index(order[alike], self.by_sequence.shape)
-        return np.stack(places, axis=-1) if places else np.zeros((len(self), 0), dtype=np.int64)
+        return np.stack(np.unravel_index(order[alike], self.by_sequence.shape), axis=-1)
 
     def quantile(self, *shares: float) -> list[Any]:
         """Return quantiles: in a share q of the sequences, between 0 and 1, the largest number is no larger.

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,6 @@ from recfact.precision import (
     BlockFormat,
     FloatFormat,
     Spread,
-    WindowChoice,
     choose_window,
     effective_horizon,
 )
@@ -26,6 +26,7 @@ from recfact.precision.sequences import segments_of
 from recfact.precision.truncation.window_choice import Candidate
 from recfact.report.problem import GivenArrays, Problem, given_arrays
 from recfact.report.safety import computed_in, count_out_of_range, rounded
+from recfact.report.stored import Where
 
 LIMITS = (16, 32, 64, 128, 256)
 """Reaches of windows, in steps: of how many sequences each is too short is counted."""
@@ -54,48 +55,62 @@ class Batch:
 
     @property
     def a(self) -> Array:
-        """The coefficients."""
-        return self.given.a
+        """The coefficients, all in memory."""
+        return self.given.a[(slice(None),) * self.given.a.ndim]
 
     @property
     def u(self) -> Array:
-        """The inputs."""
+        """The inputs, all in memory."""
+        inputs = self.given.u[(slice(None),) * self.given.u.ndim]
         if not self.given.impulse:
-            return self.given.u
-        inputs = np.zeros_like(self.given.u)
+            return inputs
+        inputs = np.zeros_like(inputs)
         np.moveaxis(inputs, self.axis, 0)[:1] = 1
         return inputs
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the arrays."""
+        return self.given.a.shape
+
+    @property
+    def steps(self) -> int:
+        """How many steps the arrays have."""
+        return self.shape[self.axis]
 
     @cached_property
     def segments(self) -> list[slice]:
         """The steps of each segment that has any; those of all without offsets."""
-        return [each for each in segments_of(self.offsets, self.a.shape[self.axis]) if each.start < each.stop]
+        return [each for each in segments_of(self.offsets, self.steps) if each.start < each.stop]
 
     @property
     def count(self) -> int:
         """How many sequences there are."""
-        return int(self.a.size // self.a.shape[self.axis] * len(self.segments))
+        return prod(self.shape) // self.steps * len(self.segments)
 
     @property
     def title(self) -> str:
         """Return a line that describes the sequences."""
-        return f"{self.count} sequences of {self.given.what}, {self.a.shape[self.axis]} steps each"
+        return f"{self.count} sequences of {self.given.what}, {self.steps} steps each"
 
     @property
     def source(self) -> str:
         """Return a sentence on the source of the numbers."""
-        return f"{self.given.source}, {self.given.given}: {self.count} sequences of {self.a.shape[self.axis]} steps."
+        return f"{self.given.source}, {self.given.given}: {self.count} sequences of {self.steps} steps."
 
     @property
     def longest(self) -> Problem:
         """The first of the longest sequences."""
-        place = [0] * self.a.ndim
+        place = [0] * len(self.shape)
         place[self.axis] = max(range(len(self.segments)), key=lambda at: _length(self.segments[at]))
         return self.sequence(place)
 
-    def sequence(self, place: Sequence[int], chosen: str = "") -> Problem:
-        """Return the sequence at a place; `chosen` says why it is this one."""
-        return self.given.problem(self._index(place), f" at {self.name(place)}{chosen}")
+    def sequence(self, place: Sequence[int], chosen: str = "", steps: slice | None = None) -> Problem:
+        """Return the sequence at a place, or some steps of it; `chosen` says why it is this one."""
+        index = self._index(place)
+        if steps is not None:
+            index = (*index[: self.axis], steps, *index[self.axis + 1 :])
+        return self.given.problem(index, f" at {_name(index, steps is None and self.offsets is None)}{chosen}")
 
     def name(self, place: Sequence[int]) -> str:
         """Return the index of the sequence at a place as NumPy takes it.
@@ -107,32 +122,37 @@ class Batch:
 
         Examples
         --------
+        >>> from recfact.report.stored import Stored
         >>> gates = np.ones((3, 9, 6))
-        >>> given = GivenArrays(gates, gates, "gates", "", "", True, False)
+        >>> given = GivenArrays(Stored(gates), Stored(gates), "gates", "", "", True, False)
         >>> Batch(given, 1).name((2, 5)), Batch(given, 1, [0, 4, 9]).name((2, 1, 5))
         ('[2, :, 5]', '[2, 4:9, 5]')
         """
-        parts = [
-            str(at) if isinstance(at, int) else ":" if self.offsets is None else f"{at.start}:{at.stop}"
-            for at in self._index(place)
-        ]
-        return f"[{', '.join(parts)}]"
+        return _name(self._index(place), self.offsets is None)
 
-    def _index(self, place: Sequence[int]) -> tuple[int | slice, ...]:
+    def _index(self, place: Sequence[int]) -> Where:
         where = [int(at) for at in place]
-        if len(where) < self.a.ndim:
+        if len(where) < len(self.shape):
             where.insert(self.axis, 0)
         return (*where[: self.axis], self.segments[where[self.axis]], *where[self.axis + 1 :])
+
+
+def _name(index: Where, whole: bool) -> str:
+    """Return an index as NumPy takes it, in which slices are all steps if `whole`."""
+    parts = (str(at) if isinstance(at, int) else ":" if whole else f"{at.start}:{at.stop}" for at in index)
+    return f"[{', '.join(parts)}]"
 
 
 def _length(segment: slice) -> int:
     return int(segment.stop - segment.start)
 
 
-def batch_from_files(a: str, u: str | None, axis: int | None, offsets: Any = None, *, zeros: bool = False) -> Batch:
+def batch_from_files(
+    a: str, u: str | None, axis: int | None, offsets: Any = None, *, mapped: bool = False, zeros: bool = False
+) -> Batch:
     """Return all sequences of what `a` and `u` name, along an axis that may be left out if there is only one.
 
-    With `zeros`, missing inputs are 0.
+    With `mapped` the files stay where they are until they are needed. With `zeros`, missing inputs are 0.
 
     Raises
     ------
@@ -141,13 +161,12 @@ def batch_from_files(a: str, u: str | None, axis: int | None, offsets: Any = Non
     OffsetsError
         If the offsets don't rise from 0 to the number of steps.
     """
-    given = given_arrays(a, u, zeros=zeros)
+    given = given_arrays(a, u, mapped=mapped, zeros=zeros)
     if axis is None and given.a.ndim > 1:
-        raise OptionError(
-            f"must be given for {given.what} of shape {given.a.shape}, whose segments lie along it", "axis"
-        )
+        lies = "several sequences" if offsets is None else "whose segments lie along it"
+        raise OptionError(f"must be given for {given.what} of shape {given.a.shape}, {lies}", "axis")
     found = Batch(given, check_axis(-1 if axis is None else axis, given.a.ndim), offsets)
-    if not found.segments:
+    if not found.segments or not prod(found.shape):
         raise DataFileError(f"a sequence of at least one step is required, and {given.what} have none")
     return found
 
@@ -167,20 +186,18 @@ class SequenceNeeds:
     horizons : Spread, optional
         The largest horizon of each sequence down to the unit roundoff, for the rounded coefficients. Segments are an
         axis of their own, before that of time.
-    choice : WindowChoice, optional
-        The window that is proved to lose no more than rounding does, for each of the sequences.
+    good : Candidate, optional
+        The window to run, which is proved to lose no more than rounding does for each of the sequences.
+    unseen : int, default 0
+        How many sequences may look back further than their horizon says, because no steps before that were in memory.
     """
 
     batch: Batch
     format: FloatFormat | BlockFormat
     out_of_range: int
     horizons: Spread | None = None
-    choice: WindowChoice | None = None
-
-    @property
-    def good(self) -> Candidate | None:
-        """The window to run, which is good for all of them, or None."""
-        return None if self.choice is None else self.choice.recommended
+    good: Candidate | None = None
+    unseen: int = 0
 
     @property
     def window(self) -> str | None:
@@ -207,6 +224,7 @@ class SequenceNeeds:
             "worst": [{"sequence": place, "horizon": horizon} for place, horizon in self.worst()],
             "window": self.window,
             "window_error": self.good.error if self.good else None,
+            "unseen": self.unseen,
         }
 
 
@@ -217,18 +235,19 @@ def sequence_needs(
 
     Examples
     --------
+    >>> from recfact.report.stored import Stored
     >>> gates = np.full((2, 400, 3), 0.5)
     >>> gates[1, :, 2] = 0.9
-    >>> given = GivenArrays(gates, gates, "gates", "", "", True, False)
+    >>> given = GivenArrays(Stored(gates), Stored(gates), "gates", "", "", True, False)
     >>> from recfact import precision as pr
     >>> (found,) = sequence_needs(Batch(given, 1), [pr.format("bfloat16")])
     >>> found.worst(2), found.window, found.horizons.above(16)
     ([('[1, :, 2]', 51), ('[0, :, 0]', 8)], 'Jagged(64)', 1)
     """
-    found = []
+    found, a = [], batch.a
     for fmt in formats:
         step(f"looking at all sequences in {fmt.name}")
-        kept = rounded(batch.a, fmt, batch.axis, batch.offsets)
+        kept = rounded(a, fmt, batch.axis, batch.offsets)
         if lost := count_out_of_range(kept):
             found.append(SequenceNeeds(batch, fmt, lost))
             continue
@@ -236,7 +255,7 @@ def sequence_needs(
         reach = effective_horizon(kept, Fraction(computed_in(fmt).unit_roundoff), **along)
         choice = choose_window(magnitudes(kept), format=computed_in(fmt), **along)
         spread = reach.spread if batch.offsets is None else _spread_of_segments(reach.lags, batch)
-        found.append(SequenceNeeds(batch, fmt, 0, spread, choice))
+        found.append(SequenceNeeds(batch, fmt, 0, spread, choice.recommended))
     return found
 
 
@@ -249,12 +268,21 @@ def _spread_of_segments(lags: Array, batch: Batch) -> Spread:
     return Spread(largest, at, batch.axis + 1)
 
 
-def worst_problem(batch: Batch, needs: Sequence[SequenceNeeds]) -> Problem:
-    """Return the sequence that looks back furthest in the first format that holds all coefficients."""
+def worst_problem(batch: Batch, needs: Sequence[SequenceNeeds], most: int | None = None) -> Problem:
+    """Return the sequence that looks back furthest in the first format that holds all coefficients.
+
+    If it has more than `most` steps, only so many are returned, up to the step that looks back furthest.
+    """
     for found in needs:
-        if found.horizons is not None:
-            place = found.horizons.ranked()[0].tolist()
+        if found.horizons is None:
+            continue
+        place = found.horizons.ranked()[0].tolist()
+        if most is None or batch.steps <= most:
             return batch.sequence(place, f", which looks back furthest of {batch.count} sequences")
+        end = max(most, int(found.horizons.steps[tuple(place)]) + 1)
+        return batch.sequence(place, ", up to the step that looks back furthest", slice(end - most, end))
+    if most is not None and batch.steps > most:
+        return batch.sequence([0] * len(batch.shape), ", its first steps", slice(0, most))
     return batch.longest
 
 
@@ -266,13 +294,16 @@ def needs_findings(needs: Sequence[SequenceNeeds]) -> list[str]:
         if found.horizons is None:
             said.append(f"Of all sequences, {name} can't hold {found.out_of_range} coefficients.")
             continue
-        window = (
-            f"{found.window} is proved good for all of them" if found.window else "no shorter window is good for all"
-        )
+        good = "proved good for all of them" if len(found.horizons) > 1 else "proved good for it"
+        window = f"{found.window} is {good}" if found.window else f"no shorter window is {good}"
+        if found.unseen:
+            window = f"{found.unseen} may look back further, which didn't fit into memory"
         (place, largest), *_ = found.worst(1)
         median = found.horizons.quantile(0.5)[0]
         said.append(
             f"Of all {len(found.horizons)} sequences in {name}, the median looks back {median} steps at most and the "
             f"worst, {place}, {largest}; {window}."
+            if len(found.horizons) > 1
+            else f"In {name}, the sequence looks back {largest} steps at most; {window}."
         )
     return said

@@ -1,4 +1,4 @@
-"""Read coefficients and inputs from .npy, .npz and .csv files, and write states to them."""
+"""Read coefficients and inputs from .npy, .npz and .csv files and folders of zarr, and write states to files."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ import ml_dtypes
 import numpy as np
 
 from recfact.arrays import Array
-from recfact.errors import DataFileError, OptionError
+from recfact.errors import DataFileError, MissingExtraError, OptionError
 from recfact.report.csvfile import CsvTable, listed, read_csv
-from recfact.report.sources import SUFFIXES, Source, constant, find_source
+from recfact.report.sources import Source, constant, find_source
+
+WRITTEN = (".npy", ".npz", ".csv")
+"""The files that `write_array` writes."""
 
 # What np.load raises for files that are cut short, corrupt, encrypted or claim sizes they don't have.
 _CORRUPT = (ValueError, EOFError, KeyError, OverflowError, MemoryError, NotImplementedError, RuntimeError)
 _CORRUPT_ZIP = (zipfile.BadZipFile, zlib.error)
 
 
-def read_array(source: str, name: str, *, mapped: bool = False, zeros: bool = False) -> Array:
+def read_array(source: str, name: str, *, zeros: bool = False) -> Array:
     """Return the numbers that `source` names: FILE, FILE:PART, "-" for standard input, or a number for a constant.
 
     Parameters
     ----------
     source : str
-        A .npy file, an .npz file (PART is an array in it) or a .csv file (PART is a column of it).
+        A .npy file, an .npz file or a folder of zarr (PART is an array in it), or a .csv file (PART is a column of it).
     name : str
         Name of the numbers, "a" or "u". This part is read if PART isn't given and the file has several.
-    mapped : bool, default False
-        Whether a .npy file is only mapped, so that no more than what is used of it is read. Its numbers are then as the
-        file has them, for `check_numbers` to check.
     zeros : bool, default False
         Whether missing values become 0: NaN, and in a .csv file blank cells, NA and the like.
 
@@ -64,14 +64,13 @@ def read_array(source: str, name: str, *, mapped: bool = False, zeros: bool = Fa
     with system_errors(place):
         match found.kind:
             case ".npy":
-                if found.part is not None:
-                    raise DataFileError(f"{place} is one array without named parts; drop ':{found.part}'")
+                _refuse_parts(found)
                 with found.open() as stream:
-                    if mapped and found.path is not None:
-                        return _map_npy(stream, found.path)
                     return check_numbers(_load_npy(stream, place), place, zeros)
             case ".npz":
                 return _read_npz(found, name, zeros)
+            case ".zarr":
+                return check_numbers(np.asarray(open_zarr(found)[...]), place, zeros)
             case _:
                 table = read_csv(found)
                 several = f"{place} has several columns"
@@ -126,7 +125,7 @@ def write_array(path: Path, x: Array, beside: Mapping[str, Sequence[str]] | None
     A .csv file also has the columns `beside`, with one cell for each number of `x`. The file appears whole or not at
     all.
     """
-    check_destination(path, SUFFIXES)
+    check_destination(path, WRITTEN)
     with replacing(path) as stream:
         match path.suffix.lower():
             case ".npy":
@@ -205,13 +204,39 @@ def _read_npz(source: Source, name: str, zeros: bool) -> Array:
         raise DataFileError(f"{whole} is not a readable .npz file: {error}") from None
 
 
-def _map_npy(stream: BinaryIO, path: Path) -> Array:
-    _refuse_pickles(stream, str(path))
+def map_npy(source: Source) -> Array:
+    """Return a .npy file as a map of it, of which no more is read than what is used. Its numbers aren't checked."""
+    _refuse_parts(source)
+    with source.open() as stream:
+        _refuse_pickles(stream, source.place)
     try:
-        array: Array = np.lib.format.open_memmap(path, mode="r")
+        array: Array = np.lib.format.open_memmap(source.place, mode="r")
     except _CORRUPT as error:
-        raise DataFileError(f"{path} is not a readable .npy array: {error}") from None
+        raise DataFileError(f"{source.place} is not a readable .npy array: {error}") from None
     return array.view(ml_dtypes.bfloat16) if array.dtype == np.dtype("V2") else array
+
+
+def open_zarr(source: Source) -> Any:
+    """Return an array of zarr, of which no more is read than what is used. Its numbers aren't checked."""
+    place = source.place if source.part is None else f"{source.place}/{source.part}"
+    try:
+        return zarr().open_array(place, mode="r")
+    except (ValueError, KeyError, FileNotFoundError) as error:
+        raise DataFileError(f"{place} is not a readable array of zarr: {error}") from None
+
+
+def zarr() -> Any:
+    """Return the package zarr."""
+    try:
+        import zarr as package
+    except ModuleNotFoundError:
+        raise MissingExtraError("a .zarr folder needs zarr; install it with: pip install zarr") from None
+    return package
+
+
+def _refuse_parts(source: Source) -> None:
+    if source.part is not None:
+        raise DataFileError(f"{source.place} is one array without named parts; drop ':{source.part}'")
 
 
 def _load_npy(stream: Any, place: str) -> Array:

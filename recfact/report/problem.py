@@ -12,8 +12,9 @@ import numpy as np
 from recfact.arrays import Array, check_axis
 from recfact.data import DEFAULT_TAU, exponential_average, load_co2
 from recfact.errors import DataFileError, OptionError
-from recfact.report.files import check_numbers, read_array, read_table
+from recfact.report.files import read_array, read_table
 from recfact.report.sources import constant
+from recfact.report.stored import Stored, Where, stored
 from recfact.report.times import duration, read_instants, read_steps
 
 
@@ -78,9 +79,9 @@ def problem_from_files(a: str, u: str | None = None, pick: str | None = None, *,
     """Return the recurrence with the coefficients and inputs that `a` and `u` name, as `read_array` takes them.
 
     The arrays broadcast against each other by NumPy's rules. If the result has more than one axis, `pick` chooses the
-    sequence of the report: one index or ``:`` for each axis, separated by commas, as in ``"0,:,3"``. Of .npy files
-    nothing else is then read. Inputs can also be "ones", the default, or an "impulse": a one, and then zeros. With
-    `zeros`, missing inputs are 0.
+    sequence of the report: one index or ``:`` for each axis, separated by commas, as in ``"0,:,3"``. Of .npy files and
+    of zarr nothing else is then read. Inputs can also be "ones", the default, or an "impulse": a one, and then zeros.
+    With `zeros`, missing inputs are 0.
 
     Raises
     ------
@@ -100,7 +101,7 @@ class GivenArrays:
 
     Parameters
     ----------
-    a, u : ndarray
+    a, u : Stored
         Coefficients and inputs, of one shape.
     what, source : str
         Their name in messages, and where the coefficients come from.
@@ -112,17 +113,17 @@ class GivenArrays:
         Whether the inputs are a one, and then zeros.
     """
 
-    a: Array
-    u: Array
+    a: Stored
+    u: Stored
     what: str
     source: str
     given: str
     made: bool
     impulse: bool
 
-    def problem(self, where: tuple[int | slice, ...], chosen: str) -> Problem:
+    def problem(self, where: Where, chosen: str) -> Problem:
         """Return the sequence at an index. The text `chosen` names that index."""
-        own_a, own = (check_numbers(np.array(array[where]), f"{self.what}{chosen}") for array in (self.a, self.u))
+        own_a, own = (np.array(numbers[where]) for numbers in (self.a, self.u))
         if self.impulse:
             own[1:] = 0
         return Problem(
@@ -134,30 +135,32 @@ class GivenArrays:
 
 
 def given_arrays(a: str, u: str | None = None, *, mapped: bool = False, zeros: bool = False) -> GivenArrays:
-    """Return what `a` and `u` name, as `problem_from_files` takes it, and with `mapped` as `read_array` does.
+    """Return what `a` and `u` name, as `problem_from_files` takes it.
 
-    Inputs whose missing values become 0 are read whole.
+    With `mapped` no more is read of .npy files and of zarr than what is used.
     """
-    coefficients = read_array(a, "a", mapped=mapped)
+
+    def read(source: str, name: str, zeros: bool) -> Stored:
+        return stored(source, name, zeros=zeros) if mapped else Stored(read_array(source, name, zeros=zeros))
+
+    coefficients = read(a, "a", False)
     words = "ones" if u is None else u
     made = words in MADE_INPUTS and not Path(words).exists()
-    inputs = (
-        np.ones((), coefficients.dtype) if made else read_array(words, "u", mapped=mapped and not zeros, zeros=zeros)
-    )
+    inputs = Stored(np.ones((), coefficients.dtype)) if made else read(words, "u", zeros)
     what = a if made else f"{a} and {words}"
     try:
-        coefficients, inputs = np.broadcast_arrays(coefficients, inputs)
+        shape = np.broadcast_shapes(coefficients.shape, inputs.shape)
     except ValueError:
         raise DataFileError(
             f"{what} don't fit together: shapes {coefficients.shape} and {inputs.shape} don't broadcast"
         ) from None
-    if coefficients.ndim == 0:
+    if not shape:
         raise DataFileError(
             f"a sequence is required, and {what} {'is a number' if made else 'are numbers'}; name a file"
         )
     return GivenArrays(
-        a=coefficients,
-        u=inputs,
+        a=coefficients.broadcast_to(shape),
+        u=inputs.broadcast_to(shape),
         what=what,
         source=f"Coefficients {a if constant(a) is not None else f'from {a}'}",
         given=MADE_INPUTS[words] if made else f"inputs from {words}" if constant(words) is None else f"inputs {words}",
@@ -172,8 +175,8 @@ MADE_INPUTS = {"ones": "inputs of ones", "impulse": "an impulse as inputs"}
 
 def sequence_from_file(source: str, name: str, pick: str | None = None) -> Array:
     """Return one sequence of the array in a file, as `problem_from_files` takes it; `name` is "a" or "u"."""
-    values = read_array(source, name, mapped=pick is not None)
-    return check_numbers(np.array(values[_pick(pick, values.shape, source)]), source)
+    values = stored(source, name)
+    return np.array(values[_pick(pick, values.shape, source)])
 
 
 def sequences_from_file(source: str, name: str, axis: int) -> tuple[Array, int]:
@@ -264,7 +267,7 @@ def _grouped(cells: Sequence[str], rows: Array) -> tuple[Array, list[int]]:
     return np.array(together), [0, *accumulate(map(len, groups.values()))]
 
 
-def _pick(pick: str | None, shape: tuple[int, ...], place: str) -> tuple[int | slice, ...]:
+def _pick(pick: str | None, shape: tuple[int, ...], place: str) -> Where:
     """Return the index that leaves one axis of `shape`."""
     if pick is None:
         if len(shape) == 1:

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 from recfact.errors import DataFileError
 
-SUFFIXES = (".npy", ".npz", ".csv")
+SUFFIXES = (".npy", ".npz", ".csv", ".zarr")
 
 STANDARD_INPUT = "-"
 
@@ -21,18 +21,18 @@ _BEGINNINGS = {b"\x93NUMPY": ".npy", b"\x80": ".npy", b"PK": ".npz"}
 
 @dataclass(frozen=True)
 class Source:
-    """A file, or standard input, that exists.
+    """A file, a folder of zarr, or standard input, that exists.
 
     Parameters
     ----------
     place : str
         Its name in messages.
     part : str, optional
-        The column (.csv) or array (.npz) to read.
+        The column (.csv) or array (.npz, .zarr) to read.
     kind : str
         One of the `SUFFIXES`.
     path : Path, optional
-        The file; standard input without one.
+        The file or folder; standard input without one.
     """
 
     place: str
@@ -51,7 +51,7 @@ class Source:
 
 
 def split_part(source: str) -> tuple[Path, str | None]:
-    """Split FILE[:PART] into the path and the column (.csv) or array name (.npz) in it.
+    """Split FILE[:PART] into the path and the column (.csv) or array name (.npz, .zarr) in it.
 
     If there is a file with the colon in its own name, that file is meant.
 
@@ -87,10 +87,10 @@ def find_source(source: str) -> Source:
                 "file, one a line, or pipe them in and name -"
             )
         raise DataFileError(f"{path} does not exist")
-    if path.is_dir():
+    if path.is_dir() and path.suffix.lower() != ".zarr":
         raise DataFileError(f"{path} is a directory; name a file")
     if path.suffix.lower() not in SUFFIXES:
-        raise DataFileError(f"{path} must be a .npy, .npz or .csv file")
+        raise DataFileError(f"{path} must be a .npy, .npz or .csv file, or a folder of zarr")
     return Source(str(path), part, path.suffix.lower(), path)
 
 

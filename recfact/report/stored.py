@@ -1,10 +1,7 @@
-"""Arrays that are read and written piece by piece: .npy files, which are mapped, and folders of zarr."""
+"""Arrays that are read piece by piece: .npy files, which are mapped, and folders of zarr."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,235 +9,115 @@ import ml_dtypes
 import numpy as np
 
 from recfact.arrays import Array
-from recfact.errors import DataFileError, MissingExtraError
-from recfact.report.files import check_numbers, system_errors
+from recfact.report.files import check_numbers, map_npy, open_zarr, read_array, system_errors
+from recfact.report.sources import constant, find_source, split_part
 
-if sys.platform != "win32":
-    import fcntl
+PIECEWISE = (".npy", ".zarr")
+"""The files of which a part can be read alone."""
 
-SUFFIXES = (".npy", ".zarr")
+LARGE = 1 << 30
+"""Bytes of files from which on they are taken piece by piece."""
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
-
-def is_zarr(path: Path) -> bool:
-    """Say whether a path is that of an array of zarr."""
-    return path.suffix.lower() == ".zarr"
-
-
-def zarr() -> Any:
-    """Return the package zarr."""
-    try:
-        import zarr as package
-    except ModuleNotFoundError:
-        raise MissingExtraError("a .zarr folder needs zarr; install it with: pip install zarr") from None
-    return package
+Where = tuple[int | slice, ...]
 
 
 class Stored:
-    """Coefficients or inputs: an array in a file that stays there, or a number.
+    """Coefficients or inputs that stay in their file until they are needed, or an array in memory.
 
     Parameters
     ----------
-    path : Path, or ndarray of no axes
-        A .npy file, a folder of zarr, or a number.
+    array : ndarray, memmap or array of zarr
+        The numbers.
+    path : Path, optional
+        The file or folder that holds them. Without it they are known to be finite.
+    zeros : bool, default False
+        Whether missing values become 0.
 
     Attributes
     ----------
     shape, dtype
-        Those of the numbers that `steps` returns. Integers and booleans become float64.
+        Those of the numbers that an index returns. Integers and booleans become float64.
     nbytes : int
-        The bytes that all numbers take in memory.
+        The bytes that the numbers take in memory.
+    chunks : tuple of int
+        The shape in which they are stored: that of the chunks of zarr, or one number.
     """
 
-    def __init__(self, path: Path | Array) -> None:
-        self.path = path
-        self.array: Any = path if isinstance(path, np.ndarray) else _opened(path)
-        self.shape = tuple(self.array.shape)
-        given = np.dtype(self.array.dtype)
+    def __init__(self, array: Any, path: Path | None = None, zeros: bool = False) -> None:
+        self.array, self.path, self.zeros = array, path, zeros
+        self.shape = tuple(array.shape)
+        given = np.dtype(array.dtype)
         self.dtype = BFLOAT16 if given == np.dtype("V2") else np.dtype(float) if given.kind in "biu" else given
         self.nbytes = int(np.prod(self.shape, dtype=object)) * self.dtype.itemsize
+        self.chunks = tuple(map(int, getattr(array, "chunks", (1,) * len(self.shape))))
 
-    def steps(self, axis: int, start: int, end: int) -> Array:
-        """Return the numbers of some steps, as finite numbers. The axis is counted from the last one, as -1.
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    def broadcast_to(self, shape: tuple[int, ...]) -> Stored:
+        """Return the same numbers in a shape to which theirs broadcasts."""
+        found = Stored(self.array, self.path, self.zeros)
+        found.shape = shape
+        missing = (1,) * (len(shape) - len(self.chunks))
+        found.chunks = missing + self.chunks
+        return found
+
+    def __getitem__(self, where: Where) -> Array:
+        """Return the numbers at an index with an entry for each axis.
 
         Raises
         ------
         DataFileError
-            If a number is NaN or infinite, or isn't a number that recfact computes with.
+            If one is NaN or infinite, or isn't a number that recfact computes with.
         """
-        if isinstance(self.path, np.ndarray):
-            return self.path
-        place = f"{self.path}, of which {start} to {end - 1} are the steps read last,"
-        if -axis > len(self.shape) or self.shape[axis] == 1:
-            return check_numbers(np.asarray(self.array[...]), str(self.path))
-        rest = (slice(None),) * (-axis - 1)
+        own, shape = [], []
+        held = (1,) * (self.ndim - len(self.array.shape)) + tuple(self.array.shape)
+        for at, length, full in zip(where, held, self.shape, strict=True):
+            if isinstance(at, slice):
+                shape.append(len(range(*at.indices(full))))
+            own.append(at if length == full else slice(None) if isinstance(at, slice) else 0)
+        own = own[self.ndim - len(self.array.shape) :]
+        if self.path is None:
+            return np.broadcast_to(self.array[tuple(own)], shape)
+        place = f"{self.path}, of which {_text(where)} was read last,"
         with system_errors(self.path):
-            return check_numbers(np.asarray(self.array[(..., slice(start, end), *rest)]), place)
-
-    def chunk(self, axis: int) -> int:
-        """Return how many steps lie in one chunk of zarr, or 1."""
-        return int(self.array.chunks[axis]) if hasattr(self.array, "chunks") and -axis <= len(self.shape) else 1
+            found = check_numbers(np.asarray(self.array[tuple(own)]), place, self.zeros)
+        return np.broadcast_to(found, shape)
 
     def identity(self) -> list[Any]:
         """Return what changes if the file is written again."""
-        if isinstance(self.path, np.ndarray):
-            return [repr(self.path)]
-        files = (path for path in self.path.rglob("*") if path.is_file()) if self.path.is_dir() else [self.path]
+        if self.path is None:
+            return [repr(self.array)]
+        files = [path for path in self.path.rglob("*") if path.is_file()] if self.path.is_dir() else [self.path]
         found = [path.stat() for path in files]
         size, latest = sum(one.st_size for one in found), max(one.st_mtime_ns for one in found)
-        return [str(self.path.resolve()), size, latest, list(self.shape), str(self.dtype)]
+        return [str(self.path.resolve()), size, latest, list(self.shape), str(self.dtype), self.zeros]
 
 
-def _opened(path: Path) -> Any:
-    with system_errors(path):
-        if is_zarr(path):
-            try:
-                return zarr().open_array(str(path), mode="r")
-            except (ValueError, KeyError, FileNotFoundError) as error:
-                raise DataFileError(f"{path} is not a readable array of zarr: {error}") from None
-        try:
-            return np.lib.format.open_memmap(path, mode="r")
-        except (ValueError, EOFError) as error:
-            raise DataFileError(f"{path} is not a readable .npy array: {error}") from None
+def stored(source: str, name: str, *, zeros: bool = False) -> Stored:
+    """Return what `source` names, as `read_array` does. Of .npy files and of zarr no more is read than what is used."""
+    if not is_piecewise(source):
+        return Stored(read_array(source, name, zeros=zeros))
+    found = find_source(source)
+    with system_errors(found.place):
+        array = map_npy(found) if found.kind == ".npy" else open_zarr(found)
+    return Stored(array, found.path, zeros)
 
 
-class Partial:
-    """The states written so far, beside the file that they become at the end. One command at a time writes them.
-
-    Parameters
-    ----------
-    path : Path
-        The .npy file or folder of zarr that appears when all is written.
-    shape, dtype
-        Those of all states.
-
-    Raises
-    ------
-    DataFileError
-        If zarr has no such number type, or if `path` is something else that would be lost.
-    """
-
-    def __init__(self, path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        self.path = Path(os.path.realpath(path))  # so that a link stays one
-        self.place = self.path.with_name(f".{self.path.name}.part")
-        self.state = self.path.with_name(f".{self.path.name}.state")
-        self.shape = shape
-        self.dtype = np.dtype("V2") if dtype == BFLOAT16 else dtype.newbyteorder("=")  # as NumPy writes it
-        self.array: Any = None
-        self.held: int | None = None
-        if is_zarr(path):
-            if dtype == BFLOAT16:
-                raise DataFileError(f"{path} can't hold bfloat16: zarr has no such numbers; write .npy instead")
-            if self.path.exists() and not _is_replaceable(self.path):
-                raise DataFileError(f"{path} is there, and isn't an array of zarr; name another folder to write")
-
-    def create(self, chunks: tuple[int, ...]) -> None:
-        """Make room for all states, in chunks of that shape in zarr.
-
-        Raises
-        ------
-        DataFileError
-            If another command is writing them.
-        OSError
-            If there isn't enough room.
-        """
-        self._hold()
-        self.remove()
-        if is_zarr(self.path):
-            self.place.mkdir()
-            self._hold()
-            self.array = zarr().create_array(str(self.place), shape=self.shape, chunks=chunks, dtype=self.dtype)
-            return
-        with self.place.open("xb") as stream:
-            self._hold()
-            header = {"descr": np.lib.format.dtype_to_descr(self.dtype), "fortran_order": False, "shape": self.shape}
-            np.lib.format.write_array_header_1_0(stream, header)
-            start = stream.tell()
-            size = start + int(np.prod(self.shape, dtype=object)) * self.dtype.itemsize
-            stream.truncate(size)
-            if hasattr(os, "posix_fallocate"):  # a full disk would kill a process that writes to a map of the file
-                os.posix_fallocate(stream.fileno(), 0, size)
-        self.array = np.lib.format.open_memmap(self.place, mode="r+")
-
-    def reopen(self) -> bool:
-        """Say whether what is there may be gone on with, and open it.
-
-        Raises
-        ------
-        DataFileError
-            If another command is writing it.
-        """
-        self._hold()
-        try:
-            if is_zarr(self.path):
-                self.array = zarr().open_array(str(self.place), mode="r+")
-            else:
-                np.lib.format.open_memmap(self.place, mode="r")  # unlike "r+", this doesn't lengthen a file
-                self.array = np.lib.format.open_memmap(self.place, mode="r+")
-        except (ValueError, KeyError, FileNotFoundError):
-            return False
-        return bool(tuple(self.array.shape) == self.shape and self.array.dtype == self.dtype)
-
-    def write(self, axis: int, start: int, states: Array) -> None:
-        """Write the states of some steps, and hand them over to the system."""
-        rest = (slice(None),) * (-axis - 1)
-        states = states.view(self.array.dtype) if states.dtype == BFLOAT16 else states
-        self.array[(..., slice(start, start + states.shape[axis]), *rest)] = states
-        if isinstance(self.array, np.memmap):
-            self.array.flush()
-
-    def finish(self) -> None:
-        """Put the states in their place, where they replace what was there."""
-        self.array = None
-        if self.path.is_dir():
-            old = self.path.with_name(f".{self.path.name}.old")
-            if old.exists():  # an earlier command was killed here
-                shutil.rmtree(old)
-            self.path.rename(old)
-            self.place.rename(self.path)
-            shutil.rmtree(old)
-        else:
-            self.place.replace(self.path)
-        self.state.unlink(missing_ok=True)
-
-    def remove(self) -> None:
-        """Remove what was written."""
-        self.state.unlink(missing_ok=True)
-        if self.place.is_dir():
-            shutil.rmtree(self.place)
-        else:
-            self.place.unlink(missing_ok=True)
-
-    def release(self) -> None:
-        """Let other commands write."""
-        if self.held is not None:
-            os.close(self.held)
-        self.held = None
-
-    def _hold(self) -> None:
-        """Keep other commands from writing, if there is anything yet. The system ends this with the process."""
-        self.release()
-        if sys.platform == "win32" or not self.place.exists():
-            return
-        self.held = os.open(self.place, os.O_RDONLY if self.place.is_dir() else os.O_RDWR)
-        try:
-            fcntl.flock(self.held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self.release()
-            raise DataFileError(
-                f"{self.path} is being written by another command; wait for it, or name another file"
-            ) from None
+def are_large(*sources: str) -> bool:
+    """Say whether the files that can be read piece by piece are `LARGE` together."""
+    return sum(stored(source, "").nbytes for source in sources if is_piecewise(source)) > LARGE
 
 
-def _is_replaceable(path: Path) -> bool:
-    """Say whether a path is that of an array of zarr, or of an empty folder."""
-    if not path.is_dir():
-        return False
-    if not any(path.iterdir()):
-        return True
-    try:
-        zarr().open_array(str(path), mode="r")
-    except (ValueError, KeyError, FileNotFoundError):
-        return False
-    return True
+def is_piecewise(source: str) -> bool:
+    """Say whether a part of what `source` names can be read alone."""
+    return constant(source) is None and split_part(source)[0].suffix.lower() in PIECEWISE
+
+
+def _text(where: Where) -> str:
+    """Return an index as it is typed."""
+    return f"[{', '.join(f'{at.start}:{at.stop}' if isinstance(at, slice) else str(at) for at in where)}]"

@@ -1,33 +1,30 @@
-"""Solves of files that are larger than memory: piece after piece, and from where an earlier run was interrupted."""
+"""Solves of files that are larger than memory: box after box, and from where an earlier run was interrupted."""
 
 from __future__ import annotations
 
 import json
-import os
-import zlib
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
 from recfact import __version__
-from recfact.arrays import Array, broadcast_shape, check_axis, result_dtype
+from recfact.arrays import Array, broadcast_shape, broadcast_state, check_axis, result_dtype
 from recfact.errors import DataFileError
+from recfact.report import boxes
+from recfact.report.boxes import Box
 from recfact.report.files import system_errors
-from recfact.report.stored import Partial, Stored
+from recfact.report.partial import Partial
+from recfact.report.stored import Stored
 from recfact.solve import solve
 from recfact.state import State
 from recfact.windows import Window, window_text
 
-PIECE = 1 << 26
-"""Bytes of coefficients, inputs and states that are in memory at a time."""
-
 
 class Stream:
-    """A solve of files, piece after piece.
+    """A solve of files, box after box.
 
     Parameters
     ----------
@@ -46,33 +43,40 @@ class Stream:
     ----------
     nbytes : int
         The bytes of the whole result.
+    boxes : list of Box
+        The boxes that it is written in.
     done : int
-        How many steps are written, by an earlier run of the same solve at first. They aren't written again.
+        How many of them are written, by an earlier run of the same solve at first. They aren't written again.
     largest : float
         The largest magnitude of the states written.
     """
 
     def __init__(self, a: Stored, u: Stored, x0: Array | None, axis: int, window: Window, out: Path) -> None:
-        self.a, self.u, self.x0, self.window = a, u, x0, window
+        self.window = window
         self.shape = broadcast_shape(a, u)
+        self.a, self.u = a.broadcast_to(self.shape), u.broadcast_to(self.shape)
         self.dtype = result_dtype(np.empty(0, a.dtype), np.empty(0, u.dtype))
-        self.axis = check_axis(axis, len(self.shape)) - len(self.shape)
-        self.steps = self.shape[self.axis]
+        self.axis = check_axis(axis, len(self.shape))
         self.nbytes = int(np.prod(self.shape, dtype=object)) * self.dtype.itemsize
-        chunk = max(a.chunk(self.axis), u.chunk(self.axis))
-        fits = max(1, PIECE * self.steps // max(1, a.nbytes + u.nbytes + self.nbytes))
-        self.at_a_time = fits // chunk * chunk or fits
         if not self.nbytes:
             raise DataFileError(f"a sequence is required, and the states would be empty: their shape is {self.shape}")
+        step = self.shape[: self.axis] + self.shape[self.axis + 1 :]
+        self.x0 = None if x0 is None else broadcast_state(x0, step)
+        chunks = list(map(max, self.a.chunks, self.u.chunks))
+        self.boxes = boxes.boxes(self.shape, self.axis, chunks, a.nbytes + u.nbytes + self.nbytes)
         self.state: State | None = None
         self.done, self.largest = 0, 0.0
         with system_errors(out):
-            self.about = self._about()
-            self.out = Partial(out, self.shape, self.dtype)
+            self.out = Partial(out, self.shape, self.dtype, self._about())
             self._resume()
 
+    @property
+    def written(self) -> int:
+        """How many bytes of the result are written."""
+        return sum(map(boxes.size, self.boxes[: self.done])) * self.dtype.itemsize
+
     def run(self, step: Callable[[int], None]) -> None:
-        """Solve what is left. After each piece `step` gets the number of bytes of all states written so far.
+        """Solve what is left. After each box `step` gets the number of bytes of all states written so far.
 
         Raises
         ------
@@ -89,58 +93,48 @@ class Stream:
                 self.out.release()
 
     def _go_on(self, step: Callable[[int], None]) -> None:
+        written = self.written
         try:
-            for start in range(self.done, self.steps, self.at_a_time):
-                self._piece(start, min(self.steps, start + self.at_a_time))
-                step(self.nbytes // self.steps * self.done)
+            for box in self.boxes[self.done :]:
+                self._solve(box)
+                written += boxes.size(box) * self.dtype.itemsize
+                step(written)
         except Exception as error:
             if isinstance(error, DataFileError) or not self.done:
                 self.out.remove()  # it would go on to the same number
             raise
 
-    def _piece(self, start: int, end: int) -> None:
-        a, u = (array.steps(self.axis, start, end) for array in (self.a, self.u))
-        begin: dict[str, Any] = {"x0": self.x0} if self.state is None else {"state": self.state}
-        x, self.state = solve(a, u, axis=self.axis, window=self.window, return_state=True, **begin)
-        self.out.write(self.axis, start, x)
-        self.done, self.largest = end, float(np.maximum(self.largest, np.abs(x).max()))
-        self._save(self.state)
+    def _solve(self, box: Box) -> None:
+        begin: dict[str, Any] = {"state": self.state}
+        if box[self.axis].start == 0:
+            begin = {"x0": None if self.x0 is None else self.x0[(*box[: self.axis], *box[self.axis + 1 :])]}
+        x, self.state = solve(self.a[box], self.u[box], axis=self.axis, window=self.window, return_state=True, **begin)
+        self.out.write(box, x)
+        self.done, self.largest = self.done + 1, float(np.maximum(self.largest, np.abs(x).max()))
+        self.out.notes.write({"done": self.done, "largest": self.largest, **self.state.to_dict()})
 
     def _start(self) -> None:
-        pieces = list(self.shape)
-        pieces[self.axis] = min(self.at_a_time, self.steps)
+        first = self.boxes[0]
         try:
-            self.out.create(tuple(pieces))
+            self.out.create(tuple(each.stop for each in first))
         except OSError:
             self.out.remove()
             raise
 
     def _about(self) -> str:
         """Return what must be the same in a later run that goes on."""
-        first = None if self.x0 is None else [str(self.x0.dtype), self.x0.shape, sha256(self.x0.tobytes()).hexdigest()]
+        first = None if self.x0 is None else [str(self.x0.dtype), sha256(self.x0.tobytes()).hexdigest()]
         given = [self.a.identity(), self.u.identity(), first, self.axis, window_text(self.window), __version__]
-        return json.dumps([*given, PIECE], default=str)
-
-    def _save(self, state: State) -> None:
-        """Write down how far the solve has come, at once."""
-        new = self.out.state.with_name(f"{self.out.state.name}.new")
-        with new.open("wb") as stream:
-            about: dict[str, Any] = {"about": self.about, "done": self.done, "largest": self.largest}
-            np.savez(stream, **about, **state.to_dict())
-            stream.flush()
-            os.fsync(stream.fileno())
-        new.replace(self.out.state)
+        return json.dumps([*given, boxes.PIECE], default=str)
 
     def _resume(self) -> None:
         """Find out how far an earlier run of the same solve has come."""
-        if not (self.out.state.exists() and self.out.place.exists()):
+        noted = self.out.notes.read()
+        if noted is None or not self.out.place.exists():
             return
         try:
-            with self.out.state.open("rb") as stream, np.load(stream, allow_pickle=False) as saved:
-                if str(saved["about"]) != self.about:
-                    return
-                state, done, largest = State.from_dict(saved), int(saved["done"]), float(saved["largest"])
-        except (ValueError, TypeError, KeyError, EOFError, BadZipFile, zlib.error):
+            state, done, largest = State.from_dict(noted), int(noted["done"]), float(noted["largest"])
+        except (ValueError, TypeError, KeyError):
             return
-        if 0 < done <= self.steps and self.out.reopen():
+        if 0 < done <= len(self.boxes) and self.out.reopen():
             self.state, self.done, self.largest = state, done, largest

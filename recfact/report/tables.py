@@ -57,7 +57,7 @@ def sequences_table(report: Report) -> Table:
 
 def needs_cells(found: SequenceNeeds) -> list[str]:
     """Return the cells of one format in the table of all sequences, without its name."""
-    if found.horizons is None or found.choice is None:
+    if found.horizons is None:
         return ["–"] * (2 + len(LIMITS)) + ["out of range", "–"]
     counts = [str(found.horizons.above(limit)) for limit in LIMITS]
     loses = number_at_most(found.good.error) if found.good else "–"

@@ -44,7 +44,7 @@ def test_needs_are_horizons_and_windows_of_rounded_coefficients(gates):
         kept = np.asarray(fmt.round(gates))
         horizons = pr.effective_horizon(kept, Fraction(fmt.unit_roundoff), axis=1)
         np.testing.assert_array_equal(each.horizons.by_sequence, horizons.by_sequence)
-        assert each.choice.window == pr.choose_window(kept, format=fmt, axis=1).window
+        assert each.good == pr.choose_window(kept, format=fmt, axis=1).recommended
         said = each.as_dict()
         assert said["needing_more"] == {str(limit): horizons.needing_more(limit) for limit in LIMITS}
         assert said["worst"][0] == {"sequence": "[1, :, 2]", "horizon": horizons.largest}
@@ -59,7 +59,7 @@ def test_blocks_lie_along_time(gates):
     kept = pr.block_format("mxfp4").round(gates, axis=1)
     horizons = pr.effective_horizon(kept, 2.0**-24, axis=1)
     np.testing.assert_array_equal(found.horizons.by_sequence, horizons.by_sequence)
-    assert found.choice.window == pr.choose_window(kept, format="binary32", axis=1).window
+    assert found.good == pr.choose_window(kept, format="binary32", axis=1).recommended
 
 
 @pytest.mark.parametrize("name", ["bfloat16", "mxfp4"])
@@ -82,7 +82,7 @@ def test_segments_are_sequences(gates, name):
         for part in np.split(gates, [90, 130], axis=1)
     ]
     choice = pr.choose_window(np.concatenate(stored, axis=1), format=kept, axis=1, offsets=offsets)
-    assert found.choice.to_dict() == choice.to_dict()
+    assert found.good == choice.recommended
     problem = worst_problem(batch, [found])
     np.testing.assert_array_equal(problem.a, gates[1, :90, 2])
     assert "at [1, 0:90, 2], which looks back furthest of 18 sequences" in problem.title
@@ -111,7 +111,7 @@ def test_formats_that_hold_no_such_coefficients_are_said(gates):
     _, found = needs(["binary16"])
     assert found[0].as_dict() | {"format": 0} == {
         "format": 0, "out_of_range": 1, "sequences": None, "largest": None, "quartiles": None, "needing_more": None,
-        "worst": [], "window": None, "window_error": None,
+        "worst": [], "window": None, "window_error": None, "unseen": 0,
     }  # fmt: skip
     batch = batch_from_files("a.npy", "impulse", 1)
     assert batch.u.sum() == 6
