@@ -3,8 +3,8 @@
 They are read at every call, as ``limits.NAME``. So a test can make them small: a few hundred steps then reach code that
 otherwise takes millions of steps. It can also pretend to have more processors than there are. The choice of a kernel
 for a window is kept for the whole process, so the limits behind it can't change: `MOST_STATES`, `LONG_BLOCK`,
-`LONG_RUN`, `ONE_START` and `LONG_LAGS`. `RUN`, `TABLED_RUN` and `LARGE_FIRST_CACHE` are also behind it, but there they only decide
-in which cache numbers wait.
+`LONG_RUN`, `ONE_START` and `LONG_LAGS`. `RUN`, `TABLED_RUN` and `LARGE_FIRST_CACHE` are also behind it, but there they
+only decide in which cache numbers wait.
 """
 
 from __future__ import annotations
