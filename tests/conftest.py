@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from recfact.cpu import limits
+
 # CI tries the same examples every time; elsewhere each run looks for new ones.
 settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("local", deadline=None, print_blob=True)
@@ -32,6 +34,11 @@ NAMED = (
     "cupy-cuda12x",
     "cupy-cuda13x",
 )
+
+
+def pytest_configure() -> None:
+    """Let tests have as many threads as they ask for, on any machine and for fewer numbers."""
+    limits.MOST_THREADS, limits.WORTH_THREADS = 1 << 8, 1 << 14
 
 
 @pytest.fixture

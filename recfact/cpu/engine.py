@@ -123,12 +123,13 @@ def within(window: Window, steps: int) -> Window:
 
 def thread_count(threads: int | None, numbers: int) -> int:
     """Return how many threads to use, if they are worth it. By default there is one for each processor."""
-    if numbers < limits.WORTH_THREADS:
+    worth = numbers // limits.WORTH_THREADS
+    if worth < 2:
         return 1
     if threads is not None:
-        return min(threads, limits.MOST_THREADS)
+        return min(threads, limits.MOST_THREADS, worth)
     processors = limits.processors()
-    return 1 if processors == 2 and numbers < limits.WORTH_TWO_THREADS else processors
+    return 1 if processors == 2 and numbers < limits.WORTH_TWO_THREADS else min(processors, worth)
 
 
 def plainest(window: Window) -> Window:

@@ -20,13 +20,21 @@ def first_cache() -> int:
         return 32 << 10
 
 
-# The largest number of threads. No machine gains from more, and a caller's typing error must not start thousands.
-MOST_THREADS = 256
+def processors() -> int:
+    """Return how many processors the process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
-# Below WORTH_THREADS numbers more threads cost more than they save. WORTH_TWO_THREADS is the same limit on machines
-# with two processors, if the caller doesn't say how many threads to use. There a single thread keeps memory busy. Other
-# processes slow down one of two threads, and the other one then waits for it.
-WORTH_THREADS = 1 << 18
+
+# The largest number of threads: more than there are processors only get in each other's way.
+MOST_THREADS = processors()
+
+# Starting a thread and waiting for it takes as long as solving WORTH_THREADS numbers, so each thread has at least so
+# many. Where there are two processors, both are used from WORTH_TWO_THREADS numbers on, if the caller doesn't say how
+# many threads to use. There a single thread keeps memory busy. Other processes slow down one of two threads, and the
+# other one then waits for it.
+WORTH_THREADS = 1 << 20
 WORTH_TWO_THREADS = 1 << 25
 
 # Number of threads from which on it pays to read the pieces of a row twice. Two threads would gain if memory served two
@@ -125,13 +133,6 @@ PROBLEM = 1 << 12
 
 # Number of contiguous bytes from which on the two partial cache lines at the ends no longer matter.
 WIDE = 1 << 12
-
-
-def processors() -> int:
-    """Return how many processors the process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def most_blocks(block: int, step_bytes: int, least: int = 1, tabled: bool = False) -> int:

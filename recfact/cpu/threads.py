@@ -1,4 +1,4 @@
-"""Calls on separate threads. They are finished when the caller goes on, even if it is interrupted."""
+"""Calls on several threads. They are finished when the caller goes on, even if it is interrupted."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ Result = TypeVar("Result")
 
 
 def run_all(calls: Sequence[Callable[[], Result]]) -> list[Result]:
-    """Make calls, each on a thread of its own, and return their results.
+    """Make calls at the same time, and return their results. The first one runs on the caller's thread.
 
-    The threads are bare ones, for safety from interrupts. If an interrupt meets `threading.Thread` or an executor while
+    The other threads are bare ones, for safety from interrupts. If an interrupt meets `threading.Thread` or an executor while
     it starts a thread, nobody may wait for that thread, or all may wait for ever.
     """
-    if len(calls) == 1:
-        return [calls[0]()]
+    first, *others = calls
+    if not others:
+        return [first()]
     results: dict[int, Result] = {}
     errors: list[BaseException] = []
     interrupted = False
-    gates, ends = [Lock() for _ in calls], [Lock() for _ in calls]
+    gates, ends = [Lock() for _ in others], [Lock() for _ in others]
 
     def work(index: int) -> None:
         with gates[index]:
             if not interrupted:
                 try:
-                    results[index] = calls[index]()
+                    results[index] = others[index]()
                 except BaseException as error:  # the caller's thread raises any error again
                     errors.append(error)
         ends[index].release()
@@ -35,8 +36,9 @@ def run_all(calls: Sequence[Callable[[], Result]]) -> list[Result]:
     for end in ends:
         end.acquire()
     try:
-        for index in range(len(calls)):
+        for index in range(len(others)):
             start_new_thread(work, (index,))
+        own = first()
         for end in ends:
             end.acquire()
     except BaseException:
@@ -47,4 +49,4 @@ def run_all(calls: Sequence[Callable[[], Result]]) -> list[Result]:
         raise
     if errors:
         raise errors[0]
-    return [results[index] for index in range(len(calls))]
+    return [own, *(results[index] for index in range(len(others)))]

@@ -177,10 +177,13 @@ def test_a_row_too_short_for_the_threads_is_solved_by_one(rng, split_rows):
 
 
 @pytest.mark.parametrize("processors", [1, 2, 3, 64])
-@pytest.mark.parametrize("numbers", [1, (1 << 18) - 1, 1 << 18, (1 << 25) - 1, 1 << 25])
+@pytest.mark.parametrize("numbers", [0, 1, (1 << 21) - 1, 1 << 21, (1 << 25) - 1, 1 << 25, 1 << 27])
 def test_a_second_thread_is_taken_where_it_pays(processors, numbers, monkeypatch):
-    """All processors from 2^18 numbers on, but of two the second from 2^25 on unless the caller asks for it."""
+    """Each has 2^20 numbers at least. Two processors are used from 2^25 numbers on unless the caller asks for both."""
     monkeypatch.setattr(limits, "processors", lambda: processors)
-    least = 1 << 25 if processors == 2 else 1 << 18
-    assert thread_count(None, numbers) == (processors if numbers >= least else 1)
-    assert thread_count(2, numbers) == (2 if numbers >= 1 << 18 else 1)
+    monkeypatch.setattr(limits, "MOST_THREADS", processors)
+    monkeypatch.setattr(limits, "WORTH_THREADS", 1 << 20)
+    worth = max(1, min(processors, numbers >> 20))
+    assert thread_count(None, numbers) == (1 if processors == 2 and numbers < 1 << 25 else worth)
+    for threads in (1, 2, 5, 100):
+        assert thread_count(threads, numbers) == min(threads, worth)
