@@ -36,7 +36,7 @@ def library_of(value: Any) -> str:
         lazy and traced arrays, which hold no numbers yet.
     """
     kind = type(value)
-    if kind is np.ndarray or kind in SCALARS:
+    if kind is np.ndarray or kind in SCALARS or issubclass(kind, np.generic):
         return "numpy"
     if is_tensor(kind):
         _refuse_compiling()
@@ -79,7 +79,7 @@ def as_numpy(value: Any, name: str) -> Array:
     """
     if type(value) is np.ndarray:
         return value
-    if type(value) in SCALARS:
+    if type(value) in SCALARS or isinstance(value, np.generic):
         return np.asarray(value)
     library = library_of(value)
     if library == "torch":

@@ -95,8 +95,11 @@ def solve_on(
         Number type of the State, if the arrays are of the type that it is computed in.
     """
     dtype = u.dtype if dtype is None else dtype
-    shape = np.broadcast_shapes(a.shape, u.shape)
-    a, u = (time_first(array if array.shape == shape else np.broadcast_to(array, shape), axis) for array in (a, u))
+    shape = u.shape
+    if a.shape != shape:
+        shape = np.broadcast_shapes(a.shape, shape)
+        a, u = np.broadcast_to(a, shape), np.broadcast_to(u, shape)
+    a, u = time_first(a, axis), time_first(u, axis)
     x = None if x is None else time_first(x, axis)
     cuts = [0, len(u)] if offsets is None else offsets.tolist()
 
@@ -184,33 +187,40 @@ def solve_between(run: Run, a: Array, u: Array, x: Array, x0: Array | None, wind
 def solve_whole(run: Run, a: Array, u: Array, x: Array | None, offsets: list[int], past: Past) -> Past:
     """Solve segments without a window. Their last states, in the type computed in, are all that continues."""
     n, kept, xp = len(u), past.parts.dtype, namespace(u)
-    last, begun = xp.zeros(past.parts.shape[1:], kept), list(map(bool, past.held))
+    last, begun = xp.zeros(past.parts.shape[1:], kept), [held > 0 for held in past.held]
     if any(begun):
         last[:] = past.parts[0]
     if x is None and u.dtype == kept and len(offsets) == 2 and xp is np:
         x = in_one_place(n, np.empty(u.shape[1:], kept))
-    direct = x is not None and x.dtype == kept
-    piece = PIECE if xp is np else PIECE_ON_GPU
-    steps = n if direct else max(LEAST_STEPS, piece // max(1, prod(u.shape[1:])))
-    spare = x if x is not None and direct else xp.empty((min(n, steps), *u.shape[1:]), kept)
+    if x is not None and x.dtype == kept:
+        solve_piece(run, a, u, x, offsets, last, begun)
+        return Past(past.block, past.terms, last[None], past.phase, list(map(int, begun)))
+    steps = max(LEAST_STEPS, (PIECE if xp is np else PIECE_ON_GPU) // max(1, prod(u.shape[1:])))
+    spare = xp.empty((min(n, steps), *u.shape[1:]), kept)
     for start in range(0, n, steps):
         end = min(start + steps, n)
         first, behind = bisect_right(offsets, start) - 1, bisect_left(offsets, end)
         cuts = [min(max(offset - start, 0), end - start) for offset in offsets[first : behind + 1]]
         own_a, own_u = (array[start:end].astype(kept, copy=False) for array in (a, u))
-        states = spare[: end - start]
-        x0 = last[first:behind] if any(begun[first:behind]) else None
-        if x0 is not None:
-            fresh = zip(pairwise(cuts), begun[first:behind], strict=True)
-            own_a = without(own_a, [cut for (cut, following), old in fresh if cut < following and not old])
-        solve_between(run, own_a, own_u, states, x0, Full(), cuts)
-        for segment, (cut, following) in enumerate(pairwise(cuts), first):
-            if cut < following:
-                last[segment], begun[segment] = states[following - 1], True
-        if x is not None and not direct:
+        states, own_begun = spare[: end - start], begun[first:behind]
+        solve_piece(run, own_a, own_u, states, cuts, last[first:behind], own_begun)
+        begun[first:behind] = own_begun
+        if x is not None:
             with np.errstate(all="ignore"):
                 x[start:end] = states
     return Past(past.block, past.terms, last[None], past.phase, list(map(int, begun)))
+
+
+def solve_piece(run: Run, a: Array, u: Array, x: Array, cuts: list[int], last: Array, begun: list[bool]) -> None:
+    """Solve segments from their `last` states, which follow those that have `begun`, and replace both."""
+    x0 = last if any(begun) else None
+    if x0 is not None:
+        fresh = zip(pairwise(cuts), begun, strict=True)
+        a = without(a, [cut for (cut, following), old in fresh if cut < following and not old])
+    solve_between(run, a, u, x, x0, Full(), cuts)
+    for segment, (cut, following) in enumerate(pairwise(cuts)):
+        if cut < following:
+            last[segment], begun[segment] = x[following - 1], True
 
 
 def in_one_place(n: int, place: Array) -> Array:

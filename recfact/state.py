@@ -150,12 +150,13 @@ class State:
         a, u, dtype = as_operands(a_t, u_t)
         if type(a_t) in SCALARS and type(u_t) in SCALARS and np.can_cast(dtype.kind, self.dtype, "same_kind"):
             dtype = self.dtype  # numbers of Python take the type of what they meet
-        check_fits(self, dtype, self.shape)
+        shape = self.shape
+        check_fits(self, dtype, shape)
         try:
-            a, u = (np.broadcast_to(array, self.shape).astype(self.parts.dtype) for array in (a, u))
+            a, u = (np.broadcast_to(array, shape).astype(self.parts.dtype) for array in (a, u))
         except ValueError:
             raise ShapeError(
-                f"a_t and u_t must broadcast to one step of the State, of shape {self.shape}, got shapes {a.shape} and "
+                f"a_t and u_t must broadcast to one step of the State, of shape {shape}, got shapes {a.shape} and "
                 f"{u.shape}"
             ) from None
         try:
@@ -356,9 +357,9 @@ def _after(state: State, a: Array, u: Array) -> State:
             newest, older = u, a * state.parts[:terms]
         else:
             newest, older = a * state.parts[0] + u, a * state.parts[1:]
-    phase = 0 if block == WHOLE else 1 if starts else state.phase + 1
-    phase = 1 if block == 1 else phase
-    return State(state.window, np.concatenate([_array_like(newest, a)[None], older]), phase, dtype=state.dtype)
+    phase = 0 if block == WHOLE else 1 if starts or block == 1 else state.phase + 1
+    parts = namespace(a).concatenate([_array_like(newest, a)[None], older])
+    return made(state.window, parts, phase, len(parts), state.dtype)
 
 
 def _last(state: State) -> Any:
