@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from recfact.affine import products
 from recfact.arrays import Array
 from recfact.checks import integer
 from recfact.factorizations.operator import Operator
-from recfact.factorizations.scalars import conjugate_of, of_one_type, require_sparse, times
+from recfact.factorizations.scalars import conjugate_of, of_one_type, one_like, require_sparse, times
 
 
 def lag_products(a: Array, lag: int) -> Array:
@@ -41,6 +42,27 @@ def lag_products(a: Array, lag: int) -> Array:
     products = lag_products(a, half)
     squared = products[half:] * products[: len(products) - half]
     return a[lag:] * squared[:-1] if lag % 2 else squared
+
+
+def are_few_rows(rows: range, columns: range, size: int) -> bool:
+    """Say whether `entries_of` would compute many more products than there are entries, of a matrix of `size` rows."""
+    ends = (rows[0], rows[-1], columns[0], columns[-1])
+    return (max(ends) + 1 - min(ends)) * len(columns) > size * len(rows)
+
+
+def entries_of(a: Array, rows: range, columns: range) -> Array:
+    """Return entries of the transfer operator, products of coefficients in the order of the plain loop.
+
+    No kernel is needed for that, so nobody waits for one.
+    """
+    i, j = np.array(rows), np.array(columns)
+    steps = np.arange(min(i.min(), j.min()), i.max() + 1)
+    below = steps[:, None] > j
+    factors = np.full(below.shape, one_like(a)).astype(a.dtype)
+    np.copyto(factors, a[steps, None], where=below)
+    entries: Array = products(factors, axis=0)[i - steps[0]]
+    entries[i[:, None] < j] = 0 * one_like(a)
+    return entries
 
 
 class ShiftedDiagonals(Operator):

@@ -9,6 +9,7 @@ coefficients.
 from __future__ import annotations
 
 import math
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,9 @@ from recfact.arrays import Array
 from recfact.errors import OptionError, shown
 from recfact.recurrence import backward, forward
 from recfact.solve import solve
+
+FEW = 1 << 10
+"""Coefficients whose states a plain loop finds in less time than it takes to load a kernel."""
 
 STURM_SAFE = 1e50
 """Coefficients and norms up to here leave LAPACK's bisection its full relative accuracy."""
@@ -45,8 +49,13 @@ def states_of_ones(moduli: Array, reverse: bool) -> Array:
     ones = np.ones(moduli.shape, dtype=int).astype(moduli.dtype)
     if moduli.dtype == object:
         return backward(moduli, ones) if reverse else forward(moduli, ones)
-    with np.errstate(over="ignore", invalid="ignore"):
-        sums = np.asarray(solve(moduli, ones, reverse=reverse))
+    if moduli.ndim == 1 and len(moduli) <= FEW:
+        steps = moduli[:0:-1] if reverse else moduli[1:]
+        states = accumulate(steps.tolist(), lambda state, factor: factor * state + 1.0, initial=1.0)
+        sums = np.array(list(states)[: len(moduli)])[:: -1 if reverse else 1]
+    else:
+        with np.errstate(over="ignore", invalid="ignore"):
+            sums = np.asarray(solve(moduli, ones, reverse=reverse))
     if np.any(np.isnan(sums)) and np.all(np.isfinite(moduli)):
         sums[np.isnan(sums)] = np.inf  # zero times a sum beyond float64
     return sums

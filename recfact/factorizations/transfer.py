@@ -18,10 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from recfact.affine import products
 from recfact.arrays import Array
 from recfact.checks import integer, positive_integer
-from recfact.factorizations.diagonals import ShiftedDiagonals, lag_products
+from recfact.factorizations.diagonals import ShiftedDiagonals, are_few_rows, entries_of, lag_products
 from recfact.factorizations.growth_warning import warn_of_growth
 from recfact.factorizations.norms import bidiagonal_norm, transfer_norm, transposed_order
 from recfact.factorizations.scalars import as_coefficients, beside, conjugate_of, of_one_type
@@ -119,17 +118,14 @@ class TransferOperator(TransposableOperator):
         return Bidiagonal(self.a)
 
     def _entries(self, rows: range, columns: range) -> Array:
-        i, j = np.array(rows), np.array(columns)
-        steps = np.arange(min(i.min(), j.min()), i.max() + 1)
-        if len(steps) * len(j) > len(self.a) * len(i):  # few rows of many columns
+        if are_few_rows(rows, columns, len(self.a)):
             return super()._entries(rows, columns)
-        one = self._one() if self.dtype == object else 1
-        below = steps[:, None] > j
-        factors = np.full(below.shape, one).astype(accumulator(self.dtype))
-        np.copyto(factors, self.a.astype(factors.dtype)[steps, None], where=below)
-        entries: Array = products(factors, axis=0)[i - steps[0]]
-        entries[i[:, None] < j] = 0 * one
-        return entries.astype(self.dtype, copy=False)
+        return entries_of(self.a.astype(accumulator(self.dtype), copy=False), rows, columns).astype(self.dtype)
+
+    def _columns(self, columns: range) -> Array:
+        if not columns:
+            return super()._columns(columns)
+        return self._entries(range(len(self.a)), columns)  # which needs no kernel, so nobody waits for one
 
     def diagonal(self, k: int = 0) -> Array:
         """Return the entries L[i, i + k]. For k <= 0 they are products of -k coefficients, and for k > 0 they are 0."""

@@ -12,7 +12,7 @@ from scipy import sparse
 from recfact.affine import Blocks, products
 from recfact.arrays import Array, as_numpy, check_scalars
 from recfact.checks import integer
-from recfact.factorizations.diagonals import lag_products
+from recfact.factorizations.diagonals import are_few_rows, entries_of, lag_products
 from recfact.factorizations.operator import Operator
 from recfact.factorizations.scalars import (
     as_coefficients,
@@ -52,6 +52,13 @@ class TruncatedOperator(TransposableOperator):
     def title(self) -> str:
         """The window, as it is written."""
         return repr(self.window)
+
+    def _entries(self, rows: range, columns: range) -> Array:
+        if are_few_rows(rows, columns, len(self.a)):
+            return super()._entries(rows, columns)
+        entries, lags = entries_of(self._coefficients, rows, columns), np.array(rows)[:, None] - np.array(columns)
+        entries[lags >= self._kept_lags()[np.array(rows), None]] = 0 * self._one()
+        return entries.astype(self.dtype, copy=False)
 
     def _kept_lags(self) -> Array:
         """Return K, shape (n,): how many entries each row keeps."""
