@@ -13,8 +13,8 @@ Result = TypeVar("Result")
 def run_all(calls: Sequence[Callable[[], Result]]) -> list[Result]:
     """Make calls at the same time, and return their results. The first one runs on the caller's thread.
 
-    The other threads are bare ones, for safety from interrupts. If an interrupt meets `threading.Thread` or an executor while
-    it starts a thread, nobody may wait for that thread, or all may wait for ever.
+    The other threads are bare ones, for safety from interrupts. If an interrupt meets `threading.Thread` or an executor
+    while it starts a thread, nobody may wait for that thread, or all may wait for ever.
     """
     first, *others = calls
     if not others:
