@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from recfact.gpu.geometry import Geometry, Views
-from recfact.gpu.gradient_lines import WRITTEN, are_enough, chunk_steps, gradient_lines
-from recfact.gpu.lines import THREADS
+from recfact.gpu.lines import THREADS, WRITTEN, gradient_lines, gradient_steps
 from recfact.gpu.multiprocessors import warps_of_registers
-from recfact.gpu.plans import Device, Launch, Sequences, starts, wide
+from recfact.gpu.plans import Device, Launch, Sequences, are_enough, starts, wide
 
 REGISTERS = 128  # of a thread
 
@@ -52,7 +51,7 @@ def backward(geometry: Geometry, device: Device, sequences: Sequences | None = N
         THREADS,
         {
             "LANES": lines.lanes,
-            **lines.chunks(chunk_steps(lines)),
+            **lines.chunks(gradient_steps(lines)),
             "SEQUENCES": int(sequences is not None),
             "THREADS": THREADS,
             "RESIDENT": warps_of_registers(REGISTERS),

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from recfact.gpu.geometry import Geometry, Views
-from recfact.gpu.gradient_lines import WRITTEN, are_enough, chunk_steps, gradient_lines
-from recfact.gpu.lines import Lines
+from recfact.gpu.lines import WRITTEN, Lines, gradient_lines, gradient_steps
 from recfact.gpu.multiprocessors import KIB
 from recfact.gpu.plans import (
     ALONE,
@@ -19,6 +18,7 @@ from recfact.gpu.plans import (
     Launch,
     Sequences,
     Split,
+    are_enough,
     split_time,
     starts,
     warps_wanted,
@@ -83,7 +83,7 @@ def backward_window(
         THREADS,
         {
             "LANES": lines.lanes,
-            **lines.chunks(chunk_steps(lines)),
+            **lines.chunks(gradient_steps(lines)),
             "WINDOW": window,
             "SEQUENCES": int(sequences is not None),
             "THREADS": THREADS,
@@ -127,7 +127,7 @@ def _fitted(
     shared_bytes = THREADS * length * step_bytes
     room = device.limits.room(1, LAG_REGISTERS if window == LAGS else BLOCK_REGISTERS, shared_bytes)
     if sequences is None:
-        wanted = warps_wanted(2 * 32 * lines.channels * size * chunk_steps(lines), max(room, 1), device)
+        wanted = warps_wanted(2 * 32 * lines.channels * size * gradient_steps(lines), max(room, 1), device)
         split = split_time(lines.warps, -(-geometry.steps // length), 1, wanted, device)
     else:
         split = sequences.split

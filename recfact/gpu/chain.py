@@ -9,7 +9,6 @@ from recfact.gpu.multiprocessors import warps_of_registers
 from recfact.gpu.plans import Argument, Launch, Scratch, wide
 
 WARPS, REGISTERS = 11, 80  # that own steps, of a tile; of a thread
-LEAST_STEPS = 256  # up to so many, `sweep` is preferred
 CHUNK_BYTES = 160  # in registers of a thread
 
 

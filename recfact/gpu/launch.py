@@ -9,9 +9,9 @@ from __future__ import annotations
 from recfact.gpu.b2p import B2P
 from recfact.gpu.backward import backward
 from recfact.gpu.backward_window import backward_window
-from recfact.gpu.chain import LEAST_STEPS, chain
+from recfact.gpu.chain import chain
 from recfact.gpu.geometry import Geometry, geometry_of
-from recfact.gpu.plans import LAUNCH_STEPS, WARPS_NEEDED, Blocks, Device, Launch, Sequences, blocks_of
+from recfact.gpu.plans import LAUNCH_STEPS, LEAST_STEPS, WARPS_NEEDED, Blocks, Device, Launch, Sequences, blocks_of
 from recfact.gpu.sliding import sliding
 from recfact.gpu.solves import Solve
 from recfact.gpu.sweep import Sweep

@@ -18,6 +18,7 @@ WARPS_NEEDED = 4
 SEGMENT_BLOCKS = 20
 SHORT_BLOCKS = 8
 WAVES = 8
+LEAST_STEPS = 256  # up to so many, warps needn't be enough
 LAUNCH_STEPS = 64  # that a thread of `sweep` takes while the host launches another kernel
 TILE = 16  # steps and channels of a tensor-core tile
 ENDLESS = 1 << 62  # steps of a block that never ends, a multiple of every chunk
@@ -230,6 +231,14 @@ def warps_wanted(warp_bytes: int, room: int, device: Device) -> Warps:
     """
     enough = max(-(-device.limits.bytes_wanted // warp_bytes), WARPS_NEEDED)
     return Warps(min(enough, room) * device.multiprocessors, room * device.multiprocessors)
+
+
+def are_enough(warps: int, steps: int, sequences: Sequences | None, device: Device) -> bool:
+    """Say whether so many warps keep the GPU busy, or whether there are so few steps that it doesn't matter."""
+    short = LEAST_STEPS
+    if sequences is not None:
+        steps, short = sequences.longest, max(short, LAUNCH_STEPS * sequences.count)
+    return warps >= WARPS_NEEDED * device.multiprocessors or steps <= short
 
 
 def split_time(warps: int, blocks: int, halo: int, wanted: Warps, device: Device) -> Split:
