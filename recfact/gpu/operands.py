@@ -25,32 +25,13 @@ from recfact.errors import ArrayTypeError, DTypeError
 from recfact.gpu.availability import require
 from recfact.gpu.cuda_streams import caller_stream
 from recfact.gpu.device_arrays import DeviceArray, as_device_array, empty_like, laid_out, uploaded
+from recfact.gpu.solves import Solve
 from recfact.number_types import FLOAT32, HALVES, NUMBER_TYPES, DType, accumulator, listed
 from recfact.offsets import check_offsets, one_step
 from recfact.results import check_out, check_overlap, check_place, check_written, empty_product, note_written
-from recfact.windows import Window, WindowLike, check_window
+from recfact.windows import Full, Window, WindowLike, check_window
 
 PRECISIONS = ("full", "paper")
-
-
-class OnGpu(NamedTuple):
-    """The arrays of a solve on a GPU.
-
-    Parameters
-    ----------
-    a, u, x : DeviceArray
-        Coefficients, inputs, and the result to fill. It has no memory if no states are wanted.
-    x0 : DeviceArray or None
-        Initial states.
-    axis : int
-        Time, counted from the front.
-    """
-
-    a: DeviceArray
-    u: DeviceArray
-    x: DeviceArray
-    x0: DeviceArray | None
-    axis: int
 
 
 def given_arrays(a: Any, u: Any, **others: Any) -> dict[str, Any]:
@@ -69,21 +50,27 @@ def solve_options(window: WindowLike, reverse: Any, precision: Any, x0: Any) -> 
 
 @contextmanager
 def on_the_gpu(
-    given: dict[str, Any], axis: Any, offsets: Any = None, states: bool = True
-) -> Iterator[tuple[OnGpu, Array | None]]:
+    given: dict[str, Any],
+    axis: Any,
+    offsets: Any = None,
+    window: Window = Full(),
+    reverse: bool = False,
+    precision: str = "full",
+    states: bool = True,
+) -> Iterator[tuple[Solve[DeviceArray], Array | None]]:
     """Make the stream of the result CuPy's current one, and bring the arrays of a solve there.
 
-    It yields them in number types that kernels take together, and where segments start, and where the last one ends.
-    Initial states then have an axis of segments in the place of time, or of size 1.
+    It yields a solve of arrays in number types that kernels take together, and where segments start, and where the last
+    one ends. Initial states then have an axis of segments in the place of time, or of size 1.
 
     Parameters
     ----------
     given : dict of str to array
         From `given_arrays`, at least one of them on a GPU.
-    axis, offsets
+    axis, offsets, window, reverse, precision
         As for `recfact.gpu.solve`.
     states : bool, default True
-        Whether states are wanted.
+        Whether states are wanted. Otherwise the result has no memory.
 
     Raises
     ------
@@ -95,7 +82,8 @@ def on_the_gpu(
     require(device)
     tensors = any(name in arrays and arrays[name].library == "torch" for name in "au")
     with caller_stream(arrays.values(), device, tensors):
-        yield _prepare(given, arrays, axis, device, tensors, offsets, states)
+        own, offsets = _prepare(given, arrays, axis, device, tensors, offsets, states)
+        yield Solve(*own, window, reverse, precision), offsets
 
 
 def _common_device(given: dict[str, Any], arrays: dict[str, DeviceArray]) -> int:
@@ -127,7 +115,7 @@ def _prepare(
     tensors: bool,
     offsets: Any,
     states: bool,
-) -> tuple[OnGpu, Array | None]:
+) -> tuple[tuple[DeviceArray, DeviceArray, DeviceArray, DeviceArray | None, int], Array | None]:
     host = {name: as_numpy(value, name) for name, value in given.items() if name not in arrays}
     values: dict[str, Any] = {**host, **arrays}
     asked = check_types(given, values, axis, offsets)
@@ -135,7 +123,7 @@ def _prepare(
     x0 = _on_gpu(values["x0"], accumulator(asked.dtype), "x0") if "x0" in values else None
     if "out" not in given:
         x = empty_like(asked.shape, asked.dtype, tensors, device, u) if states else laid_out(asked.shape, asked.dtype)
-        return OnGpu(a, u, x, x0, asked.axis), asked.offsets
+        return (a, u, x, x0, asked.axis), asked.offsets
     x = arrays["out"]
     if tensors != (x.library == "torch"):
         raise ArrayTypeError(f"out must be of the library of a and u, got {type(given['out']).__name__}")
@@ -148,7 +136,7 @@ def _prepare(
         note_written(given["out"])
     if x0 is not None and np.may_share_memory(place, x0.addresses()):
         x0 = x0.copied()
-    return OnGpu(a, u, x, x0, asked.axis), asked.offsets
+    return (a, u, x, x0, asked.axis), asked.offsets
 
 
 def prepare_host(

@@ -110,8 +110,7 @@ def solve(
         else:
             solve_sequences(*host, offsets)
         return out if out is not None else to_torch(result) if tensors else result
-    with on_the_gpu(given, axis, offsets) as (arrays, offsets):
-        asked = Solve(*arrays, window, reverse, precision)
+    with on_the_gpu(given, axis, offsets, window, reverse, precision) as (asked, offsets):
         _run(asked, offsets)
     return asked.x.owner if out is None else out
 
@@ -166,7 +165,8 @@ def solve_through(
                 f"{name} must be a CuPy array where a State is taken or returned on a GPU, got a tensor; call "
                 "recfact.torch.solve, whose States hold tensors"
             )
-    with on_the_gpu(given, axis, offsets, states) as ((own_a, own_u, own_x, before, axis), offsets):
+    with on_the_gpu(given, axis, offsets, states=states) as (asked, offsets):
+        own_a, own_u, own_x, before, axis, *_ = asked
         check_uncaptured("takes or returns a State", "pass x0 with window=Full()")
         dtype, wide = own_a.dtype, accumulator(own_a.dtype)
         entering = None if before is None else before.as_cupy()

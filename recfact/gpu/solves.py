@@ -53,7 +53,8 @@ class Solve(NamedTuple, Generic[A]):
     def key(self) -> tuple[Any, ...]:
         """All that a plan depends on."""
         x0 = None if self.x0 is None else self.x0.key
-        return self.a.key, self.u.key, self.x.key, x0, *self[4:9]
+        asked = self.axis, self.window, self.reverse, self.precision, self.sequences
+        return self.a.key, self.u.key, self.x.key, x0, *asked
 
     @property
     def geometry(self) -> Geometry:

@@ -75,8 +75,7 @@ def tune(
     given = given_arrays(a, u, x0=x0)
     if "gpu" not in map(library_of, given.values()):
         raise ArrayTypeError("must be on a GPU, to time kernels there", "u", given=u, advice="use cupy.asarray")
-    with on_the_gpu(given, axis) as (arrays, _):
-        solve = Solve(*arrays, window, reverse, precision)
+    with on_the_gpu(given, axis, None, window, reverse, precision) as (solve, _):
         try:
             return _fastest(solve)
         except ShapeError as error:
