@@ -17,8 +17,9 @@ from torch.nn import functional
 import recfact as rf
 from benchmarks.hybrids.data import Corpus
 from benchmarks.hybrids.model import Model
+from recfact.gating import mixed
 from recfact.precision import choose_window, verify
-from recfact.windows import check_window, window_text
+from recfact.windows import Window, check_window, window_text
 
 HELD, PART = 512, 64
 """About how many sequences the loss is measured on, and its changes."""
@@ -118,6 +119,11 @@ def recorded(model: Model, tokens: Tensor) -> list[tuple[np.ndarray, np.ndarray]
 
 @contextmanager
 def solving(solve: Callable[..., Any]) -> Iterator[None]:
-    """Let Phalanx layers solve their recurrence by another function."""
-    with patch("recfact.torch.phalanx.solve", solve):
+    """Let Phalanx layers solve their recurrence by another function, between gates that torch multiplies."""
+
+    def mix(a: Tensor, q: Any, k: Any, v: Tensor, window: Window) -> Tensor:
+        y: Tensor = mixed(lambda a, u: (solve(a, u, dim=-3, window=window), None), a, q, k, v)[0]
+        return y
+
+    with patch("recfact.torch.phalanx.mix", mix):
         yield

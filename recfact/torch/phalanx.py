@@ -14,6 +14,7 @@ from recfact.checks import boolean, choice, positive_integer
 from recfact.errors import OptionError, OptionTypeError, ShapeError
 from recfact.gating import mixed
 from recfact.torch import context_parallel
+from recfact.torch.mixer import mix
 from recfact.torch.ranks import Ranks
 from recfact.torch.solver import solve
 from recfact.torch.states import State
@@ -171,8 +172,11 @@ class Phalanx(nn.Module):
                 return states, end
             return run(a, u, **options), None
 
-        y, end = self._mixed(x, solved)
-        return (y, end) if return_state else y
+        if keep or offsets is not None or self.ranks is not None:
+            y, end = self._mixed(x, partial(mixed, solved))
+            return (y, end) if return_state else y
+        whole: Tensor = self._mixed(x, lambda *given: (mix(*given, self.window), None))[0]
+        return whole
 
     def step(self, x_t: Tensor, state: State) -> tuple[Tensor, State]:
         """Compute the next step.
@@ -205,7 +209,7 @@ class Phalanx(nn.Module):
         if state.window != self.window or tuple(state.shape) != shape:
             required = f"must be of {self.window} and shape {shape}"
             raise OptionError(required, "state", given=state, advice="take that of this layer and this batch")
-        return self._mixed(x_t, state.step)
+        return self._mixed(x_t, partial(mixed, state.step))
 
     def init_state(self, batch: int) -> State:
         """Return the State before the first step.
@@ -221,13 +225,13 @@ class Phalanx(nn.Module):
         state: State = solve(nothing, nothing, dim=-3, window=self.window, return_state=True)[1]
         return state
 
-    def _mixed(self, x: Tensor, solved: Any) -> tuple[Tensor, Any]:
-        """Return the output for steps along any leading axes, and what `solved` returns besides the states."""
+    def _mixed(self, x: Tensor, mixing: Any) -> tuple[Tensor, Any]:
+        """Return the output for steps along any leading axes, and what `mixing` returns besides the results."""
         d = self.dim // self.heads
         v = self.value(x).unflatten(-1, (self.heads, d))
         q = None if self.query is None else self.query(x).unflatten(-1, (self.gate_groups, d))
         k = None if self.key is None else self.key(x).sigmoid().unflatten(-1, (self.gate_groups, d))
-        y, end = mixed(solved, self._coefficients(x), q, k, v)
+        y, end = mixing(self._coefficients(x), q, k, v)
         return self.out(y.flatten(-2).to(v.dtype)), end
 
     def _coefficients(self, x: Tensor) -> Tensor:
