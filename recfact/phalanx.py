@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from recfact.arrays import as_numpy, is_tensor, library_of
@@ -84,7 +84,7 @@ def phalanx(
            [18.5, 18.5]])
     """
     window, return_state = check_window(window), boolean(return_state, "return_state")
-    arrays, run = _taken({"a": a, "q": q, "k": k, "v": v})
+    arrays, run, whole = _taken({"a": a, "q": q, "k": k, "v": v})
     a, q, k, v = arrays
     later = _later(axis, v.ndim)
     if later:
@@ -96,13 +96,18 @@ def phalanx(
         x = run(a, u, window=window, offsets=offsets, **keep)
         return x if keep else (x, None)
 
-    y, end = mixed(solved, a, q, k, v)
+    y, end = None if keep or offsets is not None else whole(a, q, k, v, window), None
+    if y is None:
+        y, end = mixed(solved, a, q, k, v)
     y = y.swapaxes(-2, -3) if later else y
     return (y, end) if return_state else y
 
 
-def _taken(given: dict[str, Any]) -> tuple[list[Any], Callable[..., Any]]:
-    """Return arrays of one library, and the function that solves along their third axis from the end."""
+def _taken(given: dict[str, Any]) -> tuple[list[Any], Callable[..., Any], Callable[..., Any]]:
+    """Return arrays of one library, and two functions for their third axis from the end.
+
+    The first one solves. The second one mixes whole sequences, or returns None if it doesn't do that at once.
+    """
     for name in ("a", "v"):
         if given[name] is None:
             raise ArrayTypeError(f"{name} must be an array, got None; only gates, q and k, may be left out")
@@ -114,13 +119,22 @@ def _taken(given: dict[str, Any]) -> tuple[list[Any], Callable[..., Any]]:
     if kind in ("pandas", "polars", "xarray"):
         raise ArrayTypeError(f"a, q, k and v must be arrays without labels, got those of {kind}; pass their numbers")
     if kind == "torch":
-        from recfact import torch
+        from recfact.torch.mixer import mix
+        from recfact.torch.solver import solve as solve_tensors
 
-        return [*given.values()], partial(torch.solve, dim=-3)
+        return [*given.values()], partial(solve_tensors, dim=-3), mix
     arrays = [
         as_numpy(value, name) if value is not None and kind == "numpy" else value for name, value in given.items()
     ]
-    return arrays, partial(solve, axis=-3)
+    return arrays, partial(solve, axis=-3), _engine() if kind == "numpy" else lambda *_: None
+
+
+@cache
+def _engine() -> Callable[..., Any]:
+    """Return the CPU engine's mixer of arrays. Importing it imports LLVM."""
+    from recfact.cpu.mixer import mixed
+
+    return mixed
 
 
 def _kind(value: Any) -> str:

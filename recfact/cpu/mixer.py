@@ -5,7 +5,6 @@ The window must be the whole recurrence, or blocks that see at most the block be
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -14,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from recfact.arrays import Array
 from recfact.cpu import limits
 from recfact.cpu.addresses import address
 from recfact.cpu.backward import TILE
@@ -64,7 +64,7 @@ class Mixer:
         entering : address
             Room for `kept` states, or 0 if nobody asks for gradients.
         """
-        self._run(mix, (y, entering, a, q, k, v), 2)
+        self._run(mix, (y, entering if self.kept[1] else 0, a, q, k, v), 2)
 
     def gradients(
         self, dv: int, dk: int, dq: int, da: int, g: int, entering: int, a: int, q: int, k: int, v: int
@@ -74,28 +74,48 @@ class Mixer:
 
     def _run(self, kernel: Any, addresses: tuple[int, ...], rows: int) -> None:
         """Run a kernel that keeps `rows` rows. Problems are as large as the caches, and the threads, let them be."""
-        group, itemsize = self.heads * self.channels, self.dtype.itemsize
-        threads = thread_count(None, self.batch * self.n * self.groups * group)
-        divisors = (size for size in range(self.groups, 0, -1) if self.groups % size == 0)
-        together = next(
-            size
-            for size in divisors
-            if size == 1 or (rows * size * group <= limits.ROOM and self.batch * self.groups // size >= threads)
-        )
-        width = LINE // itemsize
-        width = min(width, self.channels & -self.channels)
+        channels = self.heads * self.channels
+        threads = thread_count(None, self.batch * self.n * self.groups * channels)
+        together = most_together(self.groups, limits.ROOM // (rows * channels), self.batch * self.groups // threads)
+        width = min(LINE // self.dtype.itemsize, self.channels & -self.channels)
         run = kernel[lanes_of(self.dtype, width, False)]
         sizes = (self.n, self.groups, together, self.heads, self.channels, self.tile, self.block, self.terms)
-        bytes = (rows * together * group + self.groups * self.heads * width) * itemsize
+        numbers = rows * together * channels + self.groups * self.heads * width
 
         def work(first: int, last: int) -> None:
-            area = np.empty(bytes + LINE, np.uint8)
+            area = np.empty(numbers * self.dtype.itemsize + LINE, np.uint8)
             run(*addresses, first, last, *sizes, -(-address(area) // LINE) * LINE)
 
         problems = self.batch * self.groups // together
+        if threads == 1:
+            work(0, problems)
+            return
         cuts = sorted({problems * part // threads for part in range(threads + 1)})
-        calls: list[Callable[[], None]] = [partial(work, first, last) for first, last in pairwise(cuts)]
-        run_all(calls)
+        run_all([partial(work, first, last) for first, last in pairwise(cuts)])
+
+
+def mixed(a: Array, q: Array | None, k: Array | None, v: Array, window: Window) -> Array | None:
+    """Return q x + v, where x solves the recurrence with inputs k v, or None if no kernel gives it at once.
+
+    Parameters are those of `recfact.phalanx`.
+    """
+    gates = [gate for gate in (q, k) if gate is not None]
+    if any(one.dtype != v.dtype or not one.flags.c_contiguous for one in (*gates, v)) or a.dtype != v.dtype:
+        return None
+    if len({gate.shape for gate in gates}) > 1:
+        return None
+    mixer = mixer_of(v.dtype, v.shape, gates[0].shape[-2] if gates else 1, window)
+    if mixer is None:
+        return None
+    every, y = np.ascontiguousarray(np.broadcast_to(a, v.shape[:-1])), np.empty_like(v)
+    mixer.mix(address(y), 0, address(every), *(0 if gate is None else address(gate) for gate in (q, k)), address(v))
+    return y
+
+
+def most_together(groups: int, room: int, share: int) -> int:
+    """Return into how large equal parts to cut groups, of which some have room together and are a share of a thread."""
+    most = max(1, min(groups, room, share))
+    return next(size for size in range(most, 0, -1) if groups % size == 0)
 
 
 def mixer_of(dtype: np.dtype[Any], values: tuple[int, ...], groups: int, window: Window) -> Mixer | None:

@@ -1,8 +1,10 @@
 """The mixer of a Phalanx layer and its gradients: gates, recurrence and residual in one pass over memory.
 
 Numbers lie in C order: values (batch, n, groups, heads, channels), gates (batch, n, groups, channels), coefficients
-(batch, n, groups, heads). Groups of heads share gates. A problem is one sequence, or some groups of it. It reads memory
-row after row, and its states wait in a scratch area that stays in a cache.
+(batch, n, groups, heads). Groups of heads share gates. A problem is one sequence, or some groups of it. It walks
+through memory in one direction, forward or backward. Its states wait in a scratch area that stays in a cache. What is
+read and what is written is fetched a page ahead: processors see few steps ahead themselves, and lines that are written
+would be waited for as well.
 
 The states that enter tiles of steps are kept. The gradients need no others, because they solve each tile again.
 """
@@ -12,7 +14,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from recfact.cpu.backward_kernels import give
+from recfact.cpu.channel_vectors import fetch
 from recfact.cpu.compilation import helper, kernel
+from recfact.cpu.numbers import PAGE
 from recfact.cpu.operations import add, fma, load, load_shared, multiply, nought, single, size, store, width
 
 
@@ -79,15 +83,18 @@ def mix_row(
             gate = part.gate + i * part.gate_row + (j * part.count + c) * size(lanes)
             for h in range(j * part.heads, (j + 1) * part.heads):
                 at = (h * part.count + c) * size(lanes)
+                place = part.value + i * part.row + at
+                fetch(lanes, v + place + PAGE)
+                fetch(lanes, y + place + PAGE)
                 factor = load_shared(lanes, a, part.factor + i * part.factor_row + h * size(single(lanes)))
-                value = load(lanes, v, part.value + i * part.row + at)
+                value = load(lanes, v, place)
                 u = gated(lanes, k, gate, value)
                 x = u if starts else fma(lanes, factor, load(lanes, own, at), u)
                 store(lanes, own, at, x)
                 if old:
                     x = fma(lanes, factor, load(lanes, old, at), u) if i else u
                     store(lanes, old, at, x)
-                store(lanes, y, part.value + i * part.row + at, add(lanes, gated(lanes, q, gate, x), value))
+                store(lanes, y, place, add(lanes, gated(lanes, q, gate, x), value))
 
 
 @kernel
@@ -189,14 +196,16 @@ def back_row(
     `starts` and `ends` say whether a block does. `carries` and `passes` say whether it sees the block before, and
     whether it is seen from the block behind.
     """
-    for j in range(part.groups):
-        for c in range(part.count):
+    for j in range(part.groups - 1, -1, -1):
+        for c in range(part.count - 1, -1, -1):
             gate = part.gate + i * part.gate_row + (j * part.count + c) * size(lanes)
             of_key, of_query = nought(lanes), nought(lanes)
-            for h in range(j * part.heads, (j + 1) * part.heads):
+            for h in range((j + 1) * part.heads - 1, j * part.heads - 1, -1):
                 at, number = (h * part.count + c) * size(lanes), h * size(single(lanes))
-                value = load(lanes, v, part.value + i * part.row + at)
-                given = load(lanes, g, part.value + i * part.row + at)
+                place = part.value + i * part.row + at
+                fetch(lanes, g + place - PAGE)
+                fetch(lanes, dv + place - PAGE)
+                value, given = load(lanes, v, place), load(lanes, g, place)
                 z = gated(lanes, q, gate, given)
                 factor = nought(lanes)
                 if passes or not ends:
@@ -215,11 +224,9 @@ def back_row(
                 if carries:
                     x = add(lanes, x, load(lanes, carried, part.bytes + at))
                     product = fma(lanes, z, load(lanes, carried, at), product)
-                place = part.factor + i * part.factor_row + number
-                give(lanes, da, place, product, 1, c, part.count, sums + h * size(lanes))
+                give(lanes, da, part.factor + i * part.factor_row + number, product, 1, part.count - 1 - c, part.count, sums + h * size(lanes))
                 of_query, of_key = fma(lanes, given, x, of_query), fma(lanes, value, du, of_key)
-                du = add(lanes, gated(lanes, k, gate, du), given)
-                store(lanes, dv, part.value + i * part.row + at, du)
+                store(lanes, dv, place, add(lanes, gated(lanes, k, gate, du), given))
             if q:
                 store(lanes, dq, gate, of_query)
             if k:

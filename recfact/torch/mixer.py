@@ -1,23 +1,23 @@
 """The mixer of a Phalanx layer as one differentiable operator, and as the operations it is made of.
 
 On the CPU a kernel reads and writes each number once, forward and backward. Everything that it doesn't do is composed
-of `recurrence` and of torch's operations: other devices, number types and layouts, windows of more terms, second
-derivatives, forward mode, torch.func and torch.compile.
+of `solve` and of torch's operations: other devices, number types and layouts, windows of more terms, second
+derivatives, torch.func and torch.compile.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from recfact.arrays import holds_memory
 from recfact.gating import mixed
 from recfact.gradients.time_first import summed
-from recfact.torch.operators import recurrence
+from recfact.torch.solver import solve
 from recfact.windows import Window
 
 NUMBERS = {torch.float32: np.dtype(np.float32), torch.float64: np.dtype(np.float64)}
@@ -34,33 +34,32 @@ def mix(a: Tensor, q: Tensor | None, k: Tensor | None, v: Tensor, window: Window
 
 def composed(a: Tensor, q: Tensor | None, k: Tensor | None, v: Tensor, window: Window) -> Tensor:
     """Return what `mix` does, by a product, a solve, and a product and a sum."""
-    y: Tensor = mixed(lambda a, u: (recurrence(a, u, None, None, -3, False, window), None), a, q, k, v)[0]
+    y: Tensor = mixed(lambda a, u: (solve(a, u, dim=-3, window=window), None), a, q, k, v)[0]
     return y
 
 
 def _in_one_pass(a: Tensor, q: Tensor | None, k: Tensor | None, v: Tensor, window: Window) -> Any:
     """Return the engine's mixer for these tensors, or None."""
-    gates = [gate for gate in (q, k) if gate is not None]
-    given = [a, v, *gates]
-    if v.dtype not in NUMBERS or any(one.dtype != v.dtype or one.device.type != "cpu" for one in given):
+    dtype = NUMBERS.get(v.dtype)
+    if dtype is None or torch.jit.is_tracing():
         return None
-    ordered = all(one.is_contiguous() for one in given[1:]) and len({gate.shape for gate in gates}) < 2
-    if not (ordered and all(map(_is_plain, given))) or torch.jit.is_tracing():
+    for one in (a, q, k, v):
+        if one is not None and not (one.dtype == v.dtype and _is_plain(one)):
+            return None
+    gate = k if q is None else q
+    if gate is not None and k is not None and gate.shape != k.shape:
         return None
-    from recfact.cpu.mixer import mixer_of
-
-    return mixer_of(NUMBERS[v.dtype], tuple(v.shape), gates[0].shape[-2] if gates else 1, window)
+    return _engine()(dtype, v.shape, 1 if gate is None else gate.shape[-2], window)
 
 
 def _is_plain(tensor: Tensor) -> bool:
-    """Say whether a tensor is its numbers in memory, and nothing else."""
-    if type(tensor) not in (Tensor, torch.nn.Parameter) or tensor.is_neg() or not holds_memory(tensor):
-        return False
-    return forward_ad.unpack_dual(tensor).tangent is None
+    """Say whether a tensor is no more than its numbers on the host, in C order."""
+    kind = type(tensor) is Tensor or type(tensor) is torch.nn.Parameter
+    return kind and tensor.is_cpu and tensor.is_contiguous() and not tensor.is_neg() and holds_memory(tensor)
 
 
 class Mix(torch.autograd.Function):
-    """`mix` by kernels. Derivatives beyond the first are those of `composed`."""
+    """`mix` by kernels. Derivatives beyond the first, and those in forward mode, are those of `composed`."""
 
     @staticmethod
     def forward(
@@ -71,24 +70,36 @@ class Mix(torch.autograd.Function):
         kept = v.new_empty(mixer.kept if any(ctx.needs_input_grad) else 0)
         mixer.mix(*map(_address, (y, kept, every, q, k, v)))
         ctx.save_for_backward(a, q, k, v, kept)
+        ctx.save_for_forward(a, q, k, v)
         ctx.how = window, mixer
         return y
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Any, ...]:
         """Return the gradients. They are differentiable if torch asks for that."""
-        *given, kept = ctx.saved_tensors
+        a, q, k, v, kept = ctx.saved_tensors
         window, mixer = ctx.how
         if torch.is_grad_enabled() or not holds_memory(g):
-            return *_composed_gradients(given, g, window, ctx.needs_input_grad), None, None
-        a, q, k, v = given
+            return *_composed_gradients((a, q, k, v), g, window, ctx.needs_input_grad), None, None
         every, g = _for_every_head(a, v), g.contiguous()
-        da, dq, dk, dv = (None if one is None else torch.empty_like(one) for one in (every, q, k, v))
+        da, dv = torch.empty_like(every), torch.empty_like(v)
+        dq, dk = (None if gate is None else torch.empty_like(gate) for gate in (q, k))
         mixer.gradients(*map(_address, (dv, dk, dq, da, g, kept, every, q, k, v)))
-        return summed(da, a.shape), dq, dk, dv, None, None
+        return da if da.shape == a.shape else summed(da, a.shape), dq, dk, dv, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Tensor:
+        """Return the tangent of the results: the gradients are linear in those of the results, and this transposes."""
+        given = [None if one is None else one.detach().requires_grad_() for one in ctx.saved_tensors]
+        weights = torch.zeros_like(given[3], requires_grad=True)
+        moved = [tangent for tangent in tangents if tangent is not None]
+        found = _composed_gradients(given, weights, ctx.how[0], tuple(one is not None for one in tangents))
+        of_those = [one for one in found if one is not None]
+        tangent: Tensor = torch.autograd.grad(of_those, weights, moved)[0]
+        return tangent
 
 
-def _composed_gradients(given: list[Any], g: Tensor, window: Window, needed: tuple[bool, ...]) -> list[Any]:
+def _composed_gradients(given: Any, g: Tensor, window: Window, needed: tuple[bool, ...]) -> list[Any]:
     """Return gradients made of differentiable operations."""
     with torch.enable_grad():
         # Views, because some arguments may be made of others, and the gradients of each are those for itself alone.
@@ -100,8 +111,17 @@ def _composed_gradients(given: list[Any], g: Tensor, window: Window, needed: tup
 
 def _for_every_head(a: Tensor, v: Tensor) -> Tensor:
     """Return coefficients in C order, one a head and step."""
-    return a.expand(v.shape[:-1]).contiguous()
+    shape = v.shape[:-1]
+    return a if a.shape == shape else a.expand(shape).contiguous()
 
 
 def _address(tensor: Tensor | None) -> int:
     return 0 if tensor is None else tensor.data_ptr()
+
+
+@cache
+def _engine() -> Any:
+    """Return the CPU engine's choice of a mixer. Importing it imports LLVM."""
+    from recfact.cpu.mixer import mixer_of
+
+    return mixer_of
