@@ -2,8 +2,12 @@
 
 The ways are torch's own operations: a loop over all steps, a loop over the 16 steps of all blocks at once, and products
 with 16 x 16 matrices. Each round times one step of every model, one after another, and the table shows medians over
-rounds. A second table has the recurrence alone, beside an elementwise multiply. Forward and backward read and write at
-least 5 arrays, and a multiply 3. The solve has to find new memory, so one of two multiplies does as well.
+rounds.
+
+A second table has the mixer alone, forward and backward, five times in a row in each round, beside a bound. The mixer
+must read coefficients, gates and values twice and the gradient of its result once. It must write the result and four
+gradients. The bound is the time of five multiplies, one for each array that is written, in proportion to the bytes:
+together they read one array of values more than the mixer must. Both write new memory.
 """
 
 from __future__ import annotations
@@ -24,8 +28,11 @@ from benchmarks.hybrids.data import BATCH, LENGTH
 from benchmarks.hybrids.model import Model
 from benchmarks.hybrids.patterns import PATTERNS, SIZE
 from benchmarks.hybrids.theory import solving
+from recfact.gating import mixed
+from recfact.torch.mixer import mix
 
 BLOCK = 16
+REPEATS = 5
 
 
 def blocks(x: Tensor) -> Tensor:
@@ -69,15 +76,16 @@ def by_matrices(a: Tensor, u: Tensor, **_: Any) -> Tensor:
     return with_carriers(local, logs.exp().movedim(-1, -2)[..., None], u.shape[1])
 
 
-def taken(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """Return the median seconds of each call, over rounds that go through all of them."""
+def taken(calls: dict[str, Callable[[], Any]], rounds: int, repeats: int = 1) -> dict[str, float]:
+    """Return the median seconds of each call, over rounds that make each of them `repeats` times in a row."""
     seconds: dict[str, list[float]] = {name: [] for name in calls}
     for number in range(rounds + 1):
         for name, call in calls.items():
-            start = time.perf_counter()
-            call()
-            if number:  # the first round compiles, and finds memory
-                seconds[name].append(time.perf_counter() - start)
+            for _ in range(repeats):
+                start = time.perf_counter()
+                call()
+                if number:  # the first round compiles, and finds memory
+                    seconds[name].append(time.perf_counter() - start)
     return {name: median(each) for name, each in seconds.items()}
 
 
@@ -104,35 +112,48 @@ def steps(rounds: int) -> dict[str, float]:
     return taken(calls, rounds)
 
 
-def recurrences(rounds: int) -> dict[str, float]:
-    """Return the seconds of the recurrence alone, forward and backward, and those of a multiply of as many numbers."""
-    shape = BATCH, LENGTH, 16, 16
-    u, g, out = torch.randn(shape, requires_grad=True), torch.randn(shape), torch.empty(shape)
-    a = torch.rand(*shape[:-1], 1, requires_grad=True)
+def mixers(rounds: int, heads: int) -> dict[str, float]:
+    """Return the seconds of the mixer, forward and backward, and as "bound" those of multiplies of as many bytes."""
+    groups, d = SIZE["groups"], SIZE["dim"] // SIZE["heads"]
+    a = torch.rand(BATCH, LENGTH, heads)
+    q, k = torch.randn(2, BATCH, LENGTH, groups, d)
+    v, g = torch.randn(2, BATCH, LENGTH, heads, d)
+    given = [one.clone().requires_grad_() for one in (a, q, k, v)]
+    pairs = (a, a.clone()), (q, k), (k, q), (v, g), (v, g)
 
-    def both(way: Callable[..., Any], **options: Any) -> None:
-        torch.autograd.grad(way(a, u, **options), (a, u), g)
+    def both(mixing: Callable[..., Tensor]) -> None:
+        torch.autograd.grad(mixing(*given), given, g)
 
-    calls: dict[str, Callable[[], Any]] = {
-        "multiply": lambda: torch.mul(u.detach(), g, out=out),
-        "multiply, new memory": lambda: torch.mul(u.detach(), g),
-        "Jagged(16)": lambda: both(rf.torch.solve, dim=1, window=rf.Jagged(BLOCK)),
-        "Full()": lambda: both(rf.torch.solve, dim=1),
-        "loop over steps": lambda: both(by_steps),
-        "loop over places": lambda: both(by_places),
-        "16 x 16 matrices": lambda: both(by_matrices),
+    def gated(way: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        return lambda *given: mixed(lambda a, u: (way(a, u), None), *given)[0]
+
+    ways: dict[str, Callable[..., Tensor]] = {
+        "recfact, Jagged(16)": partial(mix, window=rf.Jagged(BLOCK)),
+        "recfact, Full()": partial(mix, window=rf.Full()),
+        "gates of torch, and solve": gated(partial(rf.torch.solve, dim=1, window=rf.Jagged(BLOCK))),
+        "loop over steps": gated(by_steps),
+        "loop over places": gated(by_places),
+        "16 x 16 matrices": gated(by_matrices),
     }
-    return taken(calls, rounds)
+    once: dict[str, Callable[[], Any]] = {"bound": lambda: [one * other for one, other in pairs]}
+    once |= {name: partial(both, way) for name, way in ways.items()}
+    found = taken(once, rounds, REPEATS)
+    small = 3 * (a.numel() + q.numel() + k.numel())
+    found["bound"] *= (small + 5 * v.numel()) / (small + 6 * v.numel())
+    return found
 
 
 def tables(rounds: int) -> str:
-    """Return both tables as text."""
-    whole, alone = steps(rounds), recurrences(rounds)
+    """Return both tables as text, the second one for the heads of P and for twice as many."""
+    whole = steps(rounds)
     lines = [
-        f"{name:24}{1 / seconds:8.2f} steps a second{seconds / whole['P']:8.2f} of P" for name, seconds in whole.items()
+        f"{name:28}{1 / seconds:8.2f} steps a second{seconds / whole['P']:8.2f} of P" for name, seconds in whole.items()
     ]
-    bound = 5 / 3 * alone["multiply"]
-    lines += [
-        f"{name:24}{1e3 * seconds:8.2f} ms{seconds / bound:20.2f} of 5/3 multiplies" for name, seconds in alone.items()
-    ]
+    for heads in (SIZE["heads"], 2 * SIZE["heads"]):
+        alone = mixers(rounds, heads)
+        lines += ["", f"the mixer of {heads} heads"]
+        lines += [
+            f"{name:28}{1e3 * seconds:8.2f} ms{seconds / alone['bound']:20.2f} of the bound"
+            for name, seconds in alone.items()
+        ]
     return "\n".join(lines)

@@ -49,7 +49,7 @@ class Mixer:
 
     @property
     def kept(self) -> tuple[int, ...]:
-        """The shape of the states that enter tiles, (batch, tiles, heads, channels). No states enter separate blocks."""
+        """The shape of the states that enter tiles, (batch, tiles, heads, channels). None enter separate blocks."""
         tiles = -(-self.n // self.tile) if self.terms or self.block >= self.n else 0
         return self.batch, tiles, self.groups * self.heads, self.channels
 
@@ -108,7 +108,8 @@ def mixed(a: Array, q: Array | None, k: Array | None, v: Array, window: Window) 
     if mixer is None:
         return None
     every, y = np.ascontiguousarray(np.broadcast_to(a, v.shape[:-1])), np.empty_like(v)
-    mixer.mix(address(y), 0, address(every), *(0 if gate is None else address(gate) for gate in (q, k)), address(v))
+    at_q, at_k = (0 if gate is None else address(gate) for gate in (q, k))
+    mixer.mix(address(y), 0, address(every), at_q, at_k, address(v))
     return y
 
 

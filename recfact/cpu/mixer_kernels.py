@@ -21,7 +21,7 @@ from recfact.cpu.operations import add, fma, load, load_shared, multiply, nought
 
 
 class Part(NamedTuple):
-    """The part of an array that a problem works on: groups of heads of `count` vectors.
+    """The part of an array that a problem works on: groups of heads of some vectors each.
 
     `bytes` is the size of the part of a row of values. The rows of values, gates and coefficients are `row`, `gate_row`
     and `factor_row` bytes apart. The first numbers of the part are `value`, `gate` and `factor` bytes behind those of
@@ -30,7 +30,7 @@ class Part(NamedTuple):
 
     groups: int
     heads: int
-    count: int
+    vectors: int
     bytes: int
     row: int
     gate_row: int
@@ -79,10 +79,10 @@ def mix_row(
 ) -> None:
     """Take step `i`. The states `own` start anew with blocks, and the states `old`, unless at 0, a block earlier."""
     for j in range(part.groups):
-        for c in range(part.count):
-            gate = part.gate + i * part.gate_row + (j * part.count + c) * size(lanes)
+        for c in range(part.vectors):
+            gate = part.gate + i * part.gate_row + (j * part.vectors + c) * size(lanes)
             for h in range(j * part.heads, (j + 1) * part.heads):
-                at = (h * part.count + c) * size(lanes)
+                at = (h * part.vectors + c) * size(lanes)
                 place = part.value + i * part.row + at
                 fetch(lanes, v + place + PAGE)
                 fetch(lanes, y + place + PAGE)
@@ -155,10 +155,10 @@ def solve_row(
 ) -> None:
     """Take step `i` from the row of states before, at `own`, and bring what the block before left, at `carried`."""
     for j in range(part.groups):
-        for c in range(part.count):
-            gate = part.gate + i * part.gate_row + (j * part.count + c) * size(lanes)
+        for c in range(part.vectors):
+            gate = part.gate + i * part.gate_row + (j * part.vectors + c) * size(lanes)
             for h in range(j * part.heads, (j + 1) * part.heads):
-                at = (h * part.count + c) * size(lanes)
+                at = (h * part.vectors + c) * size(lanes)
                 factor = load_shared(lanes, a, part.factor + i * part.factor_row + h * size(single(lanes)))
                 w = gated(lanes, k, gate, load(lanes, v, part.value + i * part.row + at))
                 if not starts:
@@ -197,11 +197,11 @@ def back_row(
     whether it is seen from the block behind.
     """
     for j in range(part.groups - 1, -1, -1):
-        for c in range(part.count - 1, -1, -1):
-            gate = part.gate + i * part.gate_row + (j * part.count + c) * size(lanes)
+        for c in range(part.vectors - 1, -1, -1):
+            gate = part.gate + i * part.gate_row + (j * part.vectors + c) * size(lanes)
             of_key, of_query = nought(lanes), nought(lanes)
             for h in range((j + 1) * part.heads - 1, j * part.heads - 1, -1):
-                at, number = (h * part.count + c) * size(lanes), h * size(single(lanes))
+                at, number = (h * part.vectors + c) * size(lanes), h * size(single(lanes))
                 place = part.value + i * part.row + at
                 fetch(lanes, g + place - PAGE)
                 fetch(lanes, dv + place - PAGE)
@@ -224,7 +224,16 @@ def back_row(
                 if carries:
                     x = add(lanes, x, load(lanes, carried, part.bytes + at))
                     product = fma(lanes, z, load(lanes, carried, at), product)
-                give(lanes, da, part.factor + i * part.factor_row + number, product, 1, part.count - 1 - c, part.count, sums + h * size(lanes))
+                give(
+                    lanes,
+                    da,
+                    part.factor + i * part.factor_row + number,
+                    product,
+                    1,
+                    part.vectors - 1 - c,
+                    part.vectors,
+                    sums + h * size(lanes),
+                )
                 of_query, of_key = fma(lanes, given, x, of_query), fma(lanes, value, du, of_key)
                 store(lanes, dv, place, add(lanes, gated(lanes, k, gate, du), given))
             if q:

@@ -104,8 +104,9 @@ def _composed_gradients(given: Any, g: Tensor, window: Window, needed: tuple[boo
     with torch.enable_grad():
         # Views, because some arguments may be made of others, and the gradients of each are those for itself alone.
         own = [None if one is None else one.view_as(one) for one in given]
+        a, q, k, v = own
         asked = [one for one, asked in zip(own, needed, strict=False) if asked]
-        found = iter(torch.autograd.grad(composed(*own, window), asked, g, create_graph=True))
+        found = iter(torch.autograd.grad(composed(a, q, k, v, window), asked, g, create_graph=True))
     return [next(found) if asked else None for asked in needed[:4]]
 
 

@@ -175,7 +175,7 @@ class Phalanx(nn.Module):
         if keep or offsets is not None or self.ranks is not None:
             y, end = self._mixed(x, partial(mixed, solved))
             return (y, end) if return_state else y
-        whole: Tensor = self._mixed(x, lambda *given: (mix(*given, self.window), None))[0]
+        whole: Tensor = self._mixed(x, lambda a, q, k, v: (mix(a, q, k, v, self.window), None))[0]
         return whole
 
     def step(self, x_t: Tensor, state: State) -> tuple[Tensor, State]:
