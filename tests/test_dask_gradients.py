@@ -1,5 +1,6 @@
 """`recfact.dask.vjp` against that of arrays in memory, wherever chunks are cut."""
 
+import tracemalloc
 from collections import Counter
 
 import ml_dtypes
@@ -160,3 +161,15 @@ def test_cotangents_must_fit():
     u = da.ones(6, chunks=2)
     with pytest.raises(ShapeError, match="g must have chunks of known sizes"):
         rf.dask.vjp(0.5, u, u[u > 0])
+
+
+def test_channels_keep_long_windows_small(rng, monkeypatch):
+    monkeypatch.setattr("recfact.dask.chunk_gradients.ROOM", 1 << 10)
+    lazy = [da.from_array(rng.uniform(-0.9, 0.9, (1280, 64)), chunks=(256, 64)) for _ in range(3)]
+    tasks = rf.dask.vjp(*lazy, axis=0, window=Jagged(256))[1]
+    tasks.compute(scheduler="sync")  # compiles
+    tracemalloc.start()
+    tasks.compute(scheduler="sync")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 30 * 256 * 64 * 8  # all channels at once take 60 chunks

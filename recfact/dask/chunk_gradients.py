@@ -6,6 +6,7 @@ needs beside these is small.
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,8 @@ def gradient_in_window(
 ) -> tuple[Array, Array]:
     """Return the gradients of a chunk in a window, from it and the `ends` of the chunks around it.
 
-    The chunk is cut into parts again. Each of them takes the steps on both sides from the chunk or from beside it.
+    The chunk is cut into groups of channels and parts of time again. Each part takes the steps on both sides from the
+    chunk or from beside it.
     """
     before, behind = (
         [concatenate([*parts]) for parts in zip(*(both[side] for both in near), strict=True)]
@@ -74,29 +76,42 @@ def gradient_in_window(
     )
     a, u, x0 = work.front(piece, a, u, x0)
     own = np.broadcast_to(a, u.shape), u, np.moveaxis(g, work.axis, 0)
+    before, behind = ([np.broadcast_to(one, (len(one), *u.shape[1:])) for one in near] for near in (before, behind))
     of_a, of_u = (np.empty_like(u, dtype=accumulator(work.dtype)) for _ in range(2))
-    for part in _parts(piece, work, u[0].size):
-        start, end = part.start - piece.before, part.end - piece.before
-        known, rest = part.steps_before(work.window), part.steps_behind(work.window)
-        near = _steps(before, own, behind, start - known, end + rest)
-        rows = None if x0 is None else x0[part.segment :][: len(part.cuts) - 1]
-        of_a[start:end], of_u[start:end] = (
-            one[known : known + end - start] for one in _of_part(work, reverse, part, known, near, rows)
-        )
+    block, terms = blocks_and_terms(work.window)
+    # Parts are longer than what they depend on beside them, so that most steps are worked on once.
+    least = min(len(u), 4 * block * (terms + 1))
+    for group in _groups(u.shape, least):
+        width = u[0][group[1:]].size
+        for part in _parts(piece, max(1, ROOM // max(1, width), least)):
+            start, end = part.start - piece.before, part.end - piece.before
+            known, rest = part.steps_before(work.window), part.steps_behind(work.window)
+            early, here, late = ([one[group] for one in arrays] for arrays in (before, own, behind))
+            near = _steps(early, here, late, start - known, end + rest)
+            rows = None if x0 is None else x0[part.segment :][: len(part.cuts) - 1][group]
+            of_a[group][start:end], of_u[group][start:end] = (
+                one[known : known + end - start] for one in _of_part(work, reverse, part, known, near, rows)
+            )
     return work.back(of_a), work.back(of_u)
 
 
-def _parts(piece: Piece, work: Work, width: int) -> list[Piece]:
-    """Return the parts of a chunk. Their steps are counted from the start of the first segment of the chunk."""
-    block, terms = blocks_and_terms(work.window)
-    # Parts are longer than what they depend on beside them, so that most steps are worked on once.
-    length, steps = max(1, ROOM // max(1, width), 4 * block * (terms + 1)), piece.end - piece.start
+def _groups(shape: tuple[int, ...], steps: int) -> list[tuple[slice, ...]]:
+    """Return the indices of groups of channels, of which so many steps are `ROOM` numbers if they can be so few."""
+    if len(shape) == 1:
+        return [(slice(None),)]
+    channels = max(1, ROOM * shape[1] // max(1, steps * prod(shape[1:])))
+    return [(slice(None), slice(first, first + channels)) for first in range(0, shape[1], channels)]
+
+
+def _parts(piece: Piece, length: int) -> list[Piece]:
+    """Return parts of a chunk. Their steps are counted from the start of the first segment of the chunk."""
+    steps = piece.end - piece.start
     lengths = [piece.before, *(min(length, steps - start) for start in range(0, steps, length)), piece.behind]
     starts = [0, *(piece.before + cut for cut in piece.cuts[1:-1]), piece.before + steps + piece.behind]
     return [part for part in pieces(lengths, starts) if 0 < part.number < len(lengths) - 1]
 
 
-def _steps(before: Any, own: tuple[Array, ...], behind: Any, start: int, end: int) -> list[Array]:
+def _steps(before: list[Array], own: list[Array], behind: list[Array], start: int, end: int) -> list[Array]:
     """Return steps of a chunk and beside it, counted from its start."""
     found = []
     for number, array in enumerate(own):
@@ -105,7 +120,6 @@ def _steps(before: Any, own: tuple[Array, ...], behind: Any, start: int, end: in
             near.insert(0, before[number][start:])
         if end > len(array):
             near.append(behind[number][: end - len(array)])
-        near = [np.broadcast_to(one, (len(one), *array.shape[1:])) for one in near]
         found.append(concatenate(near) if near[1:] else near[0])
     return found
 
