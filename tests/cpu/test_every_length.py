@@ -59,11 +59,15 @@ WINDOWS = (
     Uniform(48),
     Uniform(300),
 )
+SLIDING = Uniform(9)
+"""For few channels in as many runs as others, which are too short for most windows of more states than are followed."""
+ALL_WINDOWS = (*WINDOWS, SLIDING)
 COMPLEX = ("complex64", "complex128")
 REALS = ("float32", "float64", "float16", "bfloat16")
-SLOW = {dtype: pytest.param(dtype, marks=pytest.mark.slow) for dtype in ("float16", "bfloat16", "complex128")}
-FLIPPED = ("float32", "complex64")
-"""Types whose arrays walk backwards in memory in the default run: each way is a kernel of its own to be compiled."""
+TWINS = {"float16": "bfloat16", "complex128": "complex64"}
+"""Types that only the slow tests have in samples, and those that take their place in the default run."""
+VARIED = "float32"
+"""The type that the default run also writes past the caches and walks backwards, each by a kernel of its own."""
 
 THREADS = tuple(range(1, 10))
 WAYS = ("forward", "from x0", "backward")
@@ -109,7 +113,7 @@ FEW = CHANNELS | {
     "dtype": (*REALS, *COMPLEX),
     "shape": ("n 2", "n 3", "n 5", "n 7", "n 2 2", "3 n 2", "9 n 3"),
 }
-GRIDS = {"few": FEW, "rows": ROWS, "channels": CHANNELS, "types": TYPES}
+GRIDS = {"one": SEQUENCES, "few": FEW, "rows": ROWS, "channels": CHANNELS, "types": TYPES}
 STREAMS = {
     "n": (0, 1, 63, 64, 65, 127, 128, 129, 300, 555),
     "dtype": (*REALS, "complex64"),
@@ -220,13 +224,35 @@ def split_length(row: Case) -> Case:
     return {**row, "n": 2 * row["threads"] * SPAN + row["n"] % SPAN}
 
 
-@pytest.mark.parametrize("dtype", [SLOW.get(dtype, dtype) for dtype in (*REALS, *COMPLEX)])
+def with_few_kernels(row: Case) -> Case:
+    """Return a row for the default run: of the types it has, and laid and written in one way but for one of them."""
+    row = {**row, "dtype": TWINS.get(row["dtype"], row["dtype"])}
+    if row["dtype"] != VARIED:
+        row["streams"] = False
+    if row["dtype"] != VARIED or row["streams"]:
+        row |= {"steps": tuple(map(abs, row["steps"])), "against": ""}
+    return row
+
+
+def part(rows: Iterable[Case], run: str) -> list[Case]:
+    """Return the rows of the default run, or those that it changes, for the slow tests."""
+    if run == "default":
+        return [with_few_kernels(row) for row in rows]
+    return [row for row in rows if with_few_kernels(row) != row]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "run"),
+    [
+        *((dtype, "default") for dtype in DTYPES if dtype not in TWINS),
+        *(pytest.param(dtype, "slow", marks=pytest.mark.slow) for dtype in DTYPES),
+    ],
+)
 @pytest.mark.parametrize("way", WAYS)
-def test_sequences_split_among_threads(dtype, way):
+def test_sequences_split_among_threads(way, dtype, run):
     """Every length modulo a span on every number of threads, where the state before a piece matters to its end.
 
-    Each in one of the ways; `test_all_products` has them in all. The types that are left for the slow tests have tiles
-    as long as those of others.
+    Each in one of the ways; `test_all_products` has them in all.
     """
     grid = Grid({**SEQUENCES, "n": range(SPAN), "dtype": (dtype,), "way": (way,)})
     given = [
@@ -234,65 +260,41 @@ def test_sequences_split_among_threads(dtype, way):
         for n, threads in product(range(SPAN), THREADS)
         if (n + threads) % len(WAYS) == WAYS.index(way)
     ]
-    check_all(map(split_length, map(laid_straight, grid.sample(Random(dtype + way), given))), Full())
+    check_all(map(split_length, part(grid.sample(Random(dtype + way), given), run)), Full())
 
 
-@pytest.mark.parametrize("window", WINDOWS, ids=str)
-def test_sequences(window):
-    """Every length up to two spans on three numbers of threads. Any three windows here have all nine."""
+@pytest.mark.parametrize(("kind", "window"), [*product(GRIDS, WINDOWS), ("few", SLIDING)], ids=str)
+def test_sequences(kind, window):
+    """Every length, or every shape, on three numbers of threads. Any three windows here have all nine."""
+    choices = GRIDS[kind]
+    longest = max(choices, key=lambda name: len(choices[name]))
     given = [
-        {"n": n, "threads": threads}
-        for n, threads in product(SEQUENCES["n"], THREADS)
-        if (n + threads + WINDOWS.index(window)) % 3 == 0
+        {longest: value, "threads": threads}
+        for (place, value), threads in product(enumerate(choices[longest]), THREADS)
+        if (place + threads + ALL_WINDOWS.index(window)) % 3 == 0
     ]
-    apart = frozenset(("n", name) for name in SEQUENCES)
-    check_all(map(laid_straight, Grid(SEQUENCES, apart).sample(Random(str(window)), given)), window)
+    apart = frozenset(pair for name in choices for pair in ((longest, name), (name, longest)))
+    check_all(part(Grid(choices, apart).sample(Random(f"{kind} {window}"), given), "default"), window)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("window", WINDOWS, ids=str)
-def test_sequences_in_all_pairs(window):
-    """Every length up to two spans on every number of threads, with every type and in every place."""
-    given = [{"n": n, "threads": threads} for n, threads in product(SEQUENCES["n"], THREADS)]
-    check_all(Grid(SEQUENCES).sample(Random(str(window)), given), window)
+@pytest.mark.parametrize(("kind", "window"), [*product(GRIDS, WINDOWS), ("few", SLIDING)], ids=str)
+def test_sequences_in_all_pairs(kind, window):
+    """Every length and every shape on every number of threads, with every type and in every place."""
+    check_all(Grid(GRIDS[kind]).sample(Random(f"{kind} {window}")), window)
 
 
-def laid_straight(row: Case) -> Case:
-    """Turn the arrays so that all of them walk forwards, but for types in `FLIPPED` that aren't written past caches."""
-    straight = {"steps": tuple(map(abs, row["steps"])), "against": ""}
-    return row if row["dtype"] in FLIPPED and not row["streams"] else {**row, **straight}
-
-
-@pytest.mark.parametrize("window", WINDOWS, ids=str)
-@pytest.mark.parametrize("kind", GRIDS)
-def test_several_sequences(kind, window):
-    check_all(map(laid_straight, Grid(GRIDS[kind]).sample(Random(f"{kind} {window}"))), window)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("window", WINDOWS, ids=str)
-@pytest.mark.parametrize("kind", GRIDS)
-def test_several_sequences_laid_either_way(kind, window):
-    """Those that `test_several_sequences` turns round, as they are drawn."""
-    rows = Grid(GRIDS[kind]).sample(Random(f"{kind} {window}"))
-    check_all([row for row in rows if laid_straight(row) != row], window)
-
-
-def test_few_channels_under_a_window_that_slides():
-    """In as many runs as others, which are too short for most windows of more states than are followed."""
-    check_all(map(laid_straight, Grid(FEW).sample(Random("slides"))), Uniform(9))
-
-
+@pytest.mark.parametrize("run", ["default", pytest.param("slow", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("processors", [1, 2, 3, 5, 64])
 @pytest.mark.parametrize("window", [Full(), Jagged(16), Uniform(32)], ids=str)
-def test_as_many_threads_as_processors(window, processors):
+def test_as_many_threads_as_processors(window, processors, run):
     rest = (0, 1, 63, 64, 128, 200)
     grid = Grid({**SEQUENCES, "n": rest, "threads": (processors,), "asked": ("processors",)})
     given = [
         {"n": n, "dtype": dtype, "way": way, "numbers": "kept", "out": "apart"}
         for n, dtype, way in product(rest, REALS, WAYS)
     ]
-    check_all(map(split_length, map(laid_straight, grid.sample(Random(processors), given))), window)
+    check_all(map(split_length, part(grid.sample(Random(processors), given), run)), window)
 
 
 def check_stream(case: Case, window: Window) -> None:
@@ -321,10 +323,10 @@ def test_streams(window):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
-@pytest.mark.parametrize("kind", ["split", "sequences", *GRIDS])
+@pytest.mark.parametrize("kind", ["split", *GRIDS])
 def test_all_products(kind, window):
     """All choices with all others; only where arrays lie is drawn, and how threads are asked for."""
-    choices = GRIDS.get(kind, SEQUENCES) | ({"n": tuple(range(SPAN))} if kind == "split" else {})
+    choices = SEQUENCES | {"n": tuple(range(SPAN))} if kind == "split" else GRIDS[kind]
     rng = Random(f"all {kind} {window}")
     names = [name for name in choices if name not in PLACES]
     rows = (
