@@ -120,9 +120,17 @@ def in_folder(tmp_path, monkeypatch):
     Path("a.txt").write_text("1\n2\n")
 
 
+def run(*arguments):
+    return CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200", "TERMINAL_WIDTH": "200"})
+
+
 def refused(*arguments):
     """Return what is said on standard error of a command that fails, in one line without its box."""
-    result = CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200", "TERMINAL_WIDTH": "200"})
+    return said_of(run(*arguments), arguments)
+
+
+def said_of(result, arguments):
+    """Return what a failed run said, as `refused` does."""
     assert result.exit_code in (1, 2), (arguments, result.output)
     assert result.stdout == ""
     assert not isinstance(result.exception, Exception) or isinstance(result.exception, SystemExit), result.exception
@@ -163,9 +171,9 @@ def test_options_that_do_not_fit_together_are_named_as_typed(algorithm):
     windows = [("half", ["--window", window]) for window in WINDOWS]  # whether a window goes isn't up to the format
     for fmt, chosen in [*windows, *itertools.product(formats, arithmetics)]:
         arguments = ["verify", "--a", "a.npy", "--u", "a.npy", "--algorithm", algorithm, "--format", fmt, *chosen]
-        result = CliRunner().invoke(app, arguments)
+        result = run(*arguments)
         if result.exit_code == 2:
-            assert "--" in refused(*arguments)
+            assert "--" in said_of(result, arguments)
 
 
 @pytest.mark.parametrize(
