@@ -229,12 +229,16 @@ def test_missing_inputs_are_refused_or_zero():
     Path("r.csv").write_text("a,u\n0.5,1\n0.5,\n0.5,NA\n0.5,2\n", encoding="utf-8")
     files = ["--a", "r.csv", "--u", "r.csv"]
     assert "r.csv, line 3, column 'u': '' is not a number" in run("solve", *files, "--out", "x.npy", code=1).stderr
-    run("solve", *files, "--missing", "zero", "--out", "x.npy")
+    told = "Took 2 missing inputs for 0.\n"
+    assert run("solve", *files, "--missing", "zero", "--out", "x.npy").stderr == told
     assert np.load("x.npy").tolist() == [1, 0.5, 0.25, 2.125]
-    run("verify", *files, "--missing", "zero", "--axis", "0")
-    run("verify", *files, "--missing", "zero")
-    np.save("u.npy", [1, np.nan, 2, np.nan])
-    run("verify", "--a", "0.5", "--u", "u.npy", "--missing", "zero", "--pick", ":")
+    assert run("verify", *files, "--missing", "zero", "--axis", "0").stderr == told
+    assert run("verify", *files, "--missing", "zero").stderr == told
+    np.save("u.npy", [1, 3, 2, np.nan])
+    said = run("verify", "--a", "0.5", "--u", "u.npy", "--missing", "zero", "--pick", ":").stderr
+    assert said == "Took 1 missing input for 0.\n"
+    np.save("u.npy", [1.0, 3.0])
+    assert run("verify", "--a", "0.5", "--u", "u.npy", "--missing", "zero").stderr == ""
     Path("b.csv").write_text("a,u\n0.5,1\n,1\n", encoding="utf-8")
     files = ["--a", "b.csv", "--u", "b.csv", "--missing", "zero"]
     assert "line 3, column 'a'" in run("solve", *files, "--out", "x.npy", code=1).stderr

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from math import log
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from recfact.checks import did_you_mean
 from recfact.errors import OptionError, RecfactError
 from recfact.windows import window_of
-
-if TYPE_CHECKING:
-    from recfact.report.batch import Batch
-    from recfact.report.problem import Problem
-
 
 TIME_UNITS = ("auto", "s", "ms", "year", "date")
 """As `recfact.report.times` has them, which isn't imported for the help alone."""
@@ -225,144 +219,3 @@ Kept = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print only JSON on standard output.")]
-
-
-def read_problem(
-    a: str | None,
-    u: str | None,
-    dt: str | None,
-    time: str | None,
-    unit: str,
-    as_given: bool,
-    tau: float | None,
-    pick: str | None,
-    missing: str,
-    group: str | None = None,
-) -> Problem:
-    """Return the recurrence that the options of a command name. Options that don't go together are usage errors.
-
-    `unit` is how times are written (`written_times`), and `tau` in seconds (`time_constant`). Standard error says how a
-    column of times or steps was read.
-    """
-    from recfact.report.problem import bundled_problem, problem_from_files, problem_from_record
-
-    if dt is not None and time is not None:
-        raise typer.BadParameter("--dt and --time exclude each other")
-    if time is None and unit != "auto":
-        raise typer.BadParameter(f"{'--date-format' if '%' in unit else '--time-unit'} goes with --time")
-    if time is None and group is not None:
-        raise typer.BadParameter("--group goes with --time")
-    if missing != "refuse" and a is None:
-        raise typer.BadParameter("--missing goes with --a: averages leave missing values out")
-    if dt is None and time is None and as_given:
-        raise typer.BadParameter("--steps-as-given goes with --dt or --time")
-    if dt is not None or time is not None:
-        column = "--dt" if time is None else "--time"
-        if a is not None or pick is not None:
-            raise typer.BadParameter(f"{column} goes without {'--a' if a is not None else '--pick'}")
-        if u is None or tau is None:
-            needed = "--u, the file with the values" if u is None else "--tau, the time constant, or --halflife"
-            raise typer.BadParameter(f"{column} needs {needed}")
-        problem = problem_from_record(u, tau, dt=dt, time=time, group=group, unit=unit, as_given=as_given)
-        typer.echo(problem.source, err=True)
-        return problem
-    if a is None and u is None:
-        if pick is not None:
-            raise typer.BadParameter("--pick goes with --a")
-        return bundled_problem() if tau is None else bundled_problem(tau)
-    if a is None:
-        raise typer.BadParameter("--u needs coefficients: pass --a, or --tau with --time or --dt")
-    if tau is not None:
-        raise typer.BadParameter("--tau or --halflife goes with --time or --dt, or with the bundled data")
-    return problem_from_files(a, u, pick, zeros=missing == "zero")
-
-
-def read_batch(
-    a: str | None,
-    u: str | None,
-    axis: int | None,
-    missing: str,
-    offsets: Any = None,
-    *,
-    mapped: bool = False,
-    **others: str | None,
-) -> Batch | None:
-    """Return all sequences that the options of a command name; None without --axis and --offsets.
-
-    With `mapped` they stay in their files, and there may be one without these options.
-
-    Options that don't go with them are usage errors.
-    """
-    from recfact.report.batch import batch_from_files
-
-    if axis is None and offsets is None and not mapped:
-        return None
-    option = "--offsets" if axis is None else "--axis"
-    for name, value in others.items():
-        if value is not None:
-            raise typer.BadParameter(f"{option} asks for all sequences of --a, and goes without --{name}")
-    if a is None:
-        raise typer.BadParameter(f"{option} goes with a file in --a")
-    return batch_from_files(a, u, axis, offsets, mapped=mapped, zeros=missing == "zero")
-
-
-def written_times(unit: str, date_format: str | None) -> str:
-    """Return how times are written: the unit, or the pattern of dates."""
-    if date_format is None:
-        return unit
-    if unit not in ("auto", "date"):
-        raise typer.BadParameter(f"--date-format goes without --time-unit {unit}")
-    return date_format
-
-
-def time_constant(tau: str | None, halflife: str | None) -> float | None:
-    """Return the time constant in seconds that --tau or --halflife gives. None without both."""
-    if tau is not None and halflife is not None:
-        raise typer.BadParameter("--tau and --halflife exclude each other")
-    if halflife is not None:
-        return _seconds("--halflife", halflife) / log(2)
-    return None if tau is None else _seconds("--tau", tau)
-
-
-def _seconds(name: str, text: str) -> float:
-    from recfact.decay import seconds_of
-    from recfact.report.sources import parse_number
-
-    seconds = parse_number(text)
-    if seconds is None:
-        seconds = seconds_of(text)
-    if seconds is None or not 0 < seconds < float("inf"):
-        raise typer.BadParameter(f"{name} must be a positive number of seconds, or with a unit as 30d, got {text!r}")
-    return seconds
-
-
-def read_offsets(offsets: str | None) -> Any:
-    """Return the integers in a file, or those that are typed with commas between them. None stays None."""
-    from recfact.report.files import read_array
-    from recfact.report.sources import STANDARD_INPUT, split_part
-
-    if offsets is None:
-        return None
-    path = split_part(offsets)[0]
-    if offsets and (str(path) == STANDARD_INPUT or path.exists()):  # an empty text is the path of this folder
-        values = read_array(offsets, "offsets")
-        return values.astype(int) if (values == values // 1).all() else values
-    try:
-        return [int(part) for part in offsets.split(",")]
-    except ValueError:
-        raise typer.BadParameter(
-            f"--offsets must be integers with commas between them or a file, got {offsets!r}, and there is no such file"
-        ) from None
-
-
-def read_state(x0: str | None) -> Any:
-    """Return the initial state that `x0` gives, a number or a file. None stays None."""
-    from recfact.report.files import read_array
-    from recfact.report.sources import STANDARD_INPUT, constant, split_part
-
-    if x0 is None:
-        return None
-    path = split_part(x0)[0]
-    if constant(x0) is None and str(path) != STANDARD_INPUT and not path.exists():
-        raise typer.BadParameter(f"--x0 must be a number or a file, got {x0!r}, and there is no such file")
-    return read_array(x0, "x0")

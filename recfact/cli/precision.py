@@ -28,14 +28,10 @@ from recfact.cli.options import (
     any_format,
     format_name,
     one_of,
-    read_batch,
-    read_offsets,
-    read_problem,
-    time_constant,
     whole,
-    written_times,
 )
 from recfact.cli.progress import progress
+from recfact.cli.reading import TableOptions, read_batch, read_offsets, read_problem
 
 if TYPE_CHECKING:
     from recfact.precision.materialization.construction_table import ConstructionRow
@@ -196,9 +192,18 @@ def verify(
 
     if picture:
         check_picture(picture)
-    batch = read_batch(a, u, axis, missing, dt=dt, time=time, tau=tau, halflife=halflife, pick=pick)
-    times = written_times(time_unit, date_format)
-    problem = batch or read_problem(a, u, dt, time, times, steps_as_given, time_constant(tau, halflife), pick, missing)
+    table = TableOptions(
+        dt=dt,
+        time=time,
+        time_unit=time_unit,
+        date_format=date_format,
+        steps_as_given=steps_as_given,
+        tau=tau,
+        halflife=halflife,
+        missing=missing,
+    )
+    batch = read_batch(a, u, axis, table, pick)
+    problem = batch or read_problem(a, u, table, pick)
     segments = read_offsets(offsets)
     name = number_format or format_of_arrays(problem.a, problem.u)
     arithmetic = precision.Arithmetic(name, accumulate, fma, rounding, underflow)

@@ -21,18 +21,15 @@ from recfact.cli.options import (
     Tau,
     Time,
     TimeUnit,
-    read_offsets,
-    read_problem,
-    read_state,
-    time_constant,
     whole,
-    written_times,
 )
 from recfact.cli.progress import progress, transfer
+from recfact.cli.reading import TableOptions, read_offsets, read_problem, read_state
 from recfact.errors import DataFileError
 from recfact.windows import Window, window_text
 
 if TYPE_CHECKING:
+    from recfact.report.files import Zeros
     from recfact.report.streaming import Stream
 
 
@@ -92,11 +89,23 @@ def solve_files(
     from recfact.report.files import WRITTEN, check_destination, read_array, write_array
     from recfact.solve import solve
 
-    averages = a is None or any(option is not None for option in (dt, time, tau, halflife))
+    table = TableOptions(
+        dt=dt,
+        time=time,
+        time_unit=time_unit,
+        date_format=date_format,
+        steps_as_given=steps_as_given,
+        tau=tau,
+        halflife=halflife,
+        missing=missing,
+        group=group,
+    )
+    averages = a is None or any(option is not None for option in table.averages.values())
     if group is not None and not averages:
         raise typer.BadParameter("--group goes with --time")
     if a is not None and not averages and is_streamed(a, u, out, reverse, offsets):
-        found = stream(a, u, read_state(x0), axis, window, out, missing == "zero")
+        found = stream(a, u, read_state(x0), axis, window, out, table.zeros)
+        table.say_zeros()
         say_solved(found.shape, found.dtype, found.largest, window, axis, reverse, out, as_json)
         return
     check_destination(out, WRITTEN)
@@ -107,12 +116,11 @@ def solve_files(
                 raise typer.BadParameter("--x0 goes with --a: an average starts from its first value")
             if offsets is not None:
                 raise typer.BadParameter("--offsets goes with --a: a column of values is one sequence")
-            written = written_times(time_unit, date_format)
-            constant = time_constant(tau, halflife)
-            problem = read_problem(a, u, dt, time, written, steps_as_given, constant, None, missing, group)
+            problem = read_problem(a, u, table)
             coefficients, inputs, times, segments = problem.a, problem.u, problem.cells, problem.offsets
         else:
-            coefficients, inputs, times = read_array(a, "a"), read_array(u, "u", zeros=missing == "zero"), None
+            coefficients, inputs, times = read_array(a, "a"), read_array(u, "u", zeros=table.zeros), None
+            table.say_zeros()
             segments = read_offsets(offsets)
         step("reading the initial state")
         state = read_state(x0)
@@ -145,7 +153,7 @@ def is_streamed(a: str, u: str, out: Path, reverse: bool, offsets: str | None) -
     return bool(fits) and not in_memory and (is_zarr(out) or are_large(*files))
 
 
-def stream(a: str, u: str, x0: Any, axis: int, window: Window, out: Path, zeros: bool) -> Stream:
+def stream(a: str, u: str, x0: Any, axis: int, window: Window, out: Path, zeros: Zeros | None) -> Stream:
     """Solve files piece by piece, and show how far this is."""
     from recfact.report.files import check_destination
     from recfact.report.partial import is_zarr

@@ -26,13 +26,9 @@ from recfact.cli.options import (
     TimeUnit,
     U,
     one_of,
-    read_batch,
-    read_offsets,
-    read_problem,
-    time_constant,
-    written_times,
 )
 from recfact.cli.progress import progress, transfer
+from recfact.cli.reading import TableOptions, read_batch, read_offsets, read_problem
 from recfact.errors import MissingExtraError
 
 PAGE_SUFFIXES = (".html", ".htm")
@@ -86,12 +82,24 @@ def report(
     from recfact.report.stored import are_large
     from recfact.report.tables import report_text, to_json
 
-    segments, others = read_offsets(offsets), {"dt": dt, "time": time, "tau": tau, "halflife": halflife, "pick": pick}
-    large = a is not None and segments is None and not any(others.values()) and are_large(a, u or "ones")
-    batch = read_batch(a, u, axis, missing, segments, mapped=large, **others)
-    times = written_times(time_unit, date_format)
+    segments, table = (
+        read_offsets(offsets),
+        TableOptions(
+            dt=dt,
+            time=time,
+            time_unit=time_unit,
+            date_format=date_format,
+            steps_as_given=steps_as_given,
+            tau=tau,
+            halflife=halflife,
+            missing=missing,
+        ),
+    )
+    chosen = segments is not None or pick is not None or any(table.averages.values())
+    large = a is not None and not chosen and are_large(a, u or "ones")
+    batch = read_batch(a, u, axis, table, pick, segments, mapped=large)
     if batch is None:
-        problem = read_problem(a, u, dt, time, times, steps_as_given, time_constant(tau, halflife), pick, missing)
+        problem = read_problem(a, u, table, pick)
     path = out if out is not None or as_json else Path("report.html")
     if path:
         check_page_path(path)
@@ -101,6 +109,7 @@ def report(
         with transfer("looking at coefficients", scan.nbytes, scan.seen) as seen:
             needs = scan.run(seen)
         problem = worst_problem(batch, needs, STRETCH)
+        table.say_zeros()
     elif batch is not None:
         problem = batch.longest
     steps = report_steps(problem, block, formats or ()) + (0 if scan else len(asked))
@@ -185,8 +194,17 @@ def plot(
     from recfact.report.tables import to_json
 
     check_picture(out)
-    times = written_times(time_unit, date_format)
-    problem = read_problem(a, u, dt, time, times, steps_as_given, time_constant(tau, halflife), pick, missing)
+    table = TableOptions(
+        dt=dt,
+        time=time,
+        time_unit=time_unit,
+        date_format=date_format,
+        steps_as_given=steps_as_given,
+        tau=tau,
+        halflife=halflife,
+        missing=missing,
+    )
+    problem = read_problem(a, u, table, pick)
     with progress(None) as step:
         step("drawing")
         save(gallery.draw(picture, Report(problem, block, chosen_formats(formats or ()), step=step)), out)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recfact.cli.app import app, show_table
-from recfact.cli.options import Json, Offsets, Pick, any_format, one_of, read_offsets, whole
+from recfact.cli.options import Json, Offsets, Pick, any_format, one_of, whole
 from recfact.cli.progress import progress
+from recfact.cli.reading import read_offsets
 
 if TYPE_CHECKING:
     from recfact.arrays import Array

@@ -24,6 +24,7 @@ from recfact.precision.exact.scaled import magnitudes
 from recfact.precision.sequence_spread import spread_of
 from recfact.precision.sequences import segments_of
 from recfact.precision.truncation.window_choice import Candidate
+from recfact.report.files import Zeros
 from recfact.report.problem import GivenArrays, Problem, given_arrays
 from recfact.report.safety import computed_in, count_out_of_range, rounded
 from recfact.report.stored import Where
@@ -148,11 +149,11 @@ def _length(segment: slice) -> int:
 
 
 def batch_from_files(
-    a: str, u: str | None, axis: int | None, offsets: Any = None, *, mapped: bool = False, zeros: bool = False
+    a: str, u: str | None, axis: int | None, offsets: Any = None, *, mapped: bool = False, zeros: Zeros | None = None
 ) -> Batch:
     """Return all sequences of what `a` and `u` name, along an axis that may be left out if there is only one.
 
-    With `mapped` the files stay where they are until they are needed. With `zeros`, missing inputs are 0.
+    With `mapped` the files stay where they are until they are needed. With `zeros`, missing inputs are 0, and counted.
 
     Raises
     ------

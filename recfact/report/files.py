@@ -8,6 +8,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -28,7 +29,26 @@ _CORRUPT = (ValueError, EOFError, KeyError, OverflowError, MemoryError, NotImple
 _CORRUPT_ZIP = (zipfile.BadZipFile, zlib.error)
 
 
-def read_array(source: str, name: str, *, zeros: bool = False) -> Array:
+@dataclass
+class Zeros:
+    """Asks that missing values become 0, and counts them.
+
+    Parameters
+    ----------
+    count : int, default 0
+        How many there were in what was read.
+    """
+
+    count: int = 0
+
+    def filled(self, array: Array) -> Array:
+        """Return `array` with 0 in place of NaN."""
+        missing = np.isnan(array)
+        self.count += int(missing.sum())
+        return np.where(missing, array.dtype.type(0), array)
+
+
+def read_array(source: str, name: str, *, zeros: Zeros | None = None) -> Array:
     """Return the numbers that `source` names: FILE, FILE:PART, "-" for standard input, or a number for a constant.
 
     Parameters
@@ -37,8 +57,8 @@ def read_array(source: str, name: str, *, zeros: bool = False) -> Array:
         A .npy file, an .npz file or a folder of zarr (PART is an array in it), or a .csv file (PART is a column of it).
     name : str
         Name of the numbers, "a" or "u". This part is read if PART isn't given and the file has several.
-    zeros : bool, default False
-        Whether missing values become 0: NaN, and in a .csv file blank cells, NA and the like.
+    zeros : Zeros, optional
+        Given if missing values become 0: NaN, and in a .csv file blank cells, NA and the like. It counts them.
 
     Returns
     -------
@@ -78,7 +98,7 @@ def read_array(source: str, name: str, *, zeros: bool = False) -> Array:
                     several = (
                         f"{place} has one row: if that is the sequence, write one number a line; it has several columns"
                     )
-                values = table.numbers(_choose(table.columns, found.part, name, several), missing=zeros)
+                values = table.numbers(_choose(table.columns, found.part, name, several), missing=zeros is not None)
                 return check_numbers(values, place, zeros)
 
 
@@ -185,7 +205,7 @@ def _choose(parts: tuple[str, ...], part: str | None, name: str, several: str) -
     raise DataFileError(f"{several} ({listed(parts)}); choose one, as in FILE:{parts[0]}")
 
 
-def _read_npz(source: Source, name: str, zeros: bool) -> Array:
+def _read_npz(source: Source, name: str, zeros: Zeros | None) -> Array:
     whole = source.place
     try:
         with source.open() as file, zipfile.ZipFile(file) as archive:
@@ -268,7 +288,7 @@ def _refuse_pickles(stream: Any, place: str) -> None:
         raise DataFileError(f"{place} is not a readable .npy array: {error}") from None
 
 
-def check_numbers(array: Array, place: str, zeros: bool = False) -> Array:
+def check_numbers(array: Array, place: str, zeros: Zeros | None = None) -> Array:
     """Return `array` if it holds finite numbers, integers as float64. With `zeros`, NaN becomes 0 first.
 
     NumPy writes the bfloat16 of ml_dtypes as two bytes without a type, and reads them back without one.
@@ -279,8 +299,8 @@ def check_numbers(array: Array, place: str, zeros: bool = False) -> Array:
         raise DataFileError(f"{place} holds {array.dtype}, not real or complex numbers")
     if array.size == 0:
         raise DataFileError(f"{place} is empty: its shape is {array.shape}")
-    if zeros:
-        array = np.where(np.isnan(array), array.dtype.type(0), array)
+    if zeros is not None:
+        array = zeros.filled(array)
     finite = np.isfinite(array)
     if not finite.all():
         index = tuple(int(k) for k in np.argwhere(~finite)[0])

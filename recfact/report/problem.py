@@ -12,7 +12,7 @@ import numpy as np
 from recfact.arrays import Array, check_axis
 from recfact.data import DEFAULT_TAU, exponential_average, load_co2
 from recfact.errors import DataFileError, OptionError
-from recfact.report.files import read_array, read_table
+from recfact.report.files import Zeros, read_array, read_table
 from recfact.report.sources import constant
 from recfact.report.stored import Stored, Where, stored
 from recfact.report.times import duration, read_instants, read_steps
@@ -75,13 +75,13 @@ def bundled_problem(tau: float = DEFAULT_TAU) -> Problem:
     )
 
 
-def problem_from_files(a: str, u: str | None = None, pick: str | None = None, *, zeros: bool = False) -> Problem:
+def problem_from_files(a: str, u: str | None = None, pick: str | None = None, *, zeros: Zeros | None = None) -> Problem:
     """Return the recurrence with the coefficients and inputs that `a` and `u` name, as `read_array` takes them.
 
     The arrays broadcast against each other by NumPy's rules. If the result has more than one axis, `pick` chooses the
     sequence of the report: one index or ``:`` for each axis, separated by commas, as in ``"0,:,3"``. Of .npy files and
     of zarr nothing else is then read. Inputs can also be "ones", the default, or an "impulse": a one, and then zeros.
-    With `zeros`, missing inputs are 0.
+    With `zeros`, missing inputs are 0, and counted.
 
     Raises
     ------
@@ -134,16 +134,16 @@ class GivenArrays:
         )
 
 
-def given_arrays(a: str, u: str | None = None, *, mapped: bool = False, zeros: bool = False) -> GivenArrays:
+def given_arrays(a: str, u: str | None = None, *, mapped: bool = False, zeros: Zeros | None = None) -> GivenArrays:
     """Return what `a` and `u` name, as `problem_from_files` takes it.
 
     With `mapped` no more is read of .npy files and of zarr than what is used.
     """
 
-    def read(source: str, name: str, zeros: bool) -> Stored:
+    def read(source: str, name: str, zeros: Zeros | None) -> Stored:
         return stored(source, name, zeros=zeros) if mapped else Stored(read_array(source, name, zeros=zeros))
 
-    coefficients = read(a, "a", False)
+    coefficients = read(a, "a", None)
     words = "ones" if u is None else u
     made = words in MADE_INPUTS and not Path(words).exists()
     inputs = Stored(np.ones((), coefficients.dtype)) if made else read(words, "u", zeros)

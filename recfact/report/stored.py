@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from recfact.arrays import Array
-from recfact.report.files import check_numbers, map_npy, open_zarr, read_array, system_errors
+from recfact.report.files import Zeros, check_numbers, map_npy, open_zarr, read_array, system_errors
 from recfact.report.sources import constant, find_source, split_part
 
 PIECEWISE = (".npy", ".zarr")
@@ -32,8 +32,8 @@ class Stored:
         The numbers.
     path : Path, optional
         The file or folder that holds them. Without it they are known to be finite.
-    zeros : bool, default False
-        Whether missing values become 0.
+    zeros : Zeros, optional
+        Given if missing values become 0. It counts those that are read.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Stored:
         The shape in which they are stored: that of the chunks of zarr, or one number.
     """
 
-    def __init__(self, array: Any, path: Path | None = None, zeros: bool = False) -> None:
+    def __init__(self, array: Any, path: Path | None = None, zeros: Zeros | None = None) -> None:
         self.array, self.path, self.zeros = array, path, zeros
         self.shape = tuple(array.shape)
         given = np.dtype(array.dtype)
@@ -95,10 +95,10 @@ class Stored:
         files = [path for path in self.path.rglob("*") if path.is_file()] if self.path.is_dir() else [self.path]
         found = [path.stat() for path in files]
         size, latest = sum(one.st_size for one in found), max(one.st_mtime_ns for one in found)
-        return [str(self.path.resolve()), size, latest, list(self.shape), str(self.dtype), self.zeros]
+        return [str(self.path.resolve()), size, latest, list(self.shape), str(self.dtype), self.zeros is not None]
 
 
-def stored(source: str, name: str, *, zeros: bool = False) -> Stored:
+def stored(source: str, name: str, *, zeros: Zeros | None = None) -> Stored:
     """Return what `source` names, as `read_array` does. Of .npy files and of zarr no more is read than what is used."""
     if not is_piecewise(source):
         return Stored(read_array(source, name, zeros=zeros))

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from recfact.errors import DataFileError, OptionError
-from recfact.report.files import read_array, read_table, replacing, write_array
+from recfact.report.files import Zeros, read_array, read_table, replacing, write_array
 from recfact.report.sources import split_part
 
 
@@ -344,13 +344,16 @@ def test_missing_inputs_are_zeros_only_on_request():
     write("t.csv", 'u\n1\nNA\n""\nnan\n2\n')
     np.save("u.npy", np.array([1, np.nan, 2], np.float32))
     np.savez("u.npz", u=[np.nan])
-    assert read_array("t.csv", "u", zeros=True).tolist() == [1, 0, 0, 0, 2]
-    kept = read_array("u.npy", "u", zeros=True)
+    zeros = Zeros()
+    assert read_array("t.csv", "u", zeros=zeros).tolist() == [1, 0, 0, 0, 2]
+    assert zeros.count == 3
+    kept = read_array("u.npy", "u", zeros=zeros)
     assert (kept.tolist(), kept.dtype) == ([1, 0, 2], np.float32)
-    assert read_array("u.npz", "u", zeros=True).tolist() == [0]
+    assert read_array("u.npz", "u", zeros=zeros).tolist() == [0]
+    assert zeros.count == 5
     for name in ("t.csv", "u.npy", "u.npz"):
         with pytest.raises(DataFileError):
             read_array(name, "u")
     np.save("u.npy", [np.inf])
     with pytest.raises(DataFileError, match="every number must be finite"):
-        read_array("u.npy", "u", zeros=True)
+        read_array("u.npy", "u", zeros=zeros)
