@@ -198,6 +198,15 @@ def test_tasks_ask_what_they_say(rng):
             assert 1 <= question - place <= 64 if gap is None else question - place == gap
 
 
+def test_the_mixer_is_timed_beside_every_other_way(monkeypatch):
+    for name, value in {"LENGTH": 40, "BATCH": 1, "REPEATS": 1}.items():
+        monkeypatch.setattr(speed, name, value)
+    found = speed.mixers(1, 8)
+    assert [name for name in found if name.startswith("recfact")] == ["recfact, Jagged(16)", "recfact, Full()"]
+    assert len(found) == 7
+    assert all(seconds > 0 for seconds in found.values())
+
+
 @pytest.mark.parametrize("n", [1, 15, 16, 50])
 @pytest.mark.parametrize("way", [speed.by_steps, speed.by_places, speed.by_matrices])
 def test_the_other_ways_compute_the_same_window(way, n):
