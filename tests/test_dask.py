@@ -422,3 +422,12 @@ def test_without_dask_the_room_says_what_to_install():
         """
     )
     assert printed.strip() == 'recfact.dask needs dask; install it with: pip install "dask[array]"'
+
+
+@pytest.mark.parametrize("window", [Full(), Jagged(3)], ids=str)
+@pytest.mark.parametrize("method", ["chain", "carriers"])
+def test_chunks_of_other_lengths_than_they_say_are_refused(method, window):
+    u = da.map_blocks(lambda block: block[:-1], da.ones(9, chunks=3), dtype=float)
+    lazy = rf.dask.solve(0.5, u, window=window, method=method)
+    with pytest.raises(ShapeError, match="must have 3 steps, as its lazy array says, got 2"):
+        lazy.compute(scheduler="sync")

@@ -20,6 +20,7 @@ from recfact.dask.blocks import (
     forward_window,
     on_gpu,
 )
+from recfact.errors import ShapeError
 from recfact.gradients.time_first import TimeFirst
 from recfact.windows import Window
 
@@ -81,11 +82,19 @@ class Work:
         """Return arrays with time first, all steps of the inputs, and the initial states of a piece.
 
         Coefficients that channels share keep their axes of size 1.
+
+        Raises
+        ------
+        ShapeError
+            If a chunk hasn't the steps that its lazy array tells.
         """
         if on_gpu(a, u):
             a, u = (other if on_gpu(other) else beside(one, other) for one, other in ((u, a), (a, u)))
         turn = TimeFirst(np.broadcast_shapes(a.shape, u.shape), self.axis)
         a, u = turn.front(a), broadcast_to(turn.front(u), (turn.steps, *turn.beside(None)))
+        if piece is not None and turn.steps != piece.end - piece.start:
+            required = f"must have {piece.end - piece.start} steps, as its lazy array says"
+            raise ShapeError(f"a chunk of a or u {required}, got {turn.steps}; say the chunks where the array is made")
         if x0 is not None and piece is not None:
             x0 = moveaxis(x0, self.axis, 0)[piece.segment : piece.segment + len(piece.cuts) - 1]
             x0 = beside(u, x0) if on_gpu(u) else x0

@@ -53,11 +53,15 @@ class Notes:
     def write(self, found: Mapping[str, Any]) -> None:
         """Write arrays down at once: whole, or not at all."""
         new = self.path.with_name(f"{self.path.name}.new")
-        with new.open("wb") as stream:
-            np.savez(stream, about=np.array(self.about), **found)
-            stream.flush()
-            os.fsync(stream.fileno())
-        new.replace(self.path)
+        try:
+            with new.open("wb") as stream:
+                np.savez(stream, about=np.array(self.about), **found)
+                stream.flush()
+                os.fsync(stream.fileno())
+            new.replace(self.path)
+        except OSError:
+            new.unlink(missing_ok=True)
+            raise
 
     def remove(self) -> None:
         """Remove them."""

@@ -21,6 +21,7 @@ from recfact.precision.truncation.window_choice import Candidate
 from recfact.report import boxes
 from recfact.report.batch import Batch, SequenceNeeds
 from recfact.report.boxes import Box
+from recfact.report.files import system_errors
 from recfact.report.partial import Notes
 from recfact.report.safety import computed_in, count_out_of_range, rounded
 from recfact.windows import Jagged
@@ -92,7 +93,8 @@ class Scan:
             self.done += 1
             seen += boxes.size(box) * self.width
             if self.notes is not None and monotonic() - noted > NOTED:
-                self.notes.write(self._found())
+                with system_errors(self.notes.path):
+                    self.notes.write({name: getattr(self, name) for name in _NOTED})
                 noted = monotonic()
             step(seen)
         return [self._needs(number) for number in range(len(self.formats))]
@@ -167,9 +169,6 @@ class Scan:
         if block >= self.batch.steps:
             return None
         return Candidate(Jagged(block), round_up(Fraction(computed_in(fmt).unit_roundoff) * (1 + CLOSE)))
-
-    def _found(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in _NOTED}
 
     def _resume(self) -> None:
         noted = None if self.notes is None else self.notes.read()

@@ -1,5 +1,6 @@
 """Reports on files that are looked at piece by piece: what sequences need, memory, and interruptions."""
 
+import errno
 import json
 import tracemalloc
 from fractions import Fraction
@@ -228,3 +229,15 @@ def test_commands_read_zarr(command, rng, monkeypatch):
     wrong = CliRunner().invoke(app, [command, *more[command], "--a", "both.zarr", *options[2:]])
     assert wrong.exit_code == 1
     assert "both.zarr is not a readable array of zarr" in wrong.stderr
+
+
+def test_a_full_disk_ends_with_a_message(rng, monkeypatch):
+    written("npy", rng.uniform(0.3, 0.9, 2000))
+
+    def full(stream, **_):
+        stream.write(b"some")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(np, "savez", full)
+    assert "No space left on device" in report(code=1).stderr
+    assert sorted(path.name for path in Path().iterdir()) == ["a.npy"]
