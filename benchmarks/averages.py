@@ -23,64 +23,99 @@ from recfact.bench.timing import Effort, Quartiles, interleave
 
 VALUES, GROUPS = 10**7, 10**6
 EFFORT = Effort(seconds=4, least=3, most=9, pause=0.01)
+Calls = dict[str, Callable[[], Any]]
 LIBRARIES = ("recfact", "pandas", "pandas, numba", "polars", "xarray")
 
 
-def cases() -> dict[str, dict[str, Callable[[], Any]]]:
-    """Return the calls of each case, by library. Those that have nothing for it are left out."""
-    rng = np.random.default_rng(30)
-    values = rng.standard_normal(VALUES)
-    gappy = np.where(rng.random(VALUES) < 0.1, np.nan, values)
-    times = pd.Timestamp("2001-01-01") + pd.to_timedelta(rng.integers(1, 10**6, VALUES).cumsum(), "ms")
-    offsets = np.sort(np.concatenate([[0], rng.integers(0, VALUES, GROUPS - 1), [VALUES]]))
-    groups = np.repeat(np.arange(GROUPS), np.diff(offsets))
-    series, polars = pd.Series(values), pl.Series(values)
-    frame = pl.DataFrame({"group": groups, "value": values})
+def pandas_of(window: Any) -> Calls:
+    """Return the mean of pandas, and that of its numba engine."""
+    return {"pandas": window.mean, "pandas, numba": partial(window.mean, engine="numba")}
 
-    def pandas_of(window: Any) -> dict[str, Callable[[], Any]]:
-        return {"pandas": window.mean, "pandas, numba": partial(window.mean, engine="numba")}
 
+def rolling(values: Any) -> Any:
+    """Return what xarray averages."""
+    return xr.DataArray(values, dims="t").rolling_exp(t=10, window_type="halflife")
+
+
+def mean(values: Any) -> Calls:
+    """Return the calls for the weighted mean of all values so far."""
     return {
-        "mean": {
-            "recfact": partial(rf.ewm, values, halflife=10),
-            **pandas_of(series.ewm(halflife=10)),
-            "polars": partial(polars.ewm_mean, half_life=10),
-            "xarray": xr.DataArray(values, dims="t").rolling_exp(t=10, window_type="halflife").mean,
-        },
-        "mean, recursive": {
-            "recfact": partial(rf.ewm, values, halflife=10, adjust=False),
-            **pandas_of(series.ewm(halflife=10, adjust=False)),
-            "polars": partial(polars.ewm_mean, half_life=10, adjust=False),
-        },
-        "variance": {
-            "recfact": partial(rf.ewm, values, halflife=10, stat="var"),
-            "pandas": series.ewm(halflife=10).var,
-            "polars": partial(polars.ewm_var, half_life=10),
-            "xarray": xr.DataArray(values, dims="t").rolling_exp(t=10, window_type="halflife").var,
-        },
-        "mean, a tenth missing": {
-            "recfact": partial(rf.ewm, gappy, halflife=10),
-            **pandas_of(pd.Series(gappy).ewm(halflife=10)),
-            "xarray": xr.DataArray(gappy, dims="t").rolling_exp(t=10, window_type="halflife").mean,
-        },
-        "mean, uneven times": {
-            "recfact": partial(rf.ewm, values, halflife="10min", times=times),
-            **pandas_of(pd.Series(values, times).ewm(halflife="10min", times=times)),
-        },
-        "mean of a million groups": {
-            "recfact": partial(rf.ewm, values, halflife=10, offsets=offsets),
-            **pandas_of(series.groupby(groups).ewm(halflife=10)),
-            "polars": lambda: frame.select(pl.col("value").ewm_mean(half_life=10).over("group")),
-        },
+        "recfact": partial(rf.ewm, values, halflife=10),
+        **pandas_of(pd.Series(values).ewm(halflife=10)),
+        "polars": partial(pl.Series(values).ewm_mean, half_life=10),
+        "xarray": rolling(values).mean,
     }
+
+
+def recursive(values: Any) -> Calls:
+    """Return the calls for the mean that starts from the first value."""
+    return {
+        "recfact": partial(rf.ewm, values, halflife=10, adjust=False),
+        **pandas_of(pd.Series(values).ewm(halflife=10, adjust=False)),
+        "polars": partial(pl.Series(values).ewm_mean, half_life=10, adjust=False),
+    }
+
+
+def variance(values: Any) -> Calls:
+    """Return the calls for the variance."""
+    return {
+        "recfact": partial(rf.ewm, values, halflife=10, stat="var"),
+        "pandas": pd.Series(values).ewm(halflife=10).var,
+        "polars": partial(pl.Series(values).ewm_var, half_life=10),
+        "xarray": rolling(values).var,
+    }
+
+
+def gappy(values: Any) -> Calls:
+    """Return the calls for the mean of values of which a tenth is missing. polars has no NaN that it skips."""
+    there = np.where(np.random.default_rng(31).random(VALUES) < 0.1, np.nan, values)
+    calls = mean(there)
+    del calls["polars"]
+    return calls
+
+
+def uneven(values: Any) -> Calls:
+    """Return the calls for the mean over uneven times."""
+    steps = np.random.default_rng(32).integers(1, 10**6, VALUES)
+    times = pd.Timestamp("2001-01-01") + pd.to_timedelta(steps.cumsum(), "ms")
+    return {
+        "recfact": partial(rf.ewm, values, halflife="10min", times=times),
+        **pandas_of(pd.Series(values, times).ewm(halflife="10min", times=times)),
+    }
+
+
+def groups(values: Any) -> Calls:
+    """Return the calls for the mean in each group."""
+    cuts = np.random.default_rng(33).integers(0, VALUES, GROUPS - 1)
+    offsets = np.sort(np.concatenate([[0], cuts, [VALUES]]))
+    group = np.repeat(np.arange(GROUPS), np.diff(offsets))
+    frame = pl.DataFrame({"group": group, "value": values})
+    return {
+        "recfact": partial(rf.ewm, values, halflife=10, offsets=offsets),
+        **pandas_of(pd.Series(values).groupby(group).ewm(halflife=10)),
+        "polars": lambda: frame.select(pl.col("value").ewm_mean(half_life=10).over("group")),
+    }
+
+
+CASES: dict[str, Callable[[Any], Calls]] = {
+    "mean": mean,
+    "mean, recursive": recursive,
+    "variance": variance,
+    "mean, a tenth missing": gappy,
+    "mean, uneven times": uneven,
+    "mean of a million groups": groups,
+}
+"""What makes the calls of each case, by library. Libraries that have nothing for it are left out."""
 
 
 def main(*chosen: str) -> None:
     """Print a table of medians in milliseconds, and the machine."""
     print("| |", " | ".join(LIBRARIES), "|")
     print("|---" * (len(LIBRARIES) + 1) + "|")
-    for name, calls in cases().items():
+    values = np.random.default_rng(30).standard_normal(VALUES)
+    for name, make in CASES.items():
         if not chosen or name in chosen:
+            calls = make(values)
             times = zip(*interleave(list(calls.values()), EFFORT), strict=True)
             medians = dict(zip(calls, (f"{Quartiles.of(each).median * 1e3:.0f}" for each in times), strict=True))
             print(f"| {name} |", " | ".join(medians.get(library, "") for library in LIBRARIES), "|", flush=True)
