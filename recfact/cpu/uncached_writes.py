@@ -53,9 +53,13 @@ def streams_runs(x: Array, u: Array, channels: int = 1) -> bool:
 
     That is possible for all numbers that don't lie across two lines.
     """
-    large = x.nbytes >= limits.STREAMED_ROWS and len(x) >= limits.LONG
-    whole = not any(number % x.itemsize for number in (address(x), *x.strides[1:]))
-    return large and whole and x.strides[0] == channels * x.itemsize and address(x) != address(u)
+    return (
+        x.nbytes >= limits.STREAMED_ROWS
+        and len(x) >= limits.LONG
+        and x.strides[0] == channels * x.itemsize
+        and address(x) != address(u)
+        and not any(number % x.itemsize for number in (address(x), *x.strides[1:]))
+    )
 
 
 def streams_channels(
