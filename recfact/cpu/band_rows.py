@@ -24,7 +24,6 @@ from recfact.cpu.cuts import (
     segment_start,
     starts_among,
 )
-from recfact.cpu.numbers import PAGE
 from recfact.cpu.operations import accumulator, drain, load, single, size, store
 from recfact.cpu.row_steps import (
     Row,
@@ -39,7 +38,7 @@ from recfact.cpu.row_steps import (
     tile_target,
     whole_from,
 )
-from recfact.cpu.tile_solvers import fetch_tile, number, runs_in_reverse, tile_steps
+from recfact.cpu.tile_solvers import fetch_tile, further, number, runs_in_reverse, tile_steps
 from recfact.cpu.window_steps import window_steps
 
 
@@ -156,10 +155,9 @@ def band_tiles(
     offset = first_cut(cuts, 0, position)
     done, finite = 0, True
     ahead = count * step * size(single(tile))
-    further = -(PAGE // 2) if runs_in_reverse(tile) else PAGE // 2  # as in `scan_rows`
     while done < count and finite:
         fetch_tile(tile, a + ahead)  # the next turn begins there, at its other end
-        fetch_tile(tile, u + ahead + further)
+        fetch_tile(tile, further(u + ahead, runs_in_reverse(tile)))
         starts, near = starts_in_tile(tile, cuts, position, near, offset)
         if starts == 0 and scale == one:
             state, product, scale, finite = band_tile(tile, a, u, x, sums, 0, state, product, one, unsure)

@@ -14,12 +14,11 @@ from typing import Any
 
 from recfact.cpu.chunks import CHUNK
 from recfact.cpu.compilation import apart, helper, kernel
-from recfact.cpu.numbers import PAGE
 from recfact.cpu.operations import accumulator, drain, fma, load, load_shared, nought, single, size, store, width
 from recfact.cpu.row_steps import Row, row_at
 from recfact.cpu.runs import a_side, entered, fetch, is_streamed, lead, load_slice, store_slice, u_side, x_side
 from recfact.cpu.stage import clear_stage, enter_stage, leave_stage
-from recfact.cpu.tile_solvers import runs_in_reverse, tile_steps, units
+from recfact.cpu.tile_solvers import further, runs_in_reverse, tile_steps, units
 
 
 @helper
@@ -80,14 +79,11 @@ def fetch_slice(runs: Any, base: int, step: int) -> None:
 
 @helper
 def fetch_both(runs: Any, a: int, u: int, a_step: int, step: int) -> None:
-    """Ask memory for coefficients and inputs from about a step on.
-
-    Large arrays often begin at the same place of a page, and memory is slower at requests for the same places of pages.
-    So those for the inputs are half a page further.
-    """
+    """Ask memory for coefficients and inputs from about a step on."""
     if a_step != 0:
         fetch_slice(a_side(runs), a, step + lead(runs))
-    fetch_slice(u_side(runs), u, step + lead(runs) + PAGE // 2 // size(single(runs)))
+    side = u_side(runs)
+    fetch_slice(side, further(u, runs_in_reverse(side)), step + lead(runs))
 
 
 @helper

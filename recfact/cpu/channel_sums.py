@@ -12,9 +12,9 @@ from typing import Any
 from recfact.cpu.channel_vectors import AHEAD, FOLD, factor_at, fetch_ahead, folded, folded_vectors, place, vectors
 from recfact.cpu.compilation import helper
 from recfact.cpu.magnitudes import below, higher
-from recfact.cpu.numbers import PAGE
 from recfact.cpu.operations import accumulator, fma, load, multiply, nought, single, size, store, width
 from recfact.cpu.runs import is_streamed
+from recfact.cpu.tile_solvers import further
 from recfact.cpu.turning import Strides
 
 
@@ -163,11 +163,9 @@ def join(
         a_at, u_at, x_at = a + place(as_, edge, h, 0), now + place(us, 0, h, 0), x + place(xs, edge, h, 0)
         distance = max(steps, AHEAD)
         end_of_row = channels * size(single(lanes)) if us.time < 0 else 0
-        # As in `block_runs.fetch_both`, inputs are asked for half a page further than coefficients.
-        further = PAGE // 2 if us.time > 0 else -(PAGE // 2)
         later = (
             a_at + distance * as_.time + end_of_row,
-            u_at + distance * us.time + end_of_row + further,
+            further(u_at + distance * us.time + end_of_row, us.time < 0),
             x_at + distance * xs.time + end_of_row,
         )
         for v in range(0, folded_vectors(lanes, channels), FOLD):

@@ -23,13 +23,20 @@ from recfact.cpu.row_steps import (
     tile_target,
     whole_from,
 )
-from recfact.cpu.tile_solvers import fetch_tile, number, runs_in_reverse, scan_tile, scan_totals, tile_steps, units
+from recfact.cpu.tile_solvers import (
+    fetch_tile,
+    further,
+    number,
+    runs_in_reverse,
+    scan_tile,
+    scan_totals,
+    tile_steps,
+    units,
+)
 
 # How many tiles ahead memory is asked for the next one, in order. That is about a page, as far as processors read ahead
-# by themselves. They need help because LLVM reads the numbers of a tile in any order. Large arrays often begin at the
-# same place of a page, and memory is slower at requests for the same places. So the inputs are half a page further.
+# by themselves. They need help because LLVM reads the numbers of a tile in any order.
 AHEAD = 8
-INPUTS_AHEAD = 12
 
 
 @helper
@@ -74,7 +81,7 @@ def scan_tiles(tile: Any, a: int, u: int, x: int, count: int, entry: Any, local:
     while done < count:
         if done + AHEAD < count:
             fetch_tile(tile, a + AHEAD * hop * a_unit)
-            fetch_tile(tile, u + INPUTS_AHEAD * hop * u_unit)
+            fetch_tile(tile, further(u + AHEAD * hop * u_unit, hop * u_unit < 0))
         after, product, finite = scan_tile(tile, a, u, x, entry, local, factor)
         if not finite:
             break

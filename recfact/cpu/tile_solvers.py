@@ -12,8 +12,9 @@ from llvmlite import ir
 
 from recfact.cpu import types
 from recfact.cpu.chunks import CHUNK, ordered
+from recfact.cpu.compilation import helper
 from recfact.cpu.language import operation
-from recfact.cpu.numbers import LINE, Lanes, prefetch
+from recfact.cpu.numbers import LINE, PAGE, Lanes, prefetch
 from recfact.cpu.pairs import registers_of
 from recfact.cpu.tiles import combine, finish, read, write
 
@@ -80,6 +81,16 @@ def fetch_tile(tile: Any, address: Any) -> Any:
             prefetch(b, b.add(args[1], ir.Constant(args[1].type, line * LINE)), far=True)
 
     return types.void(tile, types.int64), codegen
+
+
+@helper
+def further(address: int, backwards: bool) -> Any:
+    """Return where to ask memory for inputs, from where the coefficients of the same steps would be asked for.
+
+    Large arrays often begin at the same place of a page, and memory is slower at requests for the same places of pages.
+    So inputs are asked for half a page further ahead.
+    """
+    return address - PAGE // 2 if backwards else address + PAGE // 2
 
 
 @operation
