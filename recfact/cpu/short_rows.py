@@ -206,7 +206,7 @@ def runs_of(storage: str, reverse: bool) -> Runs:
 def rows_behind_each_other(a: Array, u: Array, x: Array, x0: Array | None) -> tuple[list[Axis], list[int]] | None:
     """Return all axes but time, and the addresses of x, u, a and x0, if rows along the first axis have no gaps."""
     steps, number = len(x), x.itemsize
-    if x.strides[0] != number or u.strides[0] != number:
+    if u.strides[0] != number:
         return None
     entry = (0,) * (x.ndim - 1) if x0 is None else x0.strides
     axes, within = merged(x.shape[1:], *[array.strides[1:] for array in (x, u, a)], entry)
@@ -238,7 +238,7 @@ def solve_into(a: Array, u: Array, x: Array, x0: Array | None, *, reverse: bool,
     The arguments are those of `recfact.cpu.channels.solve_into`, but of one shape and not empty.
     """
     steps = len(x)
-    if not isinstance(window, Full) or steps >= limits.SHORT_ROW:
+    if not isinstance(window, Full) or steps >= limits.SHORT_ROW or x.strides[0] != x.itemsize:
         return False
     if x0 is None and solve_blocks_into(a, u, x, reverse, threads):
         return True
