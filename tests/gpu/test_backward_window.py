@@ -57,7 +57,8 @@ def numbers(rng: np.random.Generator, shape: tuple, single: tuple, dtype: str = 
 
 
 def planned(given: dict[str, np.ndarray], window: str, device: Device = H100) -> Launch | None:
-    return plan_gradients(*(strided(given[name]) for name in NAMES), window=check_window(window), device=device)
+    names = [name if name != "u" else "x" if window == "full" else "u" for name in NAMES]  # states, or inputs
+    return plan_gradients(*(strided(given[name]) for name in names), window=check_window(window), device=device)
 
 
 def planned_sequences(given: dict[str, np.ndarray], window: str, offsets: list[int]) -> Launch:
@@ -110,6 +111,25 @@ def test_every_length_of_the_last_block(rng, window, device):
         assert launch is not None
         run_bare(launch, given)
         check(given, window)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("window", ["full", "jagged:5", "uniform:6"])
+def test_batches_that_lie_apart_from_each_other(rng, window, shared):
+    need_compiler()
+    whole = numbers(rng, (130, 2, 4, 12), (130, 2, 4, 1 if shared else 12))
+    given = {name: array[:, :, :3, :8] for name, array in whole.items()}
+    if window == "full":
+        given["x"] = np.array(rf.solve(given["a"], given["u"], axis=0))
+    launch = planned(given, window)
+    assert launch is not None
+    extents = {argument.name: argument.value for argument in launch.arguments}
+    assert (extents["batch"], extents["heads"], extents["segments"]) == (2, 3, 1 if window == "full" else 3)
+    run_bare(launch, given)
+    check(given, window)
+    for name in ("du", "da"):
+        assert np.isnan(whole[name][:, :, 3]).all()
+        assert np.isnan(whole[name][:, :, :, 8:]).all()
 
 
 def test_many_segments_are_made():
