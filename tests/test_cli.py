@@ -327,7 +327,7 @@ def test_solve_with_an_initial_state_along_an_axis(rng):
 def test_solve_in_segments(arrays, monkeypatch, large):
     """Each segment is the solve of its own steps, also of files that would otherwise be streamed."""
     if large:
-        monkeypatch.setattr("recfact.cli.solve.LARGE", 0)
+        monkeypatch.setattr("recfact.report.stored.LARGE", 0)
     a, u = arrays
     options = ["solve", "--a", "a.npy", "--u", "u.npy", "--window", "jagged:4", "--out", "x.npy", "--offsets"]
     pieces, window = (slice(0, 7), slice(7, 40)), window_of("jagged:4")
@@ -340,8 +340,13 @@ def test_solve_in_segments(arrays, monkeypatch, large):
     assert np.allclose(np.load("x.npy"), np.concatenate(each))
     assert "offsets must begin with 0 and end with 40" in run(*options, "0,30", code=1).stderr
     assert "must be integers with commas between them" in run(*options, "0,x", code=2).stderr
-    zarr = ["solve", "--a", "a.zarr", "--u", "u.npy", "--out", "x.npy", "--offsets", "0,40"]
-    assert "which goes without --offsets" in run(*zarr, code=2).stderr
+
+
+def test_solve_in_segments_of_a_store(arrays):
+    a, u = arrays
+    pytest.importorskip("zarr").save("a.zarr", a)
+    run("solve", "--a", "a.zarr", "--u", "u.npy", "--out", "x.npy", "--offsets", "0,7,40")
+    assert np.allclose(np.load("x.npy"), recfact.solve(a, u, offsets=[0, 7, 40]))
 
 
 @pytest.mark.parametrize(

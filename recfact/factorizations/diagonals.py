@@ -16,7 +16,7 @@ from recfact.affine import products
 from recfact.arrays import Array
 from recfact.checks import integer
 from recfact.factorizations.operator import Operator
-from recfact.factorizations.scalars import conjugate_of, of_one_type, one_like, require_sparse, times
+from recfact.factorizations.scalars import conjugate_of, of_one_type, one_like, require_sparse, scalars_that_fit, times
 
 
 def lag_products(a: Array, lag: int) -> Array:
@@ -60,7 +60,8 @@ def entries_of(a: Array, rows: range, columns: range) -> Array:
     below = steps[:, None] > j
     factors = np.full(below.shape, one_like(a)).astype(a.dtype)
     np.copyto(factors, a[steps, None], where=below)
-    entries: Array = products(factors, axis=0)[i - steps[0]]
+    with scalars_that_fit(a.dtype):
+        entries: Array = products(factors, axis=0)[i - steps[0]]
     entries[i[:, None] < j] = 0 * one_like(a)
     return entries
 

@@ -23,7 +23,7 @@ from recfact.checks import integer, positive_integer
 from recfact.factorizations.diagonals import ShiftedDiagonals, are_few_rows, entries_of, lag_products
 from recfact.factorizations.growth_warning import warn_of_growth
 from recfact.factorizations.norms import bidiagonal_norm, transfer_norm, transposed_order
-from recfact.factorizations.scalars import as_coefficients, beside, conjugate_of, of_one_type
+from recfact.factorizations.scalars import as_coefficients, beside, conjugate_of, of_one_type, scalars_that_fit
 from recfact.factorizations.transposable import TransposableOperator, Transpose
 from recfact.factorizations.truncated import BandedOperator, JaggedOperator, TruncatedOperator, WholeOperator
 from recfact.number_types import accumulator
@@ -132,7 +132,9 @@ class TransferOperator(TransposableOperator):
         n, k = len(self.a), integer(k, "k")
         if k > 0:
             return np.zeros(max(n - k, 0), self.dtype)
-        return of_one_type(lag_products(self.a.astype(accumulator(self.dtype), copy=False), -k)).astype(self.dtype)
+        with scalars_that_fit(self.dtype):
+            products = lag_products(self.a.astype(accumulator(self.dtype), copy=False), -k)
+        return of_one_type(products).astype(self.dtype)
 
     def solve(self, x: Any) -> Any:
         """Return the u with L u = x, as ``np.linalg.solve(L, x)`` does in O(n): u_i = x_i - a_i x_{i-1}.
