@@ -77,6 +77,15 @@ def test_gradients_that_are_differentiable_count_each_argument_once():
         torch.testing.assert_close(one, other)
 
 
+def test_cotangents_may_be_negative_views_and_repeat_in_memory():
+    given = tensors()
+    y = mixer.mix(*given, rf.Jagged(2))
+    expected = torch.autograd.grad(y, given, torch.full_like(y, -1.5), retain_graph=True)
+    for g in (torch._neg_view(torch.full_like(y, 1.5)), torch.tensor(-1.5, dtype=y.dtype).expand(y.shape)):
+        for one, other in zip(torch.autograd.grad(y, given, g, retain_graph=True), expected, strict=True):
+            assert torch.equal(one, other)
+
+
 def test_only_what_is_asked_for_is_differentiated():
     a, q, k, v = tensors()
     expected = torch.autograd.grad(mixer.mix(a, q, k, v, rf.Full()).square().sum(), v)[0]

@@ -81,7 +81,7 @@ class Mix(torch.autograd.Function):
         window, mixer = ctx.how
         if torch.is_grad_enabled() or not holds_memory(g):
             return *_composed_gradients((a, q, k, v), g, window, ctx.needs_input_grad), None, None
-        every, g = _for_every_head(a, v), g.contiguous()
+        every, g = _for_every_head(a, v), g.resolve_neg().contiguous()
         da, dv = torch.empty_like(every), torch.empty_like(v)
         dq, dk = (None if gate is None else torch.empty_like(gate) for gate in (q, k))
         mixer.gradients(*map(_address, (dv, dk, dq, da, g, kept, every, q, k, v)))
