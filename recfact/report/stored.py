@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -89,9 +90,10 @@ class Stored:
         return np.broadcast_to(found, shape)
 
     def identity(self) -> list[Any]:
-        """Return what changes if the file is written again."""
+        """Return what changes if the file is written again, or if an array in memory has other numbers."""
         if self.path is None:
-            return [repr(self.array)]
+            held = np.asarray(self.array)
+            return [list(held.shape), str(held.dtype), sha256(held.tobytes()).hexdigest()]
         files = [path for path in self.path.rglob("*") if path.is_file()] if self.path.is_dir() else [self.path]
         found = [path.stat() for path in files]
         size, latest = sum(one.st_size for one in found), max(one.st_mtime_ns for one in found)

@@ -165,6 +165,19 @@ def test_an_interrupted_look_goes_on(rng, monkeypatch):
         assert "goes on" not in report("--axis", "1", *(change or [])).stderr
 
 
+def test_coefficients_in_memory_that_changed_are_looked_at_anew(rng):
+    a = rng.uniform(0.3, 0.9, 2000)
+    np.save("u.npy", a)
+    seen = []
+    for change in (0, 0, 0.05):
+        a[1000] += change
+        np.savetxt("a.csv", a)
+        look = Scan(batch_from_files("a.csv", "u.npy", 0, mapped=True), chosen_formats(["bfloat16"]), Path("r.html"))
+        seen.append(look.done)
+        look.run(lambda _: None)
+    assert seen == [0, len(look.boxes), 0]
+
+
 def test_the_page_is_about_the_steps_up_to_the_worst(rng):
     a = rng.uniform(0.3, 0.9, 2000)
     a[1200:1260] = 0.95
