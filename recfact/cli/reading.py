@@ -126,9 +126,8 @@ def read_batch(
 ) -> Batch | None:
     """Return all sequences that the options of a command name; None without --axis and --offsets.
 
-    With `mapped` they stay in their files, and there may be one without these options.
-
-    Options that don't go with them are usage errors.
+    With `mapped` they stay in their files, and there may be one without these options. Options that don't go with them
+    are usage errors.
     """
     from recfact.report.batch import batch_from_files
 

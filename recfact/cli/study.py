@@ -82,18 +82,16 @@ def report(
     from recfact.report.stored import are_large
     from recfact.report.tables import report_text, to_json
 
-    segments, table = (
-        read_offsets(offsets),
-        TableOptions(
-            dt=dt,
-            time=time,
-            time_unit=time_unit,
-            date_format=date_format,
-            steps_as_given=steps_as_given,
-            tau=tau,
-            halflife=halflife,
-            missing=missing,
-        ),
+    segments = read_offsets(offsets)
+    table = TableOptions(
+        dt=dt,
+        time=time,
+        time_unit=time_unit,
+        date_format=date_format,
+        steps_as_given=steps_as_given,
+        tau=tau,
+        halflife=halflife,
+        missing=missing,
     )
     chosen = segments is not None or pick is not None or any(table.averages.values())
     large = a is not None and not chosen and are_large(a, u or "ones")
