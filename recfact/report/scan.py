@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from math import prod
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -34,6 +35,9 @@ NEAR = 1 << 12
 
 WHOLE = 64
 """What is looked at begins at a multiple of this, so that blocks that share a scale are those of the sequence."""
+
+COMPUTED = 160
+"""Bytes that are computed for a coefficient that is looked at, at most: 20 numbers."""
 
 NOTED = 10.0
 """Seconds between two notes."""
@@ -116,10 +120,19 @@ class Scan:
         both = own if past is None else np.concatenate([past, own], axis=self.axis)
         rest = (*box[: self.axis], *box[self.axis + 1 :])
         steps = np.moveaxis(both, self.axis, 0)
-        for begin in range(start, stop, LOOK):
-            for number in range(len(self.formats)):
-                self._measure(number, rest, steps, before, slice(begin, min(stop, begin + LOOK)))
+        for group in self._groups(steps.shape):
+            place = tuple(slice(of.start + own.start, of.start + own.stop) for of, own in zip(rest, group, strict=True))
+            for begin in range(start, stop, LOOK):
+                for number in range(len(self.formats)):
+                    own_steps = slice(begin, min(stop, begin + LOOK))
+                    self._measure(number, place, steps[:, *group], before, own_steps)
         return np.moveaxis(steps[self._before(stop) - before :], 0, self.axis).copy()
+
+    def _groups(self, shape: tuple[int, ...]) -> list[Box]:
+        """Return groups of the sequences of steps, so few that what is computed of them is no larger than a box."""
+        together = min(shape[0], 2 * LOOK) * prod(shape[1:])
+        found = boxes.boxes((*shape[1:], 1), len(shape) - 1, (1,) * len(shape), together * COMPUTED)
+        return [box[:-1] for box in found]
 
     def _before(self, step: int, most: int | None = None) -> int:
         """Return the first step that matters to a step, or that of at most so many before it."""

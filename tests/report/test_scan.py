@@ -122,6 +122,19 @@ def test_few_pieces_are_in_memory(rng, monkeypatch):
     assert peak < 1 << 21 < look.nbytes
 
 
+@pytest.mark.parametrize("shape", [(4096, 256), (4096, 2, 128)], ids=str)
+def test_channels_are_looked_at_in_groups(shape, rng, monkeypatch):
+    written("npy", rng.uniform(0.999, 0.9999, shape))
+    monkeypatch.setattr(boxes, "PIECE", 1 << 19)
+    monkeypatch.setattr(scan, "LOOK", 1 << 12)
+    look = looked_at("npy", 0, names=["binary32"])
+    tracemalloc.start()
+    look.run(lambda _: None)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 6 * boxes.PIECE < look.nbytes
+
+
 def report(*options, code=0):
     result = CliRunner().invoke(app, ["report", "--a", "a.npy", "--format", "bfloat16", *options])
     assert result.exit_code == code, result.output
