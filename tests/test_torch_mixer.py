@@ -111,6 +111,19 @@ def test_transforms_of_functions():
     torch.testing.assert_close(torch.func.hessian(total)(v), torch.autograd.functional.hessian(total, v))
 
 
+def test_constants_in_transforms_of_functions_are_mixed_too():
+    given = tensors()
+    y = mixer.mix(*given, rf.Full()).detach()
+    weights = torch.randn(3, *y.shape, dtype=y.dtype, generator=torch.Generator().manual_seed(5))
+
+    def weighted(weight):
+        return (weight * mixer.mix(*given, rf.Full())).sum()
+
+    torch.testing.assert_close(torch.func.grad(weighted)(weights[0]), y)
+    torch.testing.assert_close(torch.func.vmap(weighted)(weights), (weights * y).sum((1, 2, 3, 4)))
+    torch.testing.assert_close(torch.func.jvp(weighted, (weights[0],), (weights[1],))[1], (weights[1] * y).sum())
+
+
 def test_values_that_change_before_the_gradients_are_noticed():
     a, q, k, v = tensors()
     y = mixer.mix(a, q, k, v, rf.Full())

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch._C import _are_functorch_transforms_active
 
 from recfact.arrays import holds_memory
 from recfact.gating import mixed
@@ -41,7 +42,7 @@ def composed(a: Tensor, q: Tensor | None, k: Tensor | None, v: Tensor, window: W
 def _in_one_pass(a: Tensor, q: Tensor | None, k: Tensor | None, v: Tensor, window: Window) -> Any:
     """Return the engine's mixer for these tensors, or None."""
     dtype = NUMBERS.get(v.dtype)
-    if dtype is None or torch.jit.is_tracing():
+    if dtype is None or torch.jit.is_tracing() or _are_functorch_transforms_active():
         return None
     for one in (a, q, k, v):
         if one is not None and not (one.dtype == v.dtype and _is_plain(one)):
