@@ -91,7 +91,7 @@ class Mix(torch.autograd.Function):
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Tensor:
         """Return the tangent of the results: the gradients are linear in those of the results, and this transposes."""
-        given = [None if one is None else one.detach().requires_grad_() for one in ctx.saved_tensors]
+        given: list[Any] = [None if one is None else one.detach().requires_grad_() for one in ctx.saved_tensors]
         weights = torch.zeros_like(given[3], requires_grad=True)
         moved = [tangent for tangent in tangents if tangent is not None]
         found = _composed_gradients(given, weights, ctx.how[0], tuple(one is not None for one in tangents))
@@ -104,10 +104,10 @@ def _composed_gradients(given: Any, g: Tensor, window: Window, needed: tuple[boo
     """Return gradients made of differentiable operations."""
     with torch.enable_grad():
         # Views, because some arguments may be made of others, and the gradients of each are those for itself alone.
-        own = [None if one is None else one.view_as(one) for one in given]
+        own: list[Any] = [None if one is None else one.view_as(one) for one in given]
         a, q, k, v = own
-        asked = [one for one, asked in zip(own, needed, strict=False) if asked]
-        found = iter(torch.autograd.grad(composed(a, q, k, v, window), asked, g, create_graph=True))
+        wanted = [one for one, asked in zip(own, needed, strict=False) if asked]
+        found = iter(torch.autograd.grad(composed(a, q, k, v, window), wanted, g, create_graph=True))
     return [next(found) if asked else None for asked in needed[:4]]
 
 
