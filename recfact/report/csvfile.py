@@ -54,19 +54,22 @@ class CsvTable:
         problem = "two columns" if column in self.columns else "no column"
         raise DataFileError(f"{self.source.place} has {problem} named {column!r}; its columns are {found}")
 
-    def numbers(self, column: str, missing: bool = False) -> Array:
-        """Return `column` as float64, shape (rows,). Missing values, where allowed, become NaN."""
+    def numbers(self, column: str, missing: bool = False, instead: str = "") -> Array:
+        """Return `column` as float64, shape (rows,).
+
+        Missing values, where allowed, become NaN. Otherwise the message about one ends with `instead`.
+        """
         at = self.index(column)
         values = np.empty(len(self.rows))
         for i, row in enumerate(self.rows):
-            if missing and row[at].strip().lower() in MISSING:
+            is_missing = row[at].strip().lower() in MISSING
+            if missing and is_missing:
                 values[i] = np.nan
                 continue
             number = parse_number(row[at])
-            if number is None:
-                raise DataFileError(f"{self.place(i, column)}: {row[at]!r} is not a number")
-            if not np.isfinite(number):
-                raise DataFileError(f"{self.place(i, column)}: {row[at]!r} is not a finite number")
+            if number is None or not np.isfinite(number):
+                wrong = "not a number" if number is None else "not a finite number"
+                raise DataFileError(f"{self.place(i, column)}: {row[at]!r} is {wrong}{instead if is_missing else ''}")
             values[i] = number
         return values
 

@@ -98,7 +98,9 @@ def read_array(source: str, name: str, *, zeros: Zeros | None = None) -> Array:
                     several = (
                         f"{place} has one row: if that is the sequence, write one number a line; it has several columns"
                     )
-                values = table.numbers(_choose(table.columns, found.part, name, several), missing=zeros is not None)
+                column = _choose(table.columns, found.part, name, several)
+                instead = "; --missing zero takes missing inputs for 0" if name == "u" else ""
+                values = table.numbers(column, missing=zeros is not None, instead=instead)
                 return check_numbers(values, place, zeros)
 
 
