@@ -242,9 +242,13 @@ def open_zarr(source: Source) -> Any:
     """Return an array of zarr, of which no more is read than what is used. Its numbers aren't checked."""
     place = source.place if source.part is None else f"{source.place}/{source.part}"
     try:
-        return zarr().open_array(place, mode="r")
+        found = zarr().open(place, mode="r")
     except (ValueError, KeyError, FileNotFoundError) as error:
         raise DataFileError(f"{place} is not a readable array of zarr: {error}") from None
+    if isinstance(found, zarr().Group):
+        arrays = listed(sorted(found.array_keys())) or "none"
+        raise DataFileError(f"{place} is a group of zarr, and its arrays are {arrays}; choose one, as in FILE:NAME")
+    return found
 
 
 def zarr() -> Any:
