@@ -145,10 +145,12 @@ def is_streamed(a: str, u: str, out: Path, reverse: bool, offsets: str | None) -
     from recfact.report.stored import PIECEWISE, are_large, is_piecewise
 
     files = [source for source in (a, u) if constant(source) is None]
-    fits = all(map(is_piecewise, files)) and files and out.suffix.lower() in PIECEWISE
+    others = [source for source in files if not is_piecewise(source)]
+    fits = files and not others and out.suffix.lower() in PIECEWISE
     in_memory = "--reverse" if reverse else "--offsets" if offsets is not None else ""
     if is_zarr(out) and (in_memory or not fits):
-        what = f"without {in_memory}" if in_memory else "with .npy and .zarr files only"
+        given = " and ".join(others or (a, u))
+        what = f"without {in_memory}" if in_memory else f"with .npy and .zarr files only, got {given}"
         raise typer.BadParameter(f"{out} is solved piece by piece, which goes {what}")
     return bool(fits) and not in_memory and (is_zarr(out) or are_large(*files))
 
