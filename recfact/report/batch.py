@@ -279,7 +279,8 @@ def worst_problem(batch: Batch, needs: Sequence[SequenceNeeds], most: int | None
             continue
         place = found.horizons.ranked()[0].tolist()
         if most is None or batch.steps <= most:
-            return batch.sequence(place, f", which looks back furthest of {batch.count} sequences")
+            chosen = f", which looks back furthest of {batch.count} sequences" if batch.count > 1 else ""
+            return batch.sequence(place, chosen)
         end = max(most, int(found.horizons.steps[tuple(place)]) + 1)
         return batch.sequence(place, ", up to the step that looks back furthest", slice(end - most, end))
     if most is not None and batch.steps > most:
