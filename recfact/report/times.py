@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from math import log
 from typing import Any, NoReturn
 
 import numpy as np
@@ -134,14 +135,20 @@ def read_instants(
 def duration(seconds: float) -> str:
     """Return `seconds` in the largest unit in which a few digits give the number exactly.
 
+    A time constant that comes from a half-life of a few digits is given by that.
+
     Examples
     --------
     >>> duration(30 * 86400.0), duration(90.0), duration(0.25), duration(1e6 + 0.5)
     ('30 days', '1.5 minutes', '0.25 seconds', '1000000.5 seconds')
+    >>> duration(30 * 86400.0 / log(2))
+    '30 days / ln 2'
     """
-    for unit, size in _UNITS.items():
-        if seconds >= size and float(f"{seconds / size:g}") * size == seconds:
-            return _plural(f"{seconds / size:g}", unit)
+    for divisor, written in ((1.0, ""), (log(2), " / ln 2")):
+        for unit, size in _UNITS.items():
+            number = f"{seconds * divisor / size:g}"
+            if seconds * divisor >= size and float(number) * size / divisor == seconds:
+                return _plural(number, unit) + written
     return _plural(np.format_float_positional(seconds, trim="-"), "second")
 
 

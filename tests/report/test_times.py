@@ -248,6 +248,13 @@ def test_durations_read_back(seconds):
     assert float(number) * size == seconds
 
 
+@pytest.mark.parametrize("half", ["180 days", "1 day", "2.5 hours", "1.5 minutes"])
+def test_time_constants_of_half_lives_are_named_by_these(half):
+    number, unit = half.split()
+    size = {"day": 86400, "hour": 3600, "minute": 60}[unit.removesuffix("s")]
+    assert duration(float(number) * size / np.log(2)) == f"{half} / ln 2"
+
+
 def test_dates_are_read_by_a_pattern():
     cells = ["01.02.2001 23:30", "02.02.2001 00:30", "28.02.2001 00:30"]
     times = read_instants(table_of(cells), "at", "%d.%m.%Y %H:%M", DAY, False)
