@@ -142,6 +142,26 @@ def test_missing_inputs_of_files_may_be_zero(rng):
     np.testing.assert_allclose(np.load("x.npy"), rf.solve(a, np.nan_to_num(u)), rtol=1e-12, atol=1e-12)
 
 
+def test_missing_inputs_from_before_an_interruption_are_counted(rng, monkeypatch):
+    _, u = written(rng, (STEPS,))
+    u[::7] = np.nan
+    np.save("u.npy", u)
+    options = ["--a", "a.npy", "--u", "u.npy", "--missing", "zero", "--out", "x.npy"]
+    solve = streaming.Stream._solve
+
+    def some(self, box):
+        if box[0].start > STEPS // 2:
+            raise KeyboardInterrupt
+        solve(self, box)
+
+    monkeypatch.setattr(streaming.Stream, "_solve", some)
+    CliRunner().invoke(app, ["solve", *options])
+    monkeypatch.setattr(streaming.Stream, "_solve", solve)
+    said = run(*options).stderr
+    assert "solving goes on" in said
+    assert f"Took {len(u[::7])} missing inputs for 0." in said
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16, np.complex64, np.int16])
 def test_number_types_are_those_of_arrays_in_memory(dtype, rng):
     a, u = written(rng, (STEPS,), dtype)

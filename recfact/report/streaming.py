@@ -110,7 +110,8 @@ class Stream:
         x, self.state = solve(self.a[box], self.u[box], axis=self.axis, window=self.window, return_state=True, **begin)
         self.out.write(box, x)
         self.done, self.largest = self.done + 1, float(np.maximum(self.largest, np.abs(x).max()))
-        self.out.notes.write({"done": self.done, "largest": self.largest, **self.state.to_dict()})
+        zeros = 0 if self.u.zeros is None else self.u.zeros.count
+        self.out.notes.write({"done": self.done, "largest": self.largest, "zeros": zeros, **self.state.to_dict()})
 
     def _start(self) -> None:
         first = self.boxes[0]
@@ -133,7 +134,10 @@ class Stream:
             return
         try:
             state, done, largest = State.from_dict(noted), int(noted["done"]), float(noted["largest"])
+            zeros = int(noted["zeros"])
         except (ValueError, TypeError, KeyError):
             return
         if 0 < done <= len(self.boxes) and self.out.reopen():
             self.state, self.done, self.largest = state, done, largest
+            if self.u.zeros is not None:
+                self.u.zeros.count = zeros
