@@ -142,6 +142,14 @@ def test_missing_inputs_of_files_may_be_zero(rng):
     np.testing.assert_allclose(np.load("x.npy"), rf.solve(a, np.nan_to_num(u)), rtol=1e-12, atol=1e-12)
 
 
+def test_missing_inputs_that_sequences_share_are_counted_once(rng):
+    _, u = written(rng, (3, STEPS))
+    u[0, ::7] = np.nan
+    np.save("u.npy", u[0])
+    said = run("--a", "a.npy", "--u", "u.npy", "--missing", "zero", "--out", "x.npy").stderr
+    assert f"Took {len(u[0, ::7])} missing inputs for 0." in said
+
+
 def test_missing_inputs_from_before_an_interruption_are_counted(rng, monkeypatch):
     _, u = written(rng, (STEPS,))
     u[::7] = np.nan

@@ -75,18 +75,20 @@ class Stored:
         DataFileError
             If one is NaN or infinite, or isn't a number that recfact computes with.
         """
-        own, shape = [], []
+        own, shape, again = [], [], False
         held = (1,) * (self.ndim - len(self.array.shape)) + tuple(self.array.shape)
         for at, length, full in zip(where, held, self.shape, strict=True):
             if isinstance(at, slice):
                 shape.append(len(range(*at.indices(full))))
+                again = again or (length != full and bool(at.start))
             own.append(at if length == full else slice(None) if isinstance(at, slice) else 0)
         own = own[self.ndim - len(self.array.shape) :]
         if self.path is None:
             return np.broadcast_to(self.array[tuple(own)], shape)
         place = f"{self.path}, of which {_text(where)} was read last,"
         with system_errors(self.path):
-            found = check_numbers(np.asarray(self.array[tuple(own)]), place, self.zeros)
+            zeros = Zeros() if again and self.zeros is not None else self.zeros  # the first piece has counted them
+            found = check_numbers(np.asarray(self.array[tuple(own)]), place, zeros)
         return np.broadcast_to(found, shape)
 
     def identity(self) -> list[Any]:
