@@ -166,13 +166,13 @@ def test_sequences_that_remember_nothing_are_drawn(gates):
     assert len(figure.axes) == 2
 
 
-def test_a_single_sequence_is_not_chosen_among_others():
+def test_a_single_sequence_is_not_chosen_among_others(gates):
     np.save("a.npy", np.full(40, 0.5))
     batch = batch_from_files("a.npy", None, 0)
     assert "furthest" not in worst_problem(batch, sequence_needs(batch, chosen_formats(["bfloat16"]))).title
 
 
-def test_long_titles_stand_on_one_line_above_narrow_tables():
+def test_long_titles_stand_on_one_line_above_narrow_tables(gates):
     np.save("a.npy", np.full((3, 40), 0.5))
     batch = batch_from_files("a.npy", None, 1)
     needs = sequence_needs(batch, chosen_formats(["bfloat16"]))
