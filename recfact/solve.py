@@ -154,6 +154,14 @@ def solve(
     >>> rf.solve([0.5, 0.5, 0.5], [1.0, 1.0, 1.0], offsets=[0, 2, 3])
     array([1. , 1.5, 1. ])
     """
+    # Most calls give two arrays and no option. A short one spends its time on questions, so these come first.
+    plain = x0 is None and state is None and offsets is None and threads is None and device is None
+    plain = plain and return_state is reverse is False and states is True and type(axis) is int and axis == -1
+    plain = plain and type(algorithm) is str and algorithm == "auto" and type(window) is Full
+    if plain and type(a) is type(u) is np.ndarray:
+        short = _short_calls()(a, u, out)
+        if short is not None:
+            return short
     window = check_window(window)
     if type(algorithm) is not str or algorithm != "auto":
         choice(algorithm, "algorithm", ALGORITHMS)
@@ -290,6 +298,14 @@ def _engine() -> Callable[..., None]:
     from recfact.cpu.engine import solve_into
 
     return solve_into
+
+
+@cache
+def _short_calls() -> Callable[..., Array | None]:
+    """Return the entry of the CPU engine for short calls."""
+    from recfact.cpu.short_calls import solve_short
+
+    return solve_short
 
 
 def _gpu_states() -> Callable[..., Any]:

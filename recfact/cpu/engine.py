@@ -14,7 +14,7 @@ import numpy as np
 
 from recfact.arrays import Array
 from recfact.cpu import channels, limits, rows, short_rows
-from recfact.cpu.row_job import run_short
+from recfact.cpu.short_calls import run_short
 from recfact.cpu.tiles import Tile
 from recfact.recurrence import first_kept
 from recfact.windows import Full, Jagged, Uniform, Window

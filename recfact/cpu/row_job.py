@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from dataclasses import dataclass
 from typing import Any
 
@@ -214,35 +213,3 @@ class Job:
         sums = np.empty(2 * lags + (limits.BAND_TILES + 4) * self.tile.steps, states.dtype)
         entering, own = x0 if initial else 0, 0 if entries is None else entries
         band_rows[self.tile](*rows, cuts, entering, alone, own, start, skip, limits.BAND_TILES, sums, room)
-
-
-class Workspace:
-    """Memory that a short call needs besides its arrays: scratch memory, and the states of a row."""
-
-    def __init__(self) -> None:
-        self.scratch, self.room = scratch_memory()
-        self.states: dict[int, array[float]] = {size: array(code, (0, 0, 0)) for size, code in ((4, "f"), (8, "d"))}
-        self.views = {size: np.frombuffer(states, f"f{size}") for size, states in self.states.items()}
-
-
-IDLE: list[Workspace] = []
-"""Workspaces that no call uses. Threads share them, and a call that interrupts another takes one of its own."""
-
-
-def run_short(tile: Tile, a: Array, u: Array, x: Array, x0: Array | None) -> None:
-    """Solve a single row of the whole recurrence with as little work around the kernel as possible.
-
-    A short row takes a microsecond, and so does the allocation of an array.
-    """
-    try:
-        space = IDLE.pop()
-    except IndexError:
-        space = Workspace()
-    size = 8 if x.itemsize == 8 else 4
-    states = space.states[size]
-    states[0], states[1], states[2] = 0.0 if x0 is None else x0.item(), 0.0, 1.0  # as from `initial_states`
-    x_step, u_step, a_step = x.strides[0], u.strides[0], a.strides[0]
-    scan_rows[tile](
-        (x, u, a), 1, len(x), x_step, u_step, a_step, space.views[size], 0, x0 is None, limits.SPAN, space.room
-    )
-    IDLE.append(space)
