@@ -6,7 +6,8 @@ through memory in one direction, forward or backward. Its states wait in a scrat
 read and what is written is fetched a page ahead: processors see few steps ahead themselves, and lines that are written
 would be waited for as well.
 
-The states that enter tiles of steps are kept. The gradients need no others, because they solve each tile again.
+The states that enter tiles of steps are kept. The gradients need no others, because they solve each tile again. What
+they hold of a step lies in pairs of vectors: what a state is by its own block, and what the block before adds to it.
 """
 
 from __future__ import annotations
@@ -150,10 +151,15 @@ def mix(
 
 
 @helper
-def solve_row(
-    lanes: Any, a: int, k: int, v: int, part: Part, i: int, own: int, carried: int, starts: bool, carries: bool
-) -> None:
-    """Take step `i` from the row of states before, at `own`, and bring what the block before left, at `carried`."""
+def put(lanes: Any, source: int, target: int, second: bool, part: Part) -> None:
+    """Put the part of a row into the first or into the second vectors of a row of pairs."""
+    for at in range(0, part.bytes, size(lanes)):
+        store(lanes, target, 2 * at + second * size(lanes), load(lanes, source, at))
+
+
+@helper
+def solve_row(lanes: Any, a: int, k: int, v: int, part: Part, i: int, pairs: int, starts: bool, carries: bool) -> None:
+    """Take step `i` from the row of pairs before it, at `pairs`."""
     for j in range(part.groups):
         for c in range(part.vectors):
             gate = part.gate + i * part.gate_row + (j * part.vectors + c) * size(lanes)
@@ -161,11 +167,13 @@ def solve_row(
                 at = (h * part.vectors + c) * size(lanes)
                 factor = load_shared(lanes, a, part.factor + i * part.factor_row + h * size(single(lanes)))
                 w = gated(lanes, k, gate, load(lanes, v, part.value + i * part.row + at))
+                before = pairs + 2 * at
                 if not starts:
-                    w = fma(lanes, factor, load(lanes, own, at), w)
-                store(lanes, own, part.bytes + at, w)
+                    w = fma(lanes, factor, load(lanes, before, 0), w)
+                store(lanes, before + 2 * part.bytes, 0, w)
                 if carries:
-                    store(lanes, carried, part.bytes + at, multiply(lanes, factor, load(lanes, carried, at)))
+                    carried = multiply(lanes, factor, load(lanes, before, size(lanes)))
+                    store(lanes, before + 2 * part.bytes, size(lanes), carried)
 
 
 @helper
@@ -182,8 +190,7 @@ def back_row(
     v: int,
     part: Part,
     i: int,
-    own: int,
-    carried: int,
+    pairs: int,
     later: int,
     starts: bool,
     carries: bool,
@@ -191,8 +198,9 @@ def back_row(
     passes: bool,
     sums: int,
 ) -> None:
-    """Take step `i` back, from the cotangents at `later`: of the step behind it, and of the block behind it.
+    """Take step `i` back, from the pairs of the step before it, and from the pairs of cotangents at `later`.
 
+    The first vector of a pair of cotangents is of the step behind it, and the second of the block behind it.
     `starts` and `ends` say whether a block does. `carries` and `passes` say whether it sees the block before, and
     whether it is seen from the block behind.
     """
@@ -203,6 +211,7 @@ def back_row(
             for h in range((j + 1) * part.heads - 1, j * part.heads - 1, -1):
                 at, number = (h * part.vectors + c) * size(lanes), h * size(single(lanes))
                 place = part.value + i * part.row + at
+                before, behind = pairs + 2 * at, later + 2 * at
                 fetch(lanes, g + place - PAGE)
                 fetch(lanes, dv + place - PAGE)
                 value, given = load(lanes, v, place), load(lanes, g, place)
@@ -211,19 +220,19 @@ def back_row(
                 if passes or not ends:
                     factor = load_shared(lanes, a, part.factor + (i + 1) * part.factor_row + number)
                 if not ends:
-                    z = fma(lanes, factor, load(lanes, later, at), z)
-                store(lanes, later, at, z)
+                    z = fma(lanes, factor, load(lanes, behind, 0), z)
+                store(lanes, behind, 0, z)
                 du = z
                 if passes:
-                    passed = multiply(lanes, factor, load(lanes, later, part.bytes + at))
-                    store(lanes, later, part.bytes + at, passed)
+                    passed = multiply(lanes, factor, load(lanes, behind, size(lanes)))
+                    store(lanes, behind, size(lanes), passed)
                     du = add(lanes, z, passed)
-                x, product = load(lanes, own, part.bytes + at), nought(lanes)
+                x, product = load(lanes, before + 2 * part.bytes, 0), nought(lanes)
                 if not starts:
-                    product = multiply(lanes, du, load(lanes, own, at))
+                    product = multiply(lanes, du, load(lanes, before, 0))
                 if carries:
-                    x = add(lanes, x, load(lanes, carried, part.bytes + at))
-                    product = fma(lanes, z, load(lanes, carried, at), product)
+                    x = add(lanes, x, load(lanes, before + 2 * part.bytes, size(lanes)))
+                    product = fma(lanes, z, load(lanes, before, size(lanes)), product)
                 give(
                     lanes,
                     da,
@@ -276,8 +285,7 @@ def mix_back(
     for problem in range(first, last):
         part = part_of(lanes, problem, n, groups, together, heads, channels)
         kept = entering + part_of(lanes, problem, tiles, groups, together, heads, channels).value
-        carried = scratch + (tile + 1) * part.bytes
-        later = carried + (tile + 1) * part.bytes
+        later = scratch + 2 * (tile + 1) * part.bytes
         sums = later + 2 * part.bytes
         end = n
         while end > 0:
@@ -285,16 +293,17 @@ def mix_back(
             fresh = begin % block == 0
             left, passes = carries and begin > 0, carries and end < n
             if not fresh:
-                copy(lanes, kept + begin // tile * part.row, scratch, part)
+                put(lanes, kept + begin // tile * part.row, scratch, False, part)
             if left:
-                copy(lanes, kept + begin // tile * part.row, carried, part)
+                put(lanes, kept + begin // tile * part.row, scratch, True, part)
             if passes:
-                copy(lanes, later, later + part.bytes, part)
+                for at in range(0, part.bytes, size(lanes)):
+                    store(lanes, later + 2 * at, size(lanes), load(lanes, later + 2 * at, 0))
             for i in range(begin, end):
-                at = (i - begin) * part.bytes
-                solve_row(lanes, a, k, v, part, i, scratch + at, carried + at, fresh and i == begin, left)
+                row = scratch + 2 * (i - begin) * part.bytes
+                solve_row(lanes, a, k, v, part, i, row, fresh and i == begin, left)
             for i in range(end - 1, begin - 1, -1):
-                at = (i - begin) * part.bytes
+                row = scratch + 2 * (i - begin) * part.bytes
                 starts, ends = fresh and i == begin, i == n - 1 or (i + 1) % block == 0
                 back_row(
                     lanes,
@@ -309,8 +318,7 @@ def mix_back(
                     v,
                     part,
                     i,
-                    scratch + at,
-                    carried + at,
+                    row,
                     later,
                     starts,
                     left,
