@@ -34,13 +34,16 @@ def summary(record: dict[str, Any]) -> str:
 
 
 def spread(values: Iterable[float], digits: int = 3, sign: str = "") -> str:
-    """Return the mean of values, and their range if there are several."""
+    """Return the mean of values, and their range if they differ in print. What rounds to zero has no sign."""
     listed = list(values)
     if not listed:
         return ""
-    texts = [f"{value:{sign}.{digits}f}" for value in (sum(listed) / len(listed), min(listed), max(listed))]
-    mean, least, most = (text.replace("-", "−") for text in texts)
-    return mean if len(listed) == 1 else f"{mean} ({least} to {most})"
+    mean, least, most = (
+        f"{value:{sign}.{digits}f}" if round(value, digits) else f"{0:.{digits}f}"
+        for value in (sum(listed) / len(listed), min(listed), max(listed))
+    )
+    text = mean if least == most else f"{mean} ({least} to {most})"
+    return text.replace("-", "−")
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -60,7 +63,7 @@ def losses(found: Records, text: str) -> str:
         loss = {seed: record["measured"]["loss"] for seed, record in seeds.items()}
         apart = [loss[seed] - base[seed]["measured"]["loss"] for seed in loss if seed in base]
         first = next(iter(seeds.values()))
-        difference = "" if variant == "P" else spread(apart, sign="+")
+        difference = "" if variant == "P" else spread(apart, 4, "+")
         size = f"{first['parameters']:,}".replace(",", " ")
         rate = f"{first['settings']['rate']:g}"
         rows.append(

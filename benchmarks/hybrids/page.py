@@ -22,7 +22,7 @@ RATES = (
 )
 CUTS = (
     "What the loss becomes if a trained model is run with another window, without more training. Positive numbers are "
-    "bits a byte more than with its own window."
+    "bits a byte more than with its own window. A lone 0.0000 says that all seeds changed by less than 0.00005."
 )
 OTHERS = (
     "The same for other changes. *In bfloat16*: coefficients, inputs and states are rounded to bfloat16. *Blocks 8 "
