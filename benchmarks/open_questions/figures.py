@@ -95,7 +95,7 @@ def jagged(answer: Answer) -> Figure:
     far.set_title("lags of the uniform window that loses as much", loc="left")
     far.set_xlabel("halvings of the weights over a block")
     far.set_ylabel("lags / block")
-    far.legend(loc="upper right")
+    far.legend(loc="lower left")
     legend(board, 4)
     return board.figure
 
