@@ -3,6 +3,7 @@
 A formula that can't be converted is a warning, so ``sphinx -W`` stops at it.
 """
 
+import re
 from html import escape
 
 from docutils import nodes
@@ -26,9 +27,19 @@ def converted(node: nodes.math | nodes.math_block, *, display: bool) -> str:
         return f"<code>{escape(source)}</code>"
 
 
+def take_punctuation(_app: Sphinx, doctree: nodes.document) -> None:
+    """Give formulas the full stop or comma behind them, because browsers break lines there."""
+    for node in list(doctree.findall(nodes.math)):
+        place = node.parent.index(node) + 1
+        behind = node.parent[place] if place < len(node.parent) else None
+        if isinstance(behind, nodes.Text) and (marks := re.match(r"[.,;:?)\]]+", behind)):
+            node["marks"] = marks[0]
+            node.parent[place] = nodes.Text(behind[marks.end() :])
+
+
 def visit_inline(self: HTML5Translator, node: nodes.math) -> None:
     """Write a formula inside a sentence."""
-    self.body.append(f'<span class="math">{converted(node, display=False)}</span>')
+    self.body.append(f'<span class="math">{converted(node, display=False)}{node.get("marks", "")}</span>')
     raise nodes.SkipNode
 
 
@@ -42,4 +53,5 @@ def visit_display(self: HTML5Translator, node: nodes.math_block) -> None:
 def setup(app: Sphinx) -> dict[str, bool]:
     """Add the renderer that ``html_math_renderer = "mathml"`` names."""
     app.add_html_math_renderer("mathml", (visit_inline, None), (visit_display, None))
+    app.connect("doctree-read", take_punctuation)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
