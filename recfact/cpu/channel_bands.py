@@ -16,7 +16,7 @@ from recfact.cpu.block_runs import blocks_in_run, steps_skipped
 from recfact.cpu.channel_runs import channel_edge, channel_of, first_of_step, gather_both, scatter
 from recfact.cpu.channel_sums import suffixes
 from recfact.cpu.channel_vectors import factor_at, place
-from recfact.cpu.channel_windows import TAME, slide_groups
+from recfact.cpu.channel_windows import TAME, areas_at, slide_groups
 from recfact.cpu.chunks import CHUNK
 from recfact.cpu.compilation import apart, helper, kernel
 from recfact.cpu.magnitudes import below, higher
@@ -24,6 +24,7 @@ from recfact.cpu.numbers import LINE
 from recfact.cpu.operations import accumulator, drain, fma, load, multiply, nought, single, size, store, width
 from recfact.cpu.row_steps import Row, row_at
 from recfact.cpu.runs import entered
+from recfact.cpu.scales import SPACING, no_scale, rescaled, scaled
 from recfact.cpu.stage import clear_stage, enter_stage, leave_stage
 from recfact.cpu.tile_solvers import runs_in_reverse
 from recfact.cpu.turning import Strides
@@ -58,8 +59,8 @@ def slide_steps(
 ) -> None:
     """Solve the steps first .. last-1, from the start of a block on, and write the steps from `skipped` on.
 
-    At `scratch` is room for ``2 channels`` integers, ``(lags + 5) channels`` accumulators, and the states of a block.
-    Not all states of that block may be written.
+    At `scratch` is room for ``2 channels`` integers, ``(lags + 5) channels + 1`` accumulators, and the states of a
+    block. Not all states of that block may be written.
     """
     one = single(runs)
     a = first_step(runs, row.a, row.a_step, row.steps)
@@ -69,19 +70,9 @@ def slide_steps(
     us, as_ = strides_of(runs, row.u_step, channels), strides_of(runs, row.a_step, channels)
     word = size(accumulator(one))
     states = channels * word
-    base = scratch + channels * 16
-    areas = (
-        base,
-        base + states,
-        base + 5 * states,
-        base + 2 * states,
-        base + 3 * states,
-        base + 4 * states,
-        base + (lags + 4) * states,
-        scratch,
-    )
+    areas = areas_at(scratch, states, lags - 1, channels)
     if first < skipped:
-        rest = base + (lags + 5) * states
+        rest = areas.spare + word
         dense = Strides(channels * size(one), 0, size(one))
         edge = min(first + lags, last)
         slide_groups(
@@ -172,10 +163,13 @@ def walk_back(kept: Any, a: int, a_step: int, u: int, u_step: int, start: int, l
     """Find the suffix sums of the block of a channel that starts at a step."""
     last = start + lags - 1
     factor, value = load(kept, a, last * a_step), load(kept, u, last * u_step)
+    scale = no_scale(kept)
     store(kept, sums, (lags - 2) * size(kept), value)
     for step in range(lags - 2, 0, -1):
-        value = fma(kept, factor, load(kept, u, (start + step) * u_step), value)
+        value = fma(kept, factor, scaled(kept, scale, load(kept, u, (start + step) * u_step)), value)
         factor = multiply(kept, factor, load(kept, a, (start + step) * a_step))
+        if (lags - 1 - step) % SPACING == 0:
+            factor, scale = rescaled(kept, factor, scale)
         store(kept, sums, (step - 1) * size(kept), value)
 
 
@@ -198,8 +192,8 @@ def walk_on(
     """
     factor, state = load(kept, a, start * a_step), load(kept, u, start * u_step)
     highest, largest = higher(kept, highest, factor), higher(kept, largest, state)
-    product = factor
-    store(kept, u, start * u_step, fma(kept, product, load(kept, sums, 0), state))
+    product, scale = rescaled(kept, factor, no_scale(kept))
+    store(kept, u, start * u_step, fma(kept, product, scaled(kept, scale, load(kept, sums, 0)), state))
     for step in range(1, lags):
         factor, value = load(kept, a, (start + step) * a_step), load(kept, u, (start + step) * u_step)
         highest, largest = higher(kept, highest, factor), higher(kept, largest, value)
@@ -207,7 +201,9 @@ def walk_on(
         result = state
         if step < lags - 1:
             product = multiply(kept, product, factor)
-            result = fma(kept, product, load(kept, sums, step * size(kept)), state)
+            if step % SPACING == 0:
+                product, scale = rescaled(kept, product, scale)
+            result = fma(kept, product, scaled(kept, scale, load(kept, sums, step * size(kept))), state)
         store(kept, u, (start + step) * u_step, result)
     return highest, largest
 

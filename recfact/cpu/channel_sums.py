@@ -14,6 +14,7 @@ from recfact.cpu.compilation import helper
 from recfact.cpu.magnitudes import below, higher
 from recfact.cpu.operations import accumulator, fma, load, multiply, nought, single, size, store, width
 from recfact.cpu.runs import is_streamed
+from recfact.cpu.scales import SPACING, no_scale, rescaled, scaled
 from recfact.cpu.tile_solvers import further
 from recfact.cpu.turning import Strides
 
@@ -28,10 +29,13 @@ def suffixes_of(
     factor, value = factor_at(lanes, a, last * as_.time, as_, 0), load(lanes, u, last * us.time)
     after = found + (last - lead) // block * row
     left = (last - lead) % block
+    scale = no_scale(kept)
     for i in range(last, lead - 1, -1):
         if i < last:
-            value = fma(kept, factor, load(lanes, u, i * us.time), value)
+            value = fma(kept, factor, scaled(kept, scale, load(lanes, u, i * us.time)), value)
             factor = multiply(kept, factor, factor_at(lanes, a, i * as_.time, as_, 0))
+            if (last - i) % SPACING == 0:
+                factor, scale = rescaled(kept, factor, scale)
         if left == 0:
             store(kept, after, 0, value)
             after -= row
@@ -106,7 +110,7 @@ def join_of(
         entry = load(kept, sums, 0)
         largest = higher(kept, largest, entry)
         state = fma(kept, factor, entry, state)
-    product = factor
+    product, scale = factor, no_scale(kept)
     for i in range(steps):
         fetch_ahead(lanes, later[0], as_, i)
         fetch_ahead(lanes, later[1], us, i)
@@ -120,7 +124,9 @@ def join_of(
         if i < joined:
             if i > 0:
                 product = multiply(kept, product, factor)
-            result = fma(kept, product, load(kept, found, i // block * row), state)
+            if i % SPACING == 0:
+                product, scale = rescaled(kept, product, scale)
+            result = fma(kept, product, scaled(kept, scale, load(kept, found, i // block * row)), state)
         store(lanes, x, i * xs.time, result)
     passed = steps * size(lanes)
     if us.time < 0:

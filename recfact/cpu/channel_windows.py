@@ -12,7 +12,7 @@ If the result, or a state on the way of a window, might not be finite, the defin
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from recfact.cpu.channel_kernels import enter
 from recfact.cpu.channel_mending import mend, trusted
@@ -36,10 +36,48 @@ from recfact.cpu.operations import (
     streamed,
     width,
 )
+from recfact.cpu.scales import SPACING, no_scale, rescaled, scaled
 from recfact.cpu.turning import Strides, copy_start, turn_back, turn_in, turned
 
 # Largest tame input. Inputs up to it stay far from the largest number, however many are added up.
 TAME = 1e15
+
+
+class Areas(NamedTuple):
+    """The addresses of areas of scratch memory, each with a number of every channel unless said otherwise.
+
+    `sums`, `products` and `scales` have the state and the product of the coefficients since the edge of the group of
+    blocks, and the product's scale. `peaks`, `bounds` and `bounds_before` bound states on the way of a window. `found`
+    has the suffix sums of ``terms`` blocks, `spare` one vector, and `marks` two integers of every channel.
+    """
+
+    sums: int
+    products: int
+    scales: int
+    peaks: int
+    bounds: int
+    bounds_before: int
+    found: int
+    spare: int
+    marks: int
+
+
+@helper
+def areas_at(start: int, row: int, terms: int, channels: int) -> Areas:
+    """Return the areas from an address on. `row` is the size of a number of each of the channels."""
+    marks = start
+    start += channels * 16
+    return Areas(
+        start,
+        start + row,
+        start + 2 * row,
+        start + 3 * row,
+        start + 4 * row,
+        start + 5 * row,
+        start + 6 * row,
+        start + (6 + terms) * row,
+        marks,
+    )
 
 
 @helper
@@ -99,13 +137,12 @@ def combine(
     entered: bool,
     block: int,
     terms: int,
-    areas: tuple[int, int, int, int, int, int, int, int],
+    areas: Areas,
 ) -> None:
     """Write the states of the group of blocks that starts at step `edge`. `joined` of them follow a group before."""
     kept = accumulator(lanes)
-    sums, products, found, peaks, bounds, bounds_before, spare, marks = areas
     for i in range(steps):
-        suffix = found + i // block * (groups * vectors(lanes, channels) * size(kept))
+        suffix = areas.found + i // block * (groups * vectors(lanes, channels) * size(kept))
         start = edge - (terms - i // block) * block
         for h in range(groups):
             common = load_shared(lanes, now, place(us, i, h, 0))
@@ -119,27 +156,30 @@ def combine(
                 if as_.lane != 0 and (i > 0 or edge > 0 or entered):
                     factor = load(lanes, a, place(as_, edge + i, h, channel))
                 if i > 0 or entered:
-                    state = fma(kept, factor, load(kept, sums, at), value)
-                store(kept, sums, at, state)
+                    state = fma(kept, factor, load(kept, areas.sums, at), value)
+                store(kept, areas.sums, at, state)
                 bound = nought(kept)
                 if i > 0:
-                    bound = load(kept, bounds, at)
+                    bound = load(kept, areas.bounds, at)
                 else:
-                    store(kept, bounds_before, at, load(kept, bounds, at))
+                    store(kept, areas.bounds_before, at, load(kept, areas.bounds, at))
                 bound = grown(kept, bound, factor, value)
-                store(kept, bounds, at, bound)
+                store(kept, areas.bounds, at, bound)
                 if i < joined:
-                    peak = nought(kept)
+                    peak, scale = nought(kept), no_scale(kept)
                     if i > 0:
-                        factor = multiply(kept, load(kept, products, at), factor)
-                        peak = load(kept, peaks, at)
-                    peak = largest(kept, peak, factor)
-                    store(kept, products, at, factor)
-                    store(kept, peaks, at, peak)
-                    entry, before_edge = load(kept, suffix, at), load(kept, bounds_before, at)
-                    state = fma(kept, factor, entry, state)
+                        factor = multiply(kept, load(kept, areas.products, at), factor)
+                        peak, scale = load(kept, areas.peaks, at), load(kept, areas.scales, at)
+                    if i % SPACING == 0:
+                        factor, scale = rescaled(kept, factor, scale)
+                    peak = largest(kept, peak, scaled(kept, scale, factor))
+                    store(kept, areas.products, at, factor)
+                    store(kept, areas.scales, at, scale)
+                    store(kept, areas.peaks, at, peak)
+                    entry, before_edge = load(kept, suffix, at), load(kept, areas.bounds_before, at)
+                    state = fma(kept, factor, scaled(kept, scale, entry), state)
                     if not trusted(kept, state, peak, entry, bound, before_edge):
-                        store(kept, spare, 0, state)
+                        store(kept, areas.spare, 0, state)
                         mend(
                             lanes,
                             a + place(as_, 0, h, channel),
@@ -150,14 +190,14 @@ def combine(
                             edge,
                             start,
                             edge + i,
-                            spare,
-                            peaks + at,
+                            areas.spare,
+                            areas.peaks + at,
                             suffix + at,
-                            bounds + at,
-                            bounds_before + at,
-                            marks + at // size(kept) * width(lanes) * 16,
+                            areas.bounds + at,
+                            areas.bounds_before + at,
+                            areas.marks + at // size(kept) * width(lanes) * 16,
                         )
-                        state = load(kept, spare, 0)
+                        state = load(kept, areas.spare, 0)
                 store(lanes, x, place(xs, edge + i, h, channel), state)
 
 
@@ -183,7 +223,7 @@ def slide_groups(
     block: int,
     terms: int,
     keeps: bool,
-    areas: tuple[int, int, int, int, int, int, int, int],
+    areas: Areas,
     copies: int,
 ) -> None:
     """Solve group after group of blocks, from step `begin` to `steps`. `a`, `u` and `x` are the addresses of step 0.
@@ -191,18 +231,17 @@ def slide_groups(
     A group begins at `begin`, with a block of `first` steps. A whole group stands before it, or nothing does. Inputs
     have the strides `source`. Where they are worked on they have the strides `us`: in `copies`, if it `keeps` these.
     """
-    sums, _, found, _, bounds, _, _, marks = areas
     most = (1.0 + 1.0 / (block * (terms + 1)), TAME)
     for k in range(groups * vectors(lanes, channels) * width(lanes)):
-        put_integer(marks, 2 * k, 0)
-        put_integer(marks, 2 * k + 1, -1)
+        put_integer(areas.marks, 2 * k, 0)
+        put_integer(areas.marks, 2 * k + 1, -1)
     edge, lead, half = begin, first, 0
     before = u + begin * us.time
     earlier, calm_before = 0, True
     if begin > 0:
         earlier, calm_before = (terms + 1) * block, False
         a_at, u_at = a + (begin - earlier) * as_.time, before - earlier * us.time
-        suffixes(lanes, a_at, u_at, as_, us, earlier, groups, channels, block, block, found)
+        suffixes(lanes, a_at, u_at, as_, us, earlier, groups, channels, block, block, areas.found)
     while edge < steps:
         taken = min(lead + terms * block, steps - edge)
         now = u + edge * source.time
@@ -214,7 +253,7 @@ def slide_groups(
             joined = min(terms * block, taken)
         enters_now = edge == 0 and entered
         if enters_now:
-            enter(lanes, x0, x0_group, x0_lane, groups, channels, sums, 1)
+            enter(lanes, x0, x0_group, x0_lane, groups, channels, areas.sums, 1)
         calm_now = join(
             lanes,
             a,
@@ -231,15 +270,15 @@ def slide_groups(
             enters_now,
             block,
             most,
-            sums,
-            found,
+            areas.sums,
+            areas.found,
         )
         if not (calm_now and calm_before):
             if enters_now:
-                enter(lanes, x0, x0_group, x0_lane, groups, channels, sums, 1)
+                enter(lanes, x0, x0_group, x0_lane, groups, channels, areas.sums, 1)
             known = edge > earlier or entered
             a_at, u_at = a + (edge - earlier) * as_.time, before - earlier * us.time
-            bound_states(lanes, a_at, u_at, as_, us, earlier, groups, channels, known, bounds)
+            bound_states(lanes, a_at, u_at, as_, us, earlier, groups, channels, known, areas.bounds)
             combine(
                 lanes,
                 a,
@@ -262,7 +301,7 @@ def slide_groups(
         calm_before = calm_now
         if edge + taken < steps:
             a_at = a + edge * as_.time
-            suffixes(lanes, a_at, now, as_, us, taken, groups, channels, lead, block, found)
+            suffixes(lanes, a_at, now, as_, us, taken, groups, channels, lead, block, areas.found)
         # The inputs of this group, addressed from the edge of the next group.
         before = now + taken * us.time
         earlier = taken
@@ -308,16 +347,13 @@ def slide(
     turns, skip : int
         As in `follow`. Copies have all steps.
     scratch : address
-        Room for ``terms + 5`` states of each channel, one vector, two integers of each channel, and the copies.
+        Room for ``terms + 6`` states of each channel, one vector, two integers of each channel, and the copies.
     """
     one = single(lanes)
     kept = accumulator(lanes)
     row = groups * vectors(lanes, channels) * size(kept)
-    sums, products, peaks = scratch, scratch + row, scratch + 2 * row
-    bounds, bounds_before, found = scratch + 3 * row, scratch + 4 * row, scratch + 5 * row
-    spare = found + terms * row
-    marks = spare + size(kept)
-    copies = marks + row // size(kept) * width(lanes) * 16
+    areas = areas_at(scratch, row, terms, groups * vectors(lanes, channels) * width(lanes))
+    copies = areas.spare + size(kept)
     xm, um, am = Strides(x_time, x_group, x_lane), Strides(u_time, u_group, u_lane), Strides(a_time, a_group, a_lane)
     a_groups = groups if a_group != 0 else 1  # with 0, the groups share their coefficients
     xs = turned(lanes, xm, steps, groups, channels) if turns & 1 else xm
@@ -327,7 +363,6 @@ def slide(
     us = source
     if keeps:
         us = Strides(groups * channels * size(one), channels * size(one), size(one))
-    areas = (sums, products, found, peaks, bounds, bounds_before, spare, marks)
     entered = enters != 0
     for problem in range(problems):
         x_memory = integer(table, problem)

@@ -180,7 +180,7 @@ def tasks(
             if far:
                 copied = 3 * n if part.turns else 2 * span if overwrites else 0
                 copies = copied * groups.length * lanes.length * x.itemsize
-                kernel, scratch = slide[kind], (terms + 5) * row + LINE + row // number.itemsize * 16 + copies
+                kernel, scratch = slide[kind], (terms + 6) * row + LINE + row // number.itemsize * 16 + copies
                 keeps = int(overwrites and not part.turns)
                 arguments = (n, *arguments, stretch.lead, block, terms, keeps, turns, stretch.skip)
             else:

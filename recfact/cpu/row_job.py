@@ -189,7 +189,7 @@ class Job:
         first = -(self.end - start - rows[2] if self.tile.reverse else start) % lags
         most = limits.most_blocks(lags, channels * self.x.itemsize, tabled=True)
         vectors = (2 * lags + 2 * channels * most * lags + 12) * RUNS * states.itemsize
-        more = channels * (16 + (3 * lags + 5) * states.itemsize) + LINE
+        more = channels * (16 + (3 * lags + 5) * states.itemsize) + states.itemsize + LINE
         _scratch, room, stage = self.room_and_stage(vectors + more, most * lags * channels)
         x0 = np.ascontiguousarray(states[:, 0])
         arguments = (channels, lags, x0 if initial else 0, alone, first, skip, most, room + vectors, room, stage)

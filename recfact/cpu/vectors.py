@@ -16,6 +16,7 @@ from llvmlite import ir
 from recfact.cpu import numbers
 from recfact.cpu.halves import I16, I32, narrow, splat, widen
 from recfact.cpu.numbers import Lanes
+from recfact.cpu.scales import scaled_anew
 
 VECTOR = 64  # bytes
 
@@ -96,24 +97,8 @@ class Registers:
         return self.b.select(lowered, smaller, product)
 
     def rescaled(self, product: Any, scale: Any) -> tuple[Any, Any]:
-        """Return a scalar and a power of two whose product is `product` times `scale`. The scalar isn't subnormal.
-
-        Subnormal numbers have fewer digits, and some processors take a hundred times as long to compute with them. So
-        a small product gets a scale, and a large one loses it. It becomes 0 below half of the smallest number.
-        """
-        power, least = (64, -86) if product.type == ir.FloatType() else (512, -563)
-        one, low, high = (ir.Constant(product.type, 2.0**exponent) for exponent in (0, -power, power))
-        size = self.magnitude(product)
-
-        def between(lowest: float, highest: Any) -> Any:
-            above = self.b.fcmp_ordered(">", size, ir.Constant(product.type, lowest))
-            return self.b.and_(above, self.b.fcmp_ordered("<", size, highest))
-
-        plain = self.b.fcmp_ordered("==", scale, one)
-        raised = self.b.and_(plain, between(0.0, low))
-        kept = self.b.or_(plain, between(2.0**least, one))
-        change = self.b.select(raised, high, self.b.select(kept, one, low))
-        return self.b.fmul(product, change), self.b.select(raised, low, self.b.select(kept, scale, one))
+        """Return a scalar and a power of two whose product is `product` times `scale`. The scalar isn't subnormal."""
+        return scaled_anew(self.b, product, scale, self.magnitude(product))
 
     def magnitude(self, x: Any) -> Any:
         """Return the magnitude of a scalar."""

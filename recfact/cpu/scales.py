@@ -1,0 +1,80 @@
+"""Products of many coefficients, each kept as a number and a power of two, its scale.
+
+Long products become subnormal. Subnormal numbers have fewer digits, and some processors take a hundred times as long to
+compute with them. So a small product is kept as a larger number, and what it is multiplied by is multiplied by its
+scale first. A product becomes zero below half of the smallest number.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+
+from recfact.cpu import types
+from recfact.cpu.halves import splat
+from recfact.cpu.language import operation
+from recfact.cpu.magnitudes import absolute
+from recfact.cpu.numbers import from_vector, to_vector
+
+# Steps after which a product that takes one coefficient a step gets another scale if it needs one. Until then
+# coefficients of 1/16 don't make it subnormal.
+SPACING = 8
+
+
+def scaled_anew(builder: Any, product: Any, scale: Any, size: Any) -> tuple[Any, Any]:
+    """Return a number and a power of two whose product is `product` times `scale`. The number isn't subnormal.
+
+    A small product gets a scale, and a large one loses it. `size` is the magnitude of `product`. All are scalars or
+    vectors of reals.
+    """
+    kind = product.type
+    wide = isinstance(kind, ir.VectorType)
+    power, least = (64, -86) if (kind.element if wide else kind) == ir.FloatType() else (512, -563)
+
+    def constant(number: float) -> Any:
+        return splat(kind, number) if wide else ir.Constant(kind, number)
+
+    def between(lowest: float, highest: Any) -> Any:
+        above = builder.fcmp_ordered(">", size, constant(lowest))
+        return builder.and_(above, builder.fcmp_ordered("<", size, highest))
+
+    one, low, high = (constant(2.0**exponent) for exponent in (0, -power, power))
+    plain = builder.fcmp_ordered("==", scale, one)
+    raised = builder.and_(plain, between(0.0, low))
+    kept = builder.or_(plain, between(2.0**least, one))
+    change = builder.select(raised, high, builder.select(kept, one, low))
+    return builder.fmul(product, change), builder.select(raised, low, builder.select(kept, scale, one))
+
+
+@operation
+def no_scale(lanes: Any) -> Any:
+    """Return a scale of 1 for every lane."""
+
+    def codegen(context: Any, builder: Any, args: Any) -> Any:
+        return from_vector(builder, lanes, splat(lanes.vector, 1.0))
+
+    return lanes.value(lanes), codegen
+
+
+@operation
+def scaled(lanes: Any, scale: Any, value: Any) -> Any:
+    """Return a value times a scale. Both parts of a complex number have the same scale."""
+
+    def codegen(context: Any, builder: Any, args: Any) -> Any:
+        scale, value = (to_vector(builder, lanes, argument) for argument in args[1:])
+        return from_vector(builder, lanes, builder.fmul(scale, value))
+
+    return lanes.value(lanes, lanes.value, lanes.value), codegen
+
+
+@operation
+def rescaled(lanes: Any, product: Any, scale: Any) -> Any:
+    """Return products and their scales such that no product is subnormal. No product times its scale changes."""
+
+    def codegen(context: Any, builder: Any, args: Any) -> Any:
+        product, scale = (to_vector(builder, lanes, argument) for argument in args[1:])
+        found = scaled_anew(builder, product, scale, absolute(builder, lanes, product))
+        return [from_vector(builder, lanes, vector) for vector in found]
+
+    return types.Tuple([lanes.value] * 2)(lanes, lanes.value, lanes.value), codegen
