@@ -163,14 +163,16 @@ def walk_back(kept: Any, a: int, a_step: int, u: int, u_step: int, start: int, l
     """Find the suffix sums of the block of a channel that starts at a step."""
     last = start + lags - 1
     factor, value = load(kept, a, last * a_step), load(kept, u, last * u_step)
-    scale = no_scale(kept)
     store(kept, sums, (lags - 2) * size(kept), value)
-    for step in range(lags - 2, 0, -1):
-        value = fma(kept, factor, scaled(kept, scale, load(kept, u, (start + step) * u_step)), value)
-        factor = multiply(kept, factor, load(kept, a, (start + step) * a_step))
-        if (lags - 1 - step) % SPACING == 0:
+    scale = no_scale(kept)
+    for turn in range(0, lags - 1, SPACING):
+        if turn > 0:
             factor, scale = rescaled(kept, factor, scale)
-        store(kept, sums, (step - 1) * size(kept), value)
+        for back in range(max(turn, 1), min(turn + SPACING, lags - 1)):
+            at = last - back
+            value = fma(kept, factor, scaled(kept, scale, load(kept, u, at * u_step)), value)
+            factor = multiply(kept, factor, load(kept, a, at * a_step))
+            store(kept, sums, (lags - 2 - back) * size(kept), value)
 
 
 @helper
@@ -190,21 +192,23 @@ def walk_on(
 
     At `sums` are the suffix sums of the block before.
     """
-    factor, state = load(kept, a, start * a_step), load(kept, u, start * u_step)
-    highest, largest = higher(kept, highest, factor), higher(kept, largest, state)
-    product, scale = rescaled(kept, factor, no_scale(kept))
-    store(kept, u, start * u_step, fma(kept, product, scaled(kept, scale, load(kept, sums, 0)), state))
-    for step in range(1, lags):
-        factor, value = load(kept, a, (start + step) * a_step), load(kept, u, (start + step) * u_step)
-        highest, largest = higher(kept, highest, factor), higher(kept, largest, value)
-        state = fma(kept, factor, state, value)
-        result = state
-        if step < lags - 1:
-            product = multiply(kept, product, factor)
-            if step % SPACING == 0:
-                product, scale = rescaled(kept, product, scale)
-            result = fma(kept, product, scaled(kept, scale, load(kept, sums, step * size(kept))), state)
-        store(kept, u, (start + step) * u_step, result)
+    product, state = load(kept, a, start * a_step), load(kept, u, start * u_step)
+    highest, largest = higher(kept, highest, product), higher(kept, largest, state)
+    store(kept, u, start * u_step, fma(kept, product, load(kept, sums, 0), state))
+    scale = no_scale(kept)
+    for turn in range(0, lags - 1, SPACING):
+        if turn > 0:
+            product, scale = rescaled(kept, product, scale)
+        for step in range(max(turn, 1), min(turn + SPACING, lags - 1)):
+            factor, value = load(kept, a, (start + step) * a_step), load(kept, u, (start + step) * u_step)
+            highest, largest = higher(kept, highest, factor), higher(kept, largest, value)
+            state, product = fma(kept, factor, state, value), multiply(kept, product, factor)
+            entry = scaled(kept, scale, load(kept, sums, step * size(kept)))
+            store(kept, u, (start + step) * u_step, fma(kept, product, entry, state))
+    last = start + lags - 1
+    factor, value = load(kept, a, last * a_step), load(kept, u, last * u_step)
+    highest, largest = higher(kept, highest, factor), higher(kept, largest, value)
+    store(kept, u, last * u_step, fma(kept, factor, state, value))
     return highest, largest
 
 

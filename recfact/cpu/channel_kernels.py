@@ -13,22 +13,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from recfact.cpu.channel_vectors import doubled, factor_at, fills, overlapped, place, vectors
+from recfact.cpu.channel_steps import Rows, four, narrow, pair, several
+from recfact.cpu.channel_vectors import fills, overlapped, place, vectors
 from recfact.cpu.compilation import helper, kernel
-from recfact.cpu.four_vectors import fma_four, load_four, load_shared_four, store_four, vector_step
-from recfact.cpu.operations import (
-    accumulator,
-    drain,
-    fma,
-    integer,
-    load,
-    load_shared,
-    single,
-    size,
-    store,
-    streamed,
-    width,
-)
+from recfact.cpu.operations import accumulator, drain, integer, load, single, size, store, streamed, width
 from recfact.cpu.turning import Strides, copy_start, turn_back, turn_in, turned
 
 
@@ -63,191 +51,6 @@ def enter(
                 for k in range(width(lanes)):
                     value = load(one, x0, h * x0_group + (channel + k) * x0_lane)
                     store(one, state, (((j * groups + h) * count + v) * width(lanes) + k) * size(one), value)
-
-
-@helper
-def narrow(
-    lanes: Any,
-    a: int,
-    u: int,
-    x: int,
-    as_: Strides,
-    us: Strides,
-    xs: Strides,
-    steps: int,
-    channels: int,
-    state: int,
-) -> None:
-    """Take `steps` steps with one state of channels that fill one vector or two. The state stays in registers."""
-    kept = accumulator(lanes)
-    edge = channels - width(lanes)
-    value, other = load(kept, state, 0), load(kept, state, size(kept) if edge else 0)
-    for i in range(steps):
-        common = load_shared(lanes, a, i * as_.time)
-        last = load(lanes, u, place(us, i, 0, edge))
-        factor = common if as_.lane == 0 else load(lanes, a, i * as_.time)
-        value = fma(lanes, factor, value, load(lanes, u, i * us.time))
-        store(lanes, x, i * xs.time, value)
-        if edge:
-            factor = common if as_.lane == 0 else load(lanes, a, place(as_, i, 0, edge))
-            other = fma(lanes, factor, other, last)
-            store(lanes, x, place(xs, i, 0, edge), other)
-    store(kept, state, 0, value)
-    if edge:
-        store(kept, state, size(kept), other)
-
-
-@helper
-def four(lanes: Any, a: int, u: int, x: int, as_: Strides, us: Strides, xs: Strides, steps: int, state: int) -> None:
-    """Take `steps` steps with one state of channels that fill four vectors. The states stay in registers."""
-    kept = accumulator(lanes)
-    values = load_four(kept, state, 0, size(kept))
-    for i in range(steps):
-        factors = load_shared_four(lanes, a, i * as_.time, as_.lane)
-        values = fma_four(lanes, factors, values, load_four(lanes, u, i * us.time, vector_step(lanes, us.lane)))
-        store_four(lanes, x, i * xs.time, vector_step(lanes, xs.lane), values)
-    store_four(kept, state, 0, size(kept), values)
-
-
-@helper
-def wide(
-    lanes: Any,
-    a: int,
-    u: int,
-    x: int,
-    as_: Strides,
-    us: Strides,
-    xs: Strides,
-    steps: int,
-    groups: int,
-    channels: int,
-    state: int,
-) -> None:
-    """Take `steps` steps with one state of each channel."""
-    kept = accumulator(lanes)
-    whole = channels // width(lanes)
-    edge = channels - width(lanes)
-    u_step, x_step = vector_step(lanes, us.lane), vector_step(lanes, xs.lane)
-    a_step = 0 if as_.lane == 0 else vector_step(lanes, as_.lane)
-    # Memory is fetched ahead in one direction: if most arrays run backwards, from the last channel back.
-    backwards = as_.time + us.time + xs.time < 0
-    for i in range(steps):
-        at = state
-        for h in range(groups):
-            a_at, u_at, x_at = place(as_, i, h, 0), place(us, i, h, 0), place(xs, i, h, 0)
-            common = load_shared(lanes, a, a_at)
-            last = overlapped(lanes, u, u_at, us.lane, channels)
-            for turn in range(whole // 4):
-                v = 4 * (whole // 4 - 1 - turn if backwards else turn)
-                factors = load_shared_four(lanes, a, a_at + v * a_step, as_.lane)
-                entering = load_four(kept, at, v * size(kept), size(kept))
-                values = fma_four(lanes, factors, entering, load_four(lanes, u, u_at + v * u_step, u_step))
-                store_four(kept, at, v * size(kept), size(kept), values)
-                store_four(lanes, x, x_at + v * x_step, x_step, values)
-            for v in range(whole // 4 * 4, whole):
-                factor = common if as_.lane == 0 else load(lanes, a, a_at + v * a_step)
-                value = load(lanes, u, u_at + v * u_step)
-                value = fma(lanes, factor, load(kept, at, v * size(kept)), value)
-                store(kept, at, v * size(kept), value)
-                store(lanes, x, x_at + v * x_step, value)
-            at += whole * size(kept)
-            if channels % width(lanes):
-                factor = common if as_.lane == 0 else load(lanes, a, a_at + edge * as_.lane)
-                value = fma(lanes, factor, load(kept, at, 0), last)
-                store(kept, at, 0, value)
-                store(lanes, x, x_at + edge * xs.lane, value)
-                at += size(kept)
-
-
-@helper
-def several(
-    lanes: Any,
-    a: int,
-    u: int,
-    x: int,
-    as_: Strides,
-    us: Strides,
-    xs: Strides,
-    steps: int,
-    groups: int,
-    channels: int,
-    state: int,
-    states: int,
-    oldest: int,
-    fresh: int,
-) -> None:
-    """Take `steps` steps with all states. The state number `fresh` starts anew at the first step."""
-    kept = accumulator(lanes)
-    count = vectors(lanes, channels)
-    for i in range(steps):
-        for h in range(groups):
-            common = load_shared(lanes, a, place(as_, i, h, 0))
-            last = overlapped(lanes, u, place(us, i, h, 0), us.lane, channels)
-            for v in range(count):
-                channel = min(v * width(lanes), channels - width(lanes))
-                factor = common if as_.lane == 0 else load(lanes, a, place(as_, i, h, channel))
-                value = last if channel < v * width(lanes) else load(lanes, u, place(us, i, h, channel))
-                at = (h * count + v) * size(kept)
-                for j in range(states):
-                    reached = value if j == fresh else fma(lanes, factor, load(kept, state, at), value)
-                    store(kept, state, at, reached)
-                    if j == oldest:
-                        store(lanes, x, place(xs, i, h, channel), reached)
-                    at += groups * count * size(kept)
-        fresh = -1
-
-
-@helper
-def pair_of(
-    lanes: Any,
-    a: int,
-    u: int,
-    x: int,
-    as_: Strides,
-    us: Strides,
-    xs: Strides,
-    steps: int,
-    oldest: int,
-    other: int,
-    starts: bool,
-) -> None:
-    """Do what `pair` does for channels that fill a vector. The states stay in registers."""
-    kept = accumulator(lanes)
-    old, new = load(kept, oldest, 0), load(kept, other, 0)
-    for i in range(steps):
-        factor, value = factor_at(lanes, a, i * as_.time, as_, 0), load(lanes, u, i * us.time)
-        old, new = fma(kept, factor, old, value), value if starts else fma(kept, factor, new, value)
-        starts = False
-        store(lanes, x, i * xs.time, old)
-    store(kept, oldest, 0, old)
-    store(kept, other, 0, new)
-
-
-@helper
-def pair(
-    lanes: Any,
-    a: int,
-    u: int,
-    x: int,
-    as_: Strides,
-    us: Strides,
-    xs: Strides,
-    steps: int,
-    channels: int,
-    oldest: int,
-    other: int,
-    starts: bool,
-) -> None:
-    """Take `steps` steps with two states of channels that fill one vector, two or four, row after row of memory.
-
-    `oldest` and `other` are the places of the states. The other ones start anew at the first step if it `starts`.
-    """
-    if channels == width(lanes):
-        pair_of(lanes, a, u, x, as_, us, xs, steps, oldest, other, starts)
-    elif channels == 2 * width(lanes):
-        pair_of(doubled(lanes), a, u, x, as_, us, xs, steps, oldest, other, starts)
-    else:
-        pair_of(doubled(doubled(lanes)), a, u, x, as_, us, xs, steps, oldest, other, starts)
 
 
 @kernel
@@ -365,30 +168,41 @@ def follow(
                         begin(lanes, u + done * us.time, x + done * xs.time, us, xs, groups, channels, state, states)
                         done += 1
                         continue
+                at = Rows(
+                    a + done * as_.time,
+                    u + done * us.time,
+                    x + done * xs.time,
+                    as_,
+                    us,
+                    xs,
+                    groups,
+                    channels,
+                    state,
+                )
+                if block == 1 and states > 1 and done == edge:
+                    edge = min(steps, ready)
+                    several(lanes, at, edge - done, states, 0, states - 1, True)
+                    done = edge
+                    continue
                 fresh = -1
                 if done == edge:
                     fresh = turn_of_block % states
                     turn_of_block += 1
                     edge += block
                 taken = min(edge, steps, ready) - done
-                a_at, u_at, x_at = a + done * as_.time, u + done * us.time, x + done * xs.time
-                if states > 1 or fresh >= 0:
-                    taken = taken if states > 1 else 1
-                    oldest = turn_of_block % states
-                    if states == 2 and groups == 1 and fills(lanes, channels):
-                        row = vectors(lanes, channels) * size(accumulator(lanes))
-                        at, other = state + oldest * row, state + (1 - oldest) * row
-                        pair(lanes, a_at, u_at, x_at, as_, us, xs, taken, channels, at, other, fresh >= 0)
-                    else:
-                        several(
-                            lanes, a_at, u_at, x_at, as_, us, xs, taken, groups, channels, state, states, oldest, fresh
-                        )
-                elif groups == 1 and channels <= 2 * width(lanes):
-                    narrow(lanes, a_at, u_at, x_at, as_, us, xs, taken, channels, state)
-                elif groups == 1 and channels == 4 * width(lanes):
-                    four(lanes, a_at, u_at, x_at, as_, us, xs, taken, state)
+                oldest = turn_of_block % states
+                if states == 1 and fresh >= 0:
+                    taken = 1
+                    several(lanes, at, 1, 1, 0, 0, False)
+                elif states == 2 and groups == 1 and fills(lanes, channels):
+                    row = vectors(lanes, channels) * size(accumulator(lanes))
+                    pair(lanes, at, taken, state + oldest * row, state + (1 - oldest) * row, fresh >= 0)
+                elif states == 1 and groups == 1 and channels <= 2 * width(lanes):
+                    narrow(lanes, at, taken)
+                elif states == 1 and groups == 1 and channels == 4 * width(lanes):
+                    four(lanes, at, taken)
                 else:
-                    wide(lanes, a_at, u_at, x_at, as_, us, xs, taken, groups, channels, state)
+                    several(lanes, at, taken, states, oldest, fresh, False)
                 done += taken
         if turns & 1:
             less, place = min(max(skip - begun, 0), ready - begun), x_memory + begun * x_time

@@ -120,24 +120,50 @@ def follow_block(kept: Any, channel: Channel, start: int, block: int, terms: int
 
     At `states` are the states before it, with 0 .. `terms` terms. In the end the last states of the block are there.
     """
-    if terms > 1:
+    if terms > 2:
         follow_states(kept, channel, start, block, terms, states, keeps)
         return
-    # For the usual windows, the numbers that pass from step to step stay in registers.
-    before = load(kept, states, 0)
-    local = load(kept, channel.u, start * channel.u_step)
-    state = local
+    # For the usual windows, the numbers that pass from step to step stay in registers. With fewer than two terms, some
+    # of them are the same.
+    word, factor = size(kept), load(kept, channel.a, start * channel.a_step)
+    alone = load(kept, channel.u, start * channel.u_step)
+    one, state = alone, alone
     if terms > 0:
-        state = fma(kept, load(kept, channel.a, start * channel.a_step), before, local)
+        one = fma(kept, factor, load(kept, states, 0), alone)
+        state = fma(kept, factor, load(kept, states, (terms - 1) * word), alone)
     if keeps:
         store(kept, channel.u, start * channel.u_step, state)
     for step in range(start + 1, start + block):
         factor, value = load(kept, channel.a, step * channel.a_step), load(kept, channel.u, step * channel.u_step)
-        local, state = fma(kept, factor, local, value), fma(kept, factor, state, value)
+        alone, one = fma(kept, factor, alone, value), fma(kept, factor, one, value)
+        state = fma(kept, factor, state, value)
         if keeps:
             store(kept, channel.u, step * channel.u_step, state)
-    store(kept, states, 0, local)
-    store(kept, states, terms * size(kept), state)
+    store(kept, states, 0, alone)
+    store(kept, states, min(terms, 1) * word, one)
+    store(kept, states, terms * word, state)
+
+
+@helper
+def follow_blocks(kept: Any, channel: Channel, blocks: int, block: int, terms: int, states: int) -> None:
+    """Solve `blocks` blocks of a channel, and replace its inputs by states.
+
+    At `states` are the states before them, as for `follow_block`.
+    """
+    if block > 1:
+        for turn in range(blocks):
+            follow_block(kept, channel, turn * block, block, terms, states, True)
+        return
+    for step in range(blocks):
+        factor, value = load(kept, channel.a, step * channel.a_step), load(kept, channel.u, step * channel.u_step)
+        state = value
+        for term in range(terms, 0, -1):
+            reached = fma(kept, factor, load(kept, states, (term - 1) * size(kept)), value)
+            store(kept, states, term * size(kept), reached)
+            if term == terms:
+                state = reached
+        store(kept, states, 0, value)
+        store(kept, channel.u, step * channel.u_step, state)
 
 
 @helper
@@ -190,8 +216,7 @@ def solve_blocks(
                 last = load(kept, states, term * word)
                 store(kept, states, term * word, entered(runs, last, load(one, own, term * size(one))))
         store(kept, states, terms * word, nought(kept))
-        for index in range(blocks):
-            follow_block(kept, channel, index * block, block, terms, states, True)
+        follow_blocks(kept, channel, blocks, block, terms, states)
         for term in range(terms + 1):
             store(one, own, term * size(one), load(one, states, (term + 1) * word - size(one)))
     scatter(runs, x, run * channels, inputs, room)

@@ -32,10 +32,10 @@ def suffixes_of(
     scale = no_scale(kept)
     for i in range(last, lead - 1, -1):
         if i < last:
-            value = fma(kept, factor, scaled(kept, scale, load(lanes, u, i * us.time)), value)
-            factor = multiply(kept, factor, factor_at(lanes, a, i * as_.time, as_, 0))
             if (last - i) % SPACING == 0:
                 factor, scale = rescaled(kept, factor, scale)
+            value = fma(kept, factor, scaled(kept, scale, load(lanes, u, i * us.time)), value)
+            factor = multiply(kept, factor, factor_at(lanes, a, i * as_.time, as_, 0))
         if left == 0:
             store(kept, after, 0, value)
             after -= row
@@ -123,9 +123,9 @@ def join_of(
         result = state
         if i < joined:
             if i > 0:
+                if i % SPACING == 0:
+                    product, scale = rescaled(kept, product, scale)
                 product = multiply(kept, product, factor)
-            if i % SPACING == 0:
-                product, scale = rescaled(kept, product, scale)
             result = fma(kept, product, scaled(kept, scale, load(kept, found, i // block * row)), state)
         store(lanes, x, i * xs.time, result)
     passed = steps * size(lanes)

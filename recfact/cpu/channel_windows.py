@@ -168,10 +168,10 @@ def combine(
                 if i < joined:
                     peak, scale = nought(kept), no_scale(kept)
                     if i > 0:
-                        factor = multiply(kept, load(kept, areas.products, at), factor)
-                        peak, scale = load(kept, areas.peaks, at), load(kept, areas.scales, at)
-                    if i % SPACING == 0:
-                        factor, scale = rescaled(kept, factor, scale)
+                        product, scale = load(kept, areas.products, at), load(kept, areas.scales, at)
+                        if i % SPACING == 0:
+                            product, scale = rescaled(kept, product, scale)
+                        factor, peak = multiply(kept, product, factor), load(kept, areas.peaks, at)
                     peak = largest(kept, peak, scaled(kept, scale, factor))
                     store(kept, areas.products, at, factor)
                     store(kept, areas.scales, at, scale)

@@ -18,8 +18,8 @@ from recfact.cpu.magnitudes import absolute
 from recfact.cpu.numbers import from_vector, to_vector
 
 # Steps after which a product that takes one coefficient a step gets another scale if it needs one. Until then
-# coefficients of 1/16 don't make it subnormal.
-SPACING = 8
+# coefficients of 1/7 don't make it subnormal, and each step waits for the one before it and not for this.
+SPACING = 16
 
 
 def scaled_anew(builder: Any, product: Any, scale: Any, size: Any) -> tuple[Any, Any]:
@@ -30,7 +30,7 @@ def scaled_anew(builder: Any, product: Any, scale: Any, size: Any) -> tuple[Any,
     """
     kind = product.type
     wide = isinstance(kind, ir.VectorType)
-    power, least = (64, -86) if (kind.element if wide else kind) == ir.FloatType() else (512, -563)
+    power, least = (80, -70) if (kind.element if wide else kind) == ir.FloatType() else (512, -563)
 
     def constant(number: float) -> Any:
         return splat(kind, number) if wide else ir.Constant(kind, number)

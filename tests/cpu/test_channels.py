@@ -91,3 +91,19 @@ def test_states_that_overflow_on_the_way_stay_infinite(dtype, reverse):
         expected = windowed(a, u, window, None, reverse)  # powers of two: nothing is rounded
     assert np.isinf(expected).any()
     assert_same(solve(a, u, None, reverse, window), expected)
+
+
+@pytest.mark.parametrize("window", PLAIN, ids=str)
+@pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
+def test_wide_rows_have_the_bits_of_narrow_ones(window, reverse):
+    """Rows of four vectors and more are walked in the order of memory, several vectors at a time."""
+    rng = np.random.default_rng(4)
+    a, u = rng.uniform(-1, 1, (45, 2, 150)).astype(np.float32), rng.standard_normal((45, 2, 150)).astype(np.float32)
+    for groups, first, last in [(2, 0, 150), (1, 3, 147), (1, 10, 74)]:
+        for own in (a, a[..., :1]):
+            wide_a, wide_u = own[:, :groups, first:last].copy(), u[:, :groups, first:last].copy()
+            x = solve(wide_a, wide_u, None, reverse, window)
+            for at in range(0, last - first, 30):
+                piece = (slice(None), slice(0, 1), slice(at, at + 30))
+                narrow_a = np.broadcast_to(wide_a, x.shape)[piece].copy()
+                np.testing.assert_array_equal(x[piece], solve(narrow_a, wide_u[piece].copy(), None, reverse, window))

@@ -97,16 +97,23 @@ def test_terms_lose_no_more_than_stated(kind, dtype, window, reverse):
     assert (x[~kept] == 0).all()
 
 
-def along(a, u, reverse, window):
-    """Solve in the order of the steps, or the same steps in reverse."""
-    if not reverse:
-        return rf.solve(a, u, window=window)
-    return rf.solve(np.concatenate([a[:1], a[:0:-1]]), u[::-1], window=window, reverse=True)[::-1]
+def along(a, u, reverse, window, channels):
+    """Solve in the order of the steps, or the same steps in reverse. Several channels are all the same."""
+    if reverse:
+        a, u = np.concatenate([a[:1], a[:0:-1]]), u[::-1]
+    if channels > 1:
+        a, u = (np.repeat(array[:, None], channels, axis=1) for array in (a, u))
+    x = rf.solve(a, u, window=window, reverse=reverse, axis=0)
+    if channels > 1:
+        assert (x == x[:, :1]).all()
+        x = x[:, 0]
+    return x[::-1] if reverse else x
 
 
 @pytest.mark.parametrize(("dtype", "coefficient"), [(np.float32, 0.97), (np.float32, -0.6), (np.float64, 0.8)])
 @pytest.mark.parametrize("reverse", [False, True])
-def test_long_products_of_a_uniform_window_keep_their_digits(dtype, coefficient, reverse):
+@pytest.mark.parametrize("channels", [1, 20])
+def test_long_products_of_a_uniform_window_keep_their_digits(dtype, coefficient, reverse, channels):
     """In the block of the state, and in the block before it, from the smallest number that isn't 0 on."""
     lags, numbers = 10_000, np.finfo(dtype)
     first = float(np.ldexp(1.0, int(numbers.maxexp) - 28))
@@ -116,19 +123,20 @@ def test_long_products_of_a_uniform_window_keep_their_digits(dtype, coefficient,
     for split in (0, 1, most // 3, most // 2, most - 1):  # so many before the block of the state, and others in it
         u[:] = 0
         u[lags - 1 - split] = first
-        x = along(a, u, reverse, Uniform(lags))
+        x = along(a, u, reverse, Uniform(lags), channels)
         steps = np.arange(split + 1, lags)
         with mpmath.workprec(200):
             power, factor = mpmath.mpf(first) * mpmath.mpf(float(a[0])) ** (split + 1), mpmath.mpf(float(a[0]))
             for d, found in zip(steps.tolist(), x[lags:].tolist(), strict=False):
-                gamma = (d + 8 + lags // 32) * numbers.epsneg * (1 + 2.0**-10)
+                gamma = (d + 8 + (lags if channels > 1 else lags // 32)) * numbers.epsneg * (1 + 2.0**-10)
                 assert abs(found - power) <= gamma * abs(power) + (d > most) * smallest * first
                 power *= factor
 
 
 @pytest.mark.parametrize(("dtype", "turn"), [(np.float32, 120), (np.float64, 1000)])
 @pytest.mark.parametrize("reverse", [False, True])
-def test_products_of_a_uniform_window_return_from_where_they_are_small(dtype, turn, reverse):
+@pytest.mark.parametrize("channels", [1, 20])
+def test_products_of_a_uniform_window_return_from_where_they_are_small(dtype, turn, reverse, channels):
     """Powers of two: the states are exact, however often the products become small and large again."""
     lags = 8 * (4 * turn + turn // 8)
     powers = abs((np.arange(2 * lags) // 8 + turn) % (2 * turn) - turn)  # 0 .. turn and back, one every eighth step
@@ -136,10 +144,27 @@ def test_products_of_a_uniform_window_return_from_where_they_are_small(dtype, tu
     for split, power in [(0, 0), (0, -3 * turn // 4), (turn // 2, 0), (lags - 9, 0)]:
         u = np.zeros(2 * lags, dtype)
         u[lags - 1 - split] = 2.0**power
-        found = along(a, u, reverse, Uniform(lags))[lags : 2 * lags - 1 - split]
+        found = along(a, u, reverse, Uniform(lags), channels)[lags : 2 * lags - 1 - split]
         changes = powers[lags - 1 - split] - powers[lags : 2 * lags - 1 - split]
         seen = (power == 0) | (changes > -turn // 4)  # what is lost of a small sum may grow back a little
         np.testing.assert_array_equal(found[seen], np.ldexp(dtype(1), changes + power)[seen])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_small_products_have_the_same_bits_however_channels_are_solved(dtype, reverse):
+    """Many channels, a few by runs, and many beside one that overflows: each way has loops of its own."""
+    rng, window = np.random.default_rng(5), Uniform(100)
+    shape, power = (2000, 20), 16 if dtype == np.float64 else 2
+    a = (rng.uniform(0.2, 0.6, shape) ** power * rng.choice([1, 1, 1, 0.03], shape)).astype(dtype)
+    a *= rng.choice([1, -1, 0.6 + 0.8j] if a.dtype.kind == "c" else [1, -1], shape).astype(dtype)
+    u = (rng.standard_normal(shape) * (np.arange(len(a)) % 150 == 0)[:, None]).astype(dtype)
+    x = rf.solve(a, u, axis=0, window=window, reverse=reverse)
+    assert (abs(x[x != 0]) < np.finfo(dtype).smallest_normal).any()
+    few = rf.solve(a[:, :3].copy(), u[:, :3].copy(), axis=0, window=window, reverse=reverse)
+    np.testing.assert_array_equal(few, x[:, :3])
+    a[:, -1] = 10
+    np.testing.assert_array_equal(rf.solve(a, u, axis=0, window=window, reverse=reverse)[:, :-1], x[:, :-1])
 
 
 @pytest.mark.parametrize("kind", KINDS)
