@@ -161,7 +161,8 @@ def inner_tile(tile: Any, a: Any, u: Any, x: Any, terms: Any, carried: Any, left
         (sub,) = read(r, tile, a, u).values()
         combine(r, tile, sub)
         before, last, step = tile.earlier(1), tile.lane(tile.count - 1), tile.order[-1]
-        total, reached = r.shuffle(sub.total, r.one, before), r.shuffle(sub.reached, r.zero, before)
+        total = r.shuffle(r.multiply(sub.latest, sub.earlier), r.one, before)
+        reached = r.shuffle(sub.reached, r.zero, before)
         ends = [r.lane(vector, last) for vector in (total, reached, sub.products[step], sub.states[step])]
 
         def leave(term: Any, values: Sequence[Any]) -> list[Any]:

@@ -16,7 +16,17 @@ from recfact.cpu.compilation import helper
 from recfact.cpu.language import operation
 from recfact.cpu.numbers import LINE, PAGE, Lanes, prefetch
 from recfact.cpu.pairs import registers_of
-from recfact.cpu.tiles import combine, finish, read, write
+from recfact.cpu.tiles import SubTile, Tile, combine, finish, read, write
+from recfact.cpu.vectors import Registers
+
+
+def after(r: Registers, tile: Tile, sub: SubTile, local: Any, factor: Any) -> tuple[Any, Any]:
+    """Return `local` and `factor` behind a sub-tile. A `factor` of zero stays zero, whatever it is multiplied by."""
+    last = tile.lane(tile.count - 1)
+    latest, earlier, reached = (r.lane(vector, last) for vector in (sub.latest, sub.earlier, sub.reached))
+    kept = r.b.select(r.vanishes(factor), r.lane(r.zero, last), earlier)
+    local = r.fma(latest, r.multiply(earlier, local), reached)
+    return local, r.decaying_product(factor, r.multiply(latest, kept))
 
 
 @operation
@@ -27,16 +37,16 @@ def scan_tile(tile: Any, a: Any, u: Any, x: Any, entry: Any, local: Any, factor:
     def codegen(context: Any, b: Any, args: Any) -> Any:
         r = registers_of(context, b, tile)
         _, a, u, x, entry, local, factor = args
-        last, before = tile.lane(tile.count - 1), tile.earlier(1)
+        before = tile.earlier(1)
         checks, results = r.zero, {}
         for part, sub in read(r, tile, a, u).items():
             combine(r, tile, sub)
             nothing_left = r.vanishes(factor)
             state = r.splat(b.select(nothing_left, local, r.fma(factor, entry, local)))
-            entering = r.fma(r.shuffle(sub.total, r.one, before), state, r.shuffle(sub.reached, r.zero, before))
+            latest, earlier = (r.shuffle(vector, r.one, before) for vector in (sub.latest, sub.earlier))
+            entering = r.fma(latest, r.multiply(earlier, state), r.shuffle(sub.reached, r.zero, before))
             results[part], checks = finish(r, tile, sub, [entering] * CHUNK, checks)
-            total = r.lane(sub.total, last)
-            local, factor = r.fma(total, local, r.lane(sub.reached, last)), r.decaying_product(factor, total)
+            local, factor = after(r, tile, sub, local, factor)
         # Both can overflow behind the last state that needs them. They would then spoil the next tile.
         checks = r.checked(r.splat(local), r.checked(r.splat(factor), checks))
         finite = write(r, tile, x, results, checks)
@@ -55,12 +65,11 @@ def scan_totals(tile: Any, a: Any, u: Any, local: Any, factor: Any) -> Any:
     def codegen(context: Any, b: Any, args: Any) -> Any:
         r = registers_of(context, b, tile)
         _, a, u, local, factor = args
-        last, checks = tile.lane(tile.count - 1), r.zero
+        checks = r.zero
         for sub in read(r, tile, a, u).values():
             combine(r, tile, sub)
-            checks = r.checked(sub.total, r.checked(sub.reached, checks))
-            total = r.lane(sub.total, last)
-            local, factor = r.fma(total, local, r.lane(sub.reached, last)), r.decaying_product(factor, total)
+            checks = r.checked(sub.latest, r.checked(sub.reached, checks))
+            local, factor = after(r, tile, sub, local, factor)
         checks = r.checked(r.splat(local), r.checked(r.splat(factor), checks))
         return local, factor, r.all_finite(checks)
 

@@ -129,8 +129,9 @@ class SubTile:
     inputs: list[Any]
     states: list[Any]  # of each chunk, from zero
     products: list[Any]  # of the chunk's coefficients
-    total: Any = None  # product of the coefficients of the chunks so far
-    reached: Any = None  # state that these chunks reach from zero
+    reached: Any = None  # state that the chunks so far reach from zero
+    latest: Any = None  # product of the coefficients of these chunks, but of no more than half of a sub-tile
+    earlier: Any = None  # product of the coefficients of those before
 
 
 def read(r: Registers, tile: Tile, a: Any, u: Any) -> dict[int, SubTile]:
@@ -156,15 +157,21 @@ def load_part(r: Registers, tile: Tile, array: str, base: Any, part: int) -> lis
 
 
 def combine(r: Registers, tile: Tile, sub: SubTile) -> None:
-    """Combine the totals of the chunks by the stages of Kogge and Stone."""
-    reached, total = sub.states[tile.order[-1]], sub.products[tile.order[-1]]
-    distance = 1
-    while distance < tile.count:
+    """Combine the totals of the chunks by the stages of Kogge and Stone.
+
+    The products of the last stage aren't formed. In float32 many would be subnormal, and some processors take a hundred
+    times as long to compute with such numbers. What enters is multiplied by both factors, one after the other.
+    """
+    reached, latest, distance = sub.states[tile.order[-1]], sub.products[tile.order[-1]], 1
+    while True:
         lanes = tile.earlier(distance)
-        reached = r.fma(total, r.shuffle(reached, r.zero, lanes), reached)
-        total = r.multiply(total, r.shuffle(total, r.one, lanes))
+        reached = r.fma(latest, r.shuffle(reached, r.zero, lanes), reached)
+        earlier = r.shuffle(latest, r.one, lanes)
         distance *= 2
-    sub.reached, sub.total = reached, total
+        if distance == tile.count:
+            break
+        latest = r.multiply(latest, earlier)
+    sub.reached, sub.latest, sub.earlier = reached, latest, earlier
 
 
 def finish(r: Registers, tile: Tile, sub: SubTile, entering: Sequence[Any], checks: Any) -> tuple[list[Any], Any]:
