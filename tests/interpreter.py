@@ -114,8 +114,11 @@ class Symbols:
             return x if isinstance(x, Wrong) else y
         if x is self.one or y is self.one:  # a scale may be 1, and states are scaled
             return y if x is self.one else x
-        if isinstance(x, State) or isinstance(y, State):
+        if isinstance(x, State) and isinstance(y, State):
             return Wrong("a state is no factor")
+        if isinstance(x, State) or isinstance(y, State):
+            product, state = (y, x) if isinstance(x, State) else (x, y)
+            return self.fma(product, state, self.zero)  # rounded once as well
         if y.stop == x.start:
             x, y = y, x
         if x.stop != y.start:

@@ -13,10 +13,11 @@ from __future__ import annotations
 from typing import Any
 
 from recfact.cpu.block_runs import blocks_in_run, steps_skipped
+from recfact.cpu.channel_mending import areas_at
 from recfact.cpu.channel_runs import channel_edge, channel_of, first_of_step, gather_both, scatter
 from recfact.cpu.channel_sums import suffixes
 from recfact.cpu.channel_vectors import factor_at, place
-from recfact.cpu.channel_windows import TAME, areas_at, slide_groups
+from recfact.cpu.channel_windows import TAME, slide_groups
 from recfact.cpu.chunks import CHUNK
 from recfact.cpu.compilation import apart, helper, kernel
 from recfact.cpu.magnitudes import below, higher

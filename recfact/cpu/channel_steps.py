@@ -1,8 +1,8 @@
 """Steps of channels that lie next to each other in memory: rows of one number of each channel.
 
-Each channel is a plain loop with one fused multiply-add per step and state. The states stay in registers if the channels
-fill one, two or four vectors and the window follows one or two states. Others wait in a scratch area that stays in the
-first-level cache.
+Each channel is a plain loop with one fused multiply-add per step and state. The states stay in registers if the
+channels fill one, two or four vectors and the window follows one or two states. Others wait in a scratch area that
+stays in the first-level cache.
 """
 
 from __future__ import annotations

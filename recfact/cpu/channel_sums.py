@@ -155,7 +155,7 @@ def join(
     sums: int,
     found: int,
 ) -> bool:
-    """Do what `channel_windows.combine` does if nothing is wild, and return whether nothing is.
+    """Do what `channel_mending.combine` does if nothing is wild, and return whether nothing is.
 
     If something is wild, the states are worthless. `most` are the largest allowed magnitudes of coefficients and
     inputs. At `sums` are the states that enter the first step, if any.
