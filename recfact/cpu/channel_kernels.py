@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from recfact.cpu.channel_steps import Rows, four, narrow, pair, several
+from recfact.cpu.channel_steps import Steps, four, narrow, pair, several
 from recfact.cpu.channel_vectors import fills, overlapped, place, vectors
 from recfact.cpu.compilation import helper, kernel
 from recfact.cpu.operations import accumulator, drain, integer, load, single, size, store, streamed, width
@@ -168,7 +168,7 @@ def follow(
                         begin(lanes, u + done * us.time, x + done * xs.time, us, xs, groups, channels, state, states)
                         done += 1
                         continue
-                at = Rows(
+                at = Steps(
                     a + done * as_.time,
                     u + done * us.time,
                     x + done * xs.time,

@@ -18,7 +18,7 @@ from recfact.cpu.runs import is_streamed
 from recfact.cpu.turning import Strides
 
 
-class Rows(NamedTuple):
+class Steps(NamedTuple):
     """Some steps of a problem: the addresses of the first numbers, how all numbers lie, and the address of the states.
 
     There are `groups` groups of `channels` channels.
@@ -36,100 +36,100 @@ class Rows(NamedTuple):
 
 
 @helper
-def narrow(lanes: Any, rows: Rows, steps: int) -> None:
+def narrow(lanes: Any, part: Steps, steps: int) -> None:
     """Take `steps` steps with one state of channels that fill one vector or two. The state stays in registers."""
     kept = accumulator(lanes)
-    edge = rows.channels - width(lanes)
-    value, other = load(kept, rows.state, 0), load(kept, rows.state, size(kept) if edge else 0)
+    edge = part.channels - width(lanes)
+    value, other = load(kept, part.state, 0), load(kept, part.state, size(kept) if edge else 0)
     for i in range(steps):
-        common = load_shared(lanes, rows.a, i * rows.as_.time)
-        last = load(lanes, rows.u, place(rows.us, i, 0, edge))
-        factor = common if rows.as_.lane == 0 else load(lanes, rows.a, i * rows.as_.time)
-        value = fma(lanes, factor, value, load(lanes, rows.u, i * rows.us.time))
-        store(lanes, rows.x, i * rows.xs.time, value)
+        common = load_shared(lanes, part.a, i * part.as_.time)
+        last = load(lanes, part.u, place(part.us, i, 0, edge))
+        factor = common if part.as_.lane == 0 else load(lanes, part.a, i * part.as_.time)
+        value = fma(lanes, factor, value, load(lanes, part.u, i * part.us.time))
+        store(lanes, part.x, i * part.xs.time, value)
         if edge:
-            factor = common if rows.as_.lane == 0 else load(lanes, rows.a, place(rows.as_, i, 0, edge))
+            factor = common if part.as_.lane == 0 else load(lanes, part.a, place(part.as_, i, 0, edge))
             other = fma(lanes, factor, other, last)
-            store(lanes, rows.x, place(rows.xs, i, 0, edge), other)
-    store(kept, rows.state, 0, value)
+            store(lanes, part.x, place(part.xs, i, 0, edge), other)
+    store(kept, part.state, 0, value)
     if edge:
-        store(kept, rows.state, size(kept), other)
+        store(kept, part.state, size(kept), other)
 
 
 @helper
-def four(lanes: Any, rows: Rows, steps: int) -> None:
+def four(lanes: Any, part: Steps, steps: int) -> None:
     """Take `steps` steps with one state of channels that fill four vectors. The states stay in registers."""
     kept = accumulator(lanes)
-    values = load_four(kept, rows.state, 0, size(kept))
+    values = load_four(kept, part.state, 0, size(kept))
     for i in range(steps):
-        factors = load_shared_four(lanes, rows.a, i * rows.as_.time, rows.as_.lane)
+        factors = load_shared_four(lanes, part.a, i * part.as_.time, part.as_.lane)
         values = fma_four(
-            lanes, factors, values, load_four(lanes, rows.u, i * rows.us.time, vector_step(lanes, rows.us.lane))
+            lanes, factors, values, load_four(lanes, part.u, i * part.us.time, vector_step(lanes, part.us.lane))
         )
-        store_four(lanes, rows.x, i * rows.xs.time, vector_step(lanes, rows.xs.lane), values)
-    store_four(kept, rows.state, 0, size(kept), values)
+        store_four(lanes, part.x, i * part.xs.time, vector_step(lanes, part.xs.lane), values)
+    store_four(kept, part.state, 0, size(kept), values)
 
 
 @helper
-def pair_of(lanes: Any, rows: Rows, steps: int, oldest: int, other: int, starts: bool) -> None:
+def pair_of(lanes: Any, part: Steps, steps: int, oldest: int, other: int, starts: bool) -> None:
     """Do what `pair` does for channels that fill a vector. The states stay in registers."""
     kept = accumulator(lanes)
     old, new = load(kept, oldest, 0), load(kept, other, 0)
     for i in range(steps):
-        factor, value = factor_at(lanes, rows.a, i * rows.as_.time, rows.as_, 0), load(lanes, rows.u, i * rows.us.time)
+        factor, value = factor_at(lanes, part.a, i * part.as_.time, part.as_, 0), load(lanes, part.u, i * part.us.time)
         old, new = fma(kept, factor, old, value), value if starts else fma(kept, factor, new, value)
         starts = False
-        store(lanes, rows.x, i * rows.xs.time, old)
+        store(lanes, part.x, i * part.xs.time, old)
     store(kept, oldest, 0, old)
     store(kept, other, 0, new)
 
 
 @helper
-def pair(lanes: Any, rows: Rows, steps: int, oldest: int, other: int, starts: bool) -> None:
+def pair(lanes: Any, part: Steps, steps: int, oldest: int, other: int, starts: bool) -> None:
     """Take `steps` steps with two states of channels that fill one vector, two or four.
 
     `oldest` and `other` are the places of the states. The other ones start anew at the first step if it `starts`.
     """
-    if rows.channels == width(lanes):
-        pair_of(lanes, rows, steps, oldest, other, starts)
-    elif rows.channels == 2 * width(lanes):
-        pair_of(doubled(lanes), rows, steps, oldest, other, starts)
+    if part.channels == width(lanes):
+        pair_of(lanes, part, steps, oldest, other, starts)
+    elif part.channels == 2 * width(lanes):
+        pair_of(doubled(lanes), part, steps, oldest, other, starts)
     else:
-        pair_of(doubled(doubled(lanes)), rows, steps, oldest, other, starts)
+        pair_of(doubled(doubled(lanes)), part, steps, oldest, other, starts)
 
 
 @helper
-def several(lanes: Any, rows: Rows, steps: int, states: int, oldest: int, fresh: int, passes: bool) -> None:
+def several(lanes: Any, part: Steps, steps: int, states: int, oldest: int, fresh: int, passes: bool) -> None:
     """Take `steps` steps with `states` states of each channel, row after row of memory.
 
     The state number `oldest` is the result. Number `fresh` starts anew at the first step. If it `passes`, each state
     takes over from the one behind it at every step, and the last one starts anew.
     """
     kept = accumulator(lanes)
-    count = vectors(lanes, rows.channels)
-    whole, edge = rows.channels // width(lanes), rows.channels - width(lanes)
-    further = rows.groups * count * size(kept)
-    u_step, x_step = vector_step(lanes, rows.us.lane), vector_step(lanes, rows.xs.lane)
-    a_step = 0 if rows.as_.lane == 0 else vector_step(lanes, rows.as_.lane)
+    count = vectors(lanes, part.channels)
+    whole, edge = part.channels // width(lanes), part.channels - width(lanes)
+    further = part.groups * count * size(kept)
+    u_step, x_step = vector_step(lanes, part.us.lane), vector_step(lanes, part.xs.lane)
+    a_step = 0 if part.as_.lane == 0 else vector_step(lanes, part.as_.lane)
     # Memory is fetched ahead in one direction: if most arrays run backwards, from the last channel back.
-    backwards = rows.as_.time + rows.us.time + rows.xs.time < 0
+    backwards = part.as_.time + part.us.time + part.xs.time < 0
     source = further if passes else 0
-    ahead = max(1, PAGE // (rows.channels * size(lanes) // width(lanes)))
+    ahead = max(1, PAGE // (part.channels * size(lanes) // width(lanes)))
     for i in range(steps):
-        for h in range(rows.groups):
-            a, u = rows.a + place(rows.as_, i, h, 0), rows.u + place(rows.us, i, h, 0)
-            x, state = rows.x + place(rows.xs, i, h, 0), rows.state + h * count * size(kept)
+        for h in range(part.groups):
+            a, u = part.a + place(part.as_, i, h, 0), part.u + place(part.us, i, h, 0)
+            x, state = part.x + place(part.xs, i, h, 0), part.state + h * count * size(kept)
             common = load_shared(lanes, a, 0)
-            last = overlapped(lanes, u, 0, rows.us.lane, rows.channels)
+            last = overlapped(lanes, u, 0, part.us.lane, part.channels)
             for turn in range(whole // 4):
                 v = 4 * (whole // 4 - 1 - turn if backwards else turn)
                 if backwards:
                     if a_step:
-                        fetch(folded(lanes), a + ahead * rows.as_.time + v * a_step)
-                    fetch(folded(lanes), u + ahead * rows.us.time + v * u_step)
+                        fetch(folded(lanes), a + ahead * part.as_.time + v * a_step)
+                    fetch(folded(lanes), u + ahead * part.us.time + v * u_step)
                     if not is_streamed(lanes):
-                        fetch(folded(lanes), x + ahead * rows.xs.time + v * x_step)
-                factors = load_shared_four(lanes, a, v * a_step, rows.as_.lane)
+                        fetch(folded(lanes), x + ahead * part.xs.time + v * x_step)
+                factors = load_shared_four(lanes, a, v * a_step, part.as_.lane)
                 values = load_four(lanes, u, v * u_step, u_step)
                 at = state + v * size(kept)
                 for j in range(states):
@@ -143,8 +143,8 @@ def several(lanes: Any, rows: Rows, steps: int, states: int, oldest: int, fresh:
             for v in range(whole // 4 * 4, count):
                 split = v == whole
                 factor = common
-                if rows.as_.lane != 0:
-                    factor = load(lanes, a, edge * rows.as_.lane if split else v * a_step)
+                if part.as_.lane != 0:
+                    factor = load(lanes, a, edge * part.as_.lane if split else v * a_step)
                 value = last if split else load(lanes, u, v * u_step)
                 at = state + v * size(kept)
                 for j in range(states):
@@ -153,7 +153,7 @@ def several(lanes: Any, rows: Rows, steps: int, states: int, oldest: int, fresh:
                         reached = fma(kept, factor, load(kept, at + source, 0), value)
                     store(kept, at, 0, reached)
                     if j == oldest:
-                        store(lanes, x, edge * rows.xs.lane if split else v * x_step, reached)
+                        store(lanes, x, edge * part.xs.lane if split else v * x_step, reached)
                     at += further
         if not passes:
             fresh = -1
