@@ -12,6 +12,7 @@ import numpy as np
 from recfact.arrays import Array, as_numpy, check_axis, library_of, native, to_torch
 from recfact.checks import LONGEST, boolean, choice, positive_integer
 from recfact.containers import CONTAINERS, container_of, with_gaps
+from recfact.cpu import limits
 from recfact.decay import check_decay, read_times
 from recfact.errors import ArrayTypeError, DTypeError, OptionError, ShapeError
 from recfact.number_types import REALS
@@ -121,7 +122,7 @@ def ewm(
     options = {"adjust": adjust, "ignore_na": ignore_na, "min_periods": min_periods, "bias": bias}
     wanted = check_average(values.shape[axis], decay, times, offsets, window, stat, **options)
     found = np.empty(values.shape, values.dtype)
-    wanted.put(values, found, axis, no_state(values.size // max(1, values.shape[axis])))
+    wanted.put(values, found, axis, no_state(values.size // max(1, values.shape[axis])), threads=limits.MOST_THREADS)
     return wrap(found)
 
 
@@ -152,7 +153,8 @@ def check_average(
         raise OptionError("adjust=False has no sums, only stat='mean', 'var' and 'std'; leave adjust out")
     if window != Full() and (stat in ("var", "std") or not adjust):
         raise OptionError(f"a window goes with means and sums, and with adjust=True, got {window}; leave it out")
-    starts = np.unique([0, steps] if offsets is None else check_offsets(offsets, steps))  # no empty groups
+    starts = np.array([0, steps]) if offsets is None else check_offsets(offsets, steps)
+    starts = starts[np.diff(starts, prepend=-1) > 0]  # no empty groups
     at = None if times is None else read_times(times, steps)
     least = max(1, positive_integer(min_periods, "min_periods", least=0, most=LONGEST))
     forgets = check_decay(**decay, instants=None if at is None else at.dtype.kind == "M")

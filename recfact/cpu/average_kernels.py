@@ -12,14 +12,14 @@ import numpy as np
 
 from recfact.arrays import Array
 from recfact.cpu.addresses import address
-from recfact.cpu.compilation import helper, kernel
+from recfact.cpu.compilation import apart, helper, kernel
 from recfact.cpu.numbers import Lanes
-from recfact.cpu.operations import integer, load, real_number, single, store
+from recfact.cpu.operations import fma, integer, load, real_number, single, store
 
-MEAN, SUM, BIASED, UNBIASED = range(4)
+MEAN, SUM, SPREAD = range(3)
 
-KINDS = {"mean": MEAN, "sum": SUM, "biased": BIASED, "unbiased": UNBIASED}
-"""What is computed: means, sums, and variances with bias and without."""
+KINDS = {"mean": MEAN, "sum": SUM, "biased": SPREAD, "unbiased": SPREAD}
+"""What is followed for each statistic: means, sums, or the spread around means."""
 
 KEPT = 7
 """How many numbers continue a column."""
@@ -28,10 +28,11 @@ NAN = float("nan")
 
 
 class Average(NamedTuple):
-    """Statistics of the values of a group so far.
+    """Statistics of the values of a group so far. What isn't asked for stays as it was.
 
-    `left` is the rest of all weights, or in the recursive form the rest of the newest value's weight. `gone` is the
-    part that was lost. `spread` is the biased variance; divided by `correction` it has no bias.
+    `count` is the number of values, up to the number that is needed for a result. `left` is the rest of all weights, or
+    in the recursive form the rest of the newest value's weight. `gone` is the part that was lost. `spread` is the
+    biased variance; divided by `correction` it has no bias.
     """
 
     count: Any
@@ -43,40 +44,56 @@ class Average(NamedTuple):
     correction: Any
 
 
+class Column(NamedTuple):
+    """A column of values, and how they are weighted: the arguments of `average` that concern it."""
+
+    u: Any
+    u_step: Any
+    x: Any
+    x_step: Any
+    weights: Any
+    losses: Any
+    weight_step: Any
+    starts: Any
+    group: Any
+    state: Any
+    first: Any
+    rows: Any
+    unbiased: Any
+    gaps_age: Any
+    least: Any
+
+
 @helper
-def kept(lanes: Any, state: int, column: int) -> Average:
+def kept(one: Any, state: int) -> Average:
     """Read the numbers that continue a column."""
-    one = real_number(lanes)
-    at = column * (KEPT * 8)
     return Average(
-        load(one, state, at),
-        load(one, state, at + 8),
-        load(one, state, at + 16),
-        load(one, state, at + 24),
-        load(one, state, at + 32),
-        load(one, state, at + 40),
-        load(one, state, at + 48),
+        load(one, state, 0),
+        load(one, state, 8),
+        load(one, state, 16),
+        load(one, state, 24),
+        load(one, state, 32),
+        load(one, state, 40),
+        load(one, state, 48),
     )
 
 
 @helper
-def keep(lanes: Any, state: int, column: int, found: Average) -> None:
+def keep(one: Any, state: int, found: Average) -> None:
     """Write the numbers that continue a column."""
-    one = real_number(lanes)
-    at = column * (KEPT * 8)
-    store(one, state, at, found.count)
-    store(one, state, at + 8, found.left)
-    store(one, state, at + 16, found.gone)
-    store(one, state, at + 24, found.mean)
-    store(one, state, at + 32, found.total)
-    store(one, state, at + 40, found.spread)
-    store(one, state, at + 48, found.correction)
+    store(one, state, 0, found.count)
+    store(one, state, 8, found.left)
+    store(one, state, 16, found.gone)
+    store(one, state, 24, found.mean)
+    store(one, state, 32, found.total)
+    store(one, state, 40, found.spread)
+    store(one, state, 48, found.correction)
 
 
 @helper
-def nothing_yet() -> Average:
-    """Return the statistics before the first value."""
-    return Average(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+def nothing_yet(adjust: int) -> Average:
+    """Return the statistics before the first value. The recursive form then gives it all the weight."""
+    return Average(0.0, 0.0, 0.0 if adjust else 1.0, 0.0, 0.0, 0.0, 0.0)
 
 
 @helper
@@ -87,38 +104,81 @@ def older(now: Average, weight: Any, loss: Any) -> Average:
 
 
 @helper
-def with_value(now: Average, value: Any, newest: Any, adjust: int, timed: int, kind: int) -> Average:
-    """Take in a value. Its weight is `newest`, or if `timed` what the weight of the value before has lost."""
-    if now.count == 0.0:
-        return Average(1.0, 1.0, 0.0, value, value, 0.0, 0.0)
-    share, before, left = now.gone, now.left, 1.0
-    if adjust or not timed:
-        share = newest / (now.left + newest)
-        before = now.left / (now.left + newest)
-    if adjust:
-        left = now.left + newest
-    away = value - now.mean
-    mean, total = now.mean + share * away, now.total + value
-    if away - away != 0.0:  # value and mean are large
-        mean = before * now.mean + share * value
-    spread, correction = 0.0, 0.0
-    if kind >= BIASED:
-        spread = before * (now.spread + share * away * away)
-        correction = before * (before * now.correction + 2.0 * share)
-    return Average(now.count + 1.0, left, 0.0, mean, total, spread, correction)
+def is_finite(value: Any) -> bool:
+    """Return whether a value is neither infinite nor NaN."""
+    return value - value >= 0.0
+
+
+@apart
+def of_large_values(before: Any, mean: Any, share: Any, value: Any) -> Any:
+    """Return the mean of values whose difference overflows. In the loop itself, LLVM would compute it for all."""
+    return before * mean + share * value
 
 
 @helper
-def shown(now: Average, least: int, kind: int) -> Any:
+def with_value(one: Any, now: Average, value: Any, newest: Any, least: Any, kind: int, adjust: int) -> Average:
+    """Take in a value. In the recursive form its weight is `newest`, or if that is 0 what the one before has lost."""
+    left, share, before = 1.0, now.gone, now.left
+    if adjust:
+        left = now.left + 1.0
+        share = 1.0 / left
+        before = now.left * share
+    elif newest > 0.0:
+        share = newest / (now.left + newest)
+        before = now.left / (now.left + newest)
+    mean, total, spread, correction = now.mean, now.total, now.spread, now.correction
+    if kind == SUM:
+        total = now.total + value
+    else:
+        away = value - now.mean
+        mean = fma(one, share, away, now.mean)
+        if not is_finite(away):
+            mean = of_large_values(before, now.mean, share, value)
+        if kind == SPREAD:
+            spread = before * fma(one, share * away, away, now.spread)
+            correction = fma(one, before * before, now.correction, 2.0 * before * share)
+    return Average(min(now.count + 1.0, least), left, 0.0, mean, total, spread, correction)
+
+
+@helper
+def shown(now: Average, least: Any, kind: int, unbiased: int) -> Any:
     """Return the requested statistic, or NaN if there are fewer values than `least`."""
     value = now.mean
     if kind == SUM:
         value = now.total
-    if kind == BIASED:
-        value = now.spread
-    if kind == UNBIASED:
-        value = now.spread / now.correction
+    if kind == SPREAD:
+        value = now.spread / (now.correction if unbiased else 1.0)
     return value if now.count >= least else NAN
+
+
+@helper
+def average_column(lanes: Any, of: Column, kind: int, adjust: int) -> None:
+    """Average a column. `kind` and `adjust` are known at compile time, so that each has a loop of its own."""
+    given, one = single(lanes), real_number(lanes)
+    newest = 0.0
+    if not adjust and of.weight_step == 0:
+        newest = load(one, of.losses, 0)
+    now = kept(one, of.state)
+    start, following = 0, of.group
+    while start < of.rows:
+        end = min(of.rows, integer(of.starts, following) - of.first)
+        for i in range(start, end):
+            value = 0.0  # makes the variable a float64, whatever is loaded
+            value = load(given, of.u, i * of.u_step)
+            weight = load(one, of.weights, i * of.weight_step)
+            loss = 1.0 - weight
+            if not adjust:
+                loss = load(one, of.losses, i * of.weight_step)
+            if is_finite(value):
+                now = with_value(one, older(now, weight, loss), value, newest, of.least, kind, adjust)
+            elif of.gaps_age:
+                now = older(now, weight, loss)
+            store(given, of.x, i * of.x_step, shown(now, of.least, kind, of.unbiased))
+        start = end
+        if end < of.rows:
+            now = nothing_yet(adjust)
+            following += 1
+    keep(one, of.state, now)
 
 
 @kernel
@@ -133,7 +193,6 @@ def average(
     weights: int,
     losses: int,
     weight_step: int,
-    newest: int,
     starts: int,
     group: int,
     state: int,
@@ -142,35 +201,33 @@ def average(
     rows: int,
     kind: int,
     adjust: int,
-    timed: int,
+    unbiased: int,
     gaps_age: int,
     least: int,
 ) -> None:
     """Average `rows` rows from row `first` on. The next group to start has the number `group`.
 
     Each row has the share of the weights that the time before it leaves, and the share that is lost. From row to row
-    these are `weight_step` bytes apart. Time passes at missing values if `gaps_age`.
+    these are `weight_step` bytes apart. The share that is lost isn't read if `adjust`. Time passes at missing values if
+    `gaps_age`.
     """
-    one, wide = single(lanes), real_number(lanes)
-    alpha = load(wide, newest, 0)
-    for column in range(columns):
-        now = kept(lanes, state, column)
-        following = group
-        border = integer(starts, following) - first
-        for i in range(rows):
-            if i == border:
-                now = nothing_yet()
-                following += 1
-                border = integer(starts, following) - first
-            value = 0.0  # makes the variable a float64, whatever is loaded
-            value = load(one, u, i * u_step + column * u_column)
-            seen = value - value == 0.0
-            if now.count > 0.0 and (seen or gaps_age):
-                now = older(now, load(wide, weights, i * weight_step), load(wide, losses, i * weight_step))
-            if seen:
-                now = with_value(now, value, alpha, adjust, timed, kind)
-            store(one, x, i * x_step + column * x_column, shown(now, least, kind))
-        keep(lanes, state, column, now)
+    needed = 0.0
+    needed += least
+    for k in range(columns):
+        of = Column(
+            u + k * u_column, u_step, x + k * x_column, x_step, weights, losses, weight_step, starts, group,
+            state + k * (KEPT * 8), first, rows, unbiased, gaps_age, needed,
+        )  # fmt: skip
+        if kind == SUM:
+            average_column(lanes, of, SUM, 1)
+        elif kind == MEAN and adjust:
+            average_column(lanes, of, MEAN, 1)
+        elif kind == MEAN:
+            average_column(lanes, of, MEAN, 0)
+        elif adjust:
+            average_column(lanes, of, SPREAD, 1)
+        else:
+            average_column(lanes, of, SPREAD, 0)
 
 
 def average_rows(
@@ -178,11 +235,10 @@ def average_rows(
     found: Array,
     weights: Array,
     losses: Array,
-    newest: Array,
     starts: Array,
     state: Array,
     first: int,
-    kind: int,
+    kind: str,
     adjust: bool,
     timed: bool,
     gaps_age: bool,
@@ -193,9 +249,9 @@ def average_rows(
     place = [(address(array), *array.strides) for array in (values, found)]
     step = 8 if timed else 0
     sizes = values.shape[1], first, len(values)
-    modes = kind, adjust, timed, gaps_age, least
+    modes = KINDS[kind], adjust, kind == "unbiased", gaps_age, least
     run = average[Lanes(values.dtype.name, 1)]
     run(
-        *place[0], *place[1], address(weights), address(losses), step, address(newest), address(starts), group,
-        address(state), *sizes, *map(int, modes),
+        *place[0], *place[1], address(weights), address(losses), step, address(starts), group, address(state), *sizes,
+        *map(int, modes),
     )  # fmt: skip
