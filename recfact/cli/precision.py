@@ -11,19 +11,11 @@ import typer
 from recfact.cli.app import app, say_written, show_table
 from recfact.cli.options import (
     A,
-    AsGiven,
     Axis,
-    DateFormat,
-    Dt,
-    Halflife,
     Json,
     Kept,
-    Missing,
     Offsets,
     Pick,
-    Tau,
-    Time,
-    TimeUnit,
     U,
     any_format,
     format_name,
@@ -31,7 +23,7 @@ from recfact.cli.options import (
     whole,
 )
 from recfact.cli.progress import progress
-from recfact.cli.reading import TableOptions, read_batch, read_offsets, read_problem
+from recfact.cli.reading import NOT_TYPED, TableOptions, read_batch, read_offsets, read_problem, with_table
 
 if TYPE_CHECKING:
     from recfact.precision.materialization.construction_table import ConstructionRow
@@ -114,17 +106,11 @@ def horizon(
 
 
 @app.command(epilog="Example: recfact verify --window jagged:16 --format bfloat16 --algorithm hierarchical")
+@with_table
 def verify(
     a: A = None,
     u: U = None,
-    dt: Dt = None,
-    time: Time = None,
-    time_unit: TimeUnit = "auto",
-    date_format: DateFormat = None,
-    steps_as_given: AsGiven = False,
-    tau: Tau = None,
-    halflife: Halflife = None,
-    missing: Missing = "refuse",
+    table: TableOptions = NOT_TYPED,
     pick: Pick = None,
     axis: Axis = None,
     offsets: Offsets = None,
@@ -192,16 +178,6 @@ def verify(
 
     if picture:
         check_picture(picture)
-    table = TableOptions(
-        dt=dt,
-        time=time,
-        time_unit=time_unit,
-        date_format=date_format,
-        steps_as_given=steps_as_given,
-        tau=tau,
-        halflife=halflife,
-        missing=missing,
-    )
     batch = read_batch(a, u, axis, table, pick)
     problem = batch or read_problem(a, u, table, pick)
     segments = read_offsets(offsets)

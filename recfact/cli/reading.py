@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, wraps
 from math import log
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_origin, get_type_hints
 
 import typer
+
+from recfact.checks import LONGEST
+from recfact.cli.options import AsGiven, DateFormat, Dt, Halflife, Missing, Tau, Time, TimeUnit
 
 if TYPE_CHECKING:
     from recfact.report.batch import Batch
@@ -17,23 +22,37 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class TableOptions:
-    """How the file in --u is read, by the options that several commands share, as they are typed.
+    """How the file in --u is read: options that several commands share, which `with_table` gives them.
 
     Parameters
     ----------
-    dt, time, time_unit, date_format, steps_as_given, tau, halflife, missing, group
-        The options. Whatever may be left out is None then.
+    dt, time, time_unit, date_format, steps_as_given, tau, halflife, missing
+        The options as they are typed. Whatever may be left out is None then.
+    group : str, optional
+        An option of `recfact solve` alone.
     """
 
-    dt: str | None
-    time: str | None
-    time_unit: str
-    date_format: str | None
-    steps_as_given: bool
-    tau: str | None
-    halflife: str | None
-    missing: str
+    dt: Dt = None
+    time: Time = None
+    time_unit: TimeUnit = "auto"
+    date_format: DateFormat = None
+    steps_as_given: AsGiven = False
+    tau: Tau = None
+    halflife: Halflife = None
+    missing: Missing = "refuse"
     group: str | None = None
+
+    def check(self) -> None:
+        """Raise a usage error if options on times are without times, or exclude each other."""
+        if self.dt is not None and self.time is not None:
+            raise typer.BadParameter("--dt and --time exclude each other")
+        if self.time is None and self.written_times != "auto":
+            option = "--time-unit" if self.date_format is None else "--date-format"
+            raise typer.BadParameter(f"{option} goes with --time")
+        if self.time is None and self.group is not None:
+            raise typer.BadParameter("--group goes with --time")
+        if self.dt is None and self.time is None and self.steps_as_given:
+            raise typer.BadParameter("--steps-as-given goes with --dt or --time")
 
     @property
     def averages(self) -> dict[str, str | None]:
@@ -72,6 +91,33 @@ class TableOptions:
             typer.echo(f"Took {count} missing input{'' if count == 1 else 's'} for 0.", err=True)
 
 
+NOT_TYPED = TableOptions()
+"""The options as they are if none is typed."""
+
+
+def with_table(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of `TableOptions` in the place of its argument `table`, as a decorator."""
+    fields = get_type_hints(TableOptions, include_extras=True)
+    options = {
+        name: kind for name, kind in fields.items() if get_origin(kind) is not None and hasattr(kind, "__metadata__")
+    }
+
+    @wraps(command)
+    def taking(**given: Any) -> None:
+        command(table=TableOptions(**{name: given.pop(name) for name in options}), **given)
+
+    parameters: list[inspect.Parameter] = []
+    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+        if parameter.name != "table":
+            parameters.append(parameter)
+            continue
+        for name, kind in options.items():
+            default = getattr(TableOptions, name)
+            parameters.append(parameter.replace(name=name, annotation=kind, default=default))
+    taking.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return taking
+
+
 def read_problem(a: str | None, u: str | None, table: TableOptions, pick: str | None = None) -> Problem:
     """Return the recurrence that the options of a command name. Options that don't go together are usage errors.
 
@@ -79,17 +125,10 @@ def read_problem(a: str | None, u: str | None, table: TableOptions, pick: str | 
     """
     from recfact.report.problem import bundled_problem, problem_from_files, problem_from_record
 
+    table.check()
     dt, time, unit, tau = table.dt, table.time, table.written_times, table.time_constant
-    if dt is not None and time is not None:
-        raise typer.BadParameter("--dt and --time exclude each other")
-    if time is None and unit != "auto":
-        raise typer.BadParameter(f"{'--time-unit' if table.date_format is None else '--date-format'} goes with --time")
-    if time is None and table.group is not None:
-        raise typer.BadParameter("--group goes with --time")
     if table.zeros is not None and a is None:
         raise typer.BadParameter("--missing goes with --a: averages leave missing values out")
-    if dt is None and time is None and table.steps_as_given:
-        raise typer.BadParameter("--steps-as-given goes with --dt or --time")
     if dt is not None or time is not None:
         column = "--dt" if time is None else "--time"
         if a is not None or pick is not None:
@@ -137,6 +176,7 @@ def read_batch(
     for name, value in (table.averages | {"pick": pick}).items():
         if value is not None:
             raise typer.BadParameter(f"{option} asks for all sequences of --a, and goes without --{name}")
+    table.check()
     if a is None:
         raise typer.BadParameter(f"{option} goes with a file in --a")
     batch = batch_from_files(a, u, axis, offsets, mapped=mapped, zeros=table.zeros)
@@ -168,11 +208,14 @@ def read_offsets(offsets: str | None) -> Any:
         values = read_array(offsets, "offsets")
         return values.astype(int) if (values == values // 1).all() else values
     try:
-        return [int(part) for part in offsets.split(",")]
+        typed = [int(part) for part in offsets.split(",")]
     except ValueError:
         raise typer.BadParameter(
             f"--offsets must be integers with commas between them or a file, got {offsets!r}, and there is no such file"
         ) from None
+    if max(map(abs, typed)) > LONGEST:
+        raise typer.BadParameter(f"--offsets must be at most {LONGEST}, more steps than memory holds, got {offsets!r}")
+    return typed
 
 
 def read_state(x0: str | None) -> Any:

@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from recfact.cli.app import app
-from recfact.cli.options import (
-    A,
-    AsGiven,
-    DateFormat,
-    Dt,
-    Halflife,
-    Json,
-    Kept,
-    Missing,
-    Offsets,
-    Tau,
-    Time,
-    TimeUnit,
-    whole,
-)
+from recfact.cli.options import A, Json, Kept, Offsets, whole
 from recfact.cli.progress import progress, transfer
-from recfact.cli.reading import TableOptions, read_offsets, read_problem, read_state
+from recfact.cli.reading import NOT_TYPED, TableOptions, read_offsets, read_problem, read_state, with_table
 from recfact.errors import DataFileError
 from recfact.windows import Window, window_text
 
@@ -34,6 +21,7 @@ if TYPE_CHECKING:
 
 
 @app.command("solve", epilog="Example: recfact solve --a a.npy --u u.npy --window jagged:16 --out x.npy")
+@with_table
 def solve_files(
     u: Annotated[
         str,
@@ -53,8 +41,7 @@ def solve_files(
         ),
     ],
     a: A = None,
-    dt: Dt = None,
-    time: Time = None,
+    table: TableOptions = NOT_TYPED,
     group: Annotated[
         str | None,
         typer.Option(
@@ -64,12 +51,6 @@ def solve_files(
             "are written one behind the other.",
         ),
     ] = None,
-    time_unit: TimeUnit = "auto",
-    date_format: DateFormat = None,
-    steps_as_given: AsGiven = False,
-    tau: Tau = None,
-    halflife: Halflife = None,
-    missing: Missing = "refuse",
     window: Kept = "full",
     x0: Annotated[str | None, typer.Option("--x0", metavar="NUMBER|FILE", help="State before the first step.")] = None,
     axis: Annotated[int, typer.Option("--axis", metavar="INTEGER", parser=whole(), help="Axis of time.")] = -1,
@@ -87,28 +68,21 @@ def solve_files(
     import numpy as np
 
     from recfact.report.files import WRITTEN, check_destination, read_array, write_array
+    from recfact.report.problem import MADE_INPUTS
     from recfact.solve import solve
 
-    table = TableOptions(
-        dt=dt,
-        time=time,
-        time_unit=time_unit,
-        date_format=date_format,
-        steps_as_given=steps_as_given,
-        tau=tau,
-        halflife=halflife,
-        missing=missing,
-        group=group,
-    )
+    table = replace(table, group=group)
     averages = a is None or any(option is not None for option in table.averages.values())
-    if group is not None and not averages:
-        raise typer.BadParameter("--group goes with --time")
+    if u in MADE_INPUTS and not Path(u).exists():
+        advice = "type --u 1" if u == "ones" else "write a 1 and then zeros into a file"
+        raise typer.BadParameter(f"--u must be a file or a number here, got {u!r}, which other commands take; {advice}")
+    table.check()
     if a is not None and not averages and is_streamed(a, u, out, reverse, offsets):
         found = stream(a, u, read_state(x0), axis, window, out, table.zeros)
         table.say_zeros()
         say_solved(found.shape, found.dtype, found.largest, window, axis, reverse, out, as_json)
         return
-    check_destination(out, WRITTEN)
+    check_destination(out, WRITTEN if averages else (*WRITTEN, ".zarr"))
     with progress(4) as step:
         step("reading coefficients")
         if a is None or averages:

@@ -10,25 +10,17 @@ import typer
 from recfact.cli.app import app, show
 from recfact.cli.options import (
     A,
-    AsGiven,
     Axis,
     Block,
-    DateFormat,
-    Dt,
     Formats,
-    Halflife,
     Json,
-    Missing,
     Offsets,
     Pick,
-    Tau,
-    Time,
-    TimeUnit,
     U,
     one_of,
 )
 from recfact.cli.progress import progress, transfer
-from recfact.cli.reading import TableOptions, read_batch, read_offsets, read_problem
+from recfact.cli.reading import NOT_TYPED, TableOptions, read_batch, read_offsets, read_problem, with_table
 from recfact.errors import MissingExtraError
 
 PAGE_SUFFIXES = (".html", ".htm")
@@ -38,19 +30,13 @@ STRETCH = 1 << 17
 
 
 @app.command(epilog="Example: recfact report --a gates.npy --u inputs.npy --out page.html")
+@with_table
 def report(
     a: A = None,
     u: U = None,
-    dt: Dt = None,
-    time: Time = None,
-    time_unit: TimeUnit = "auto",
-    date_format: DateFormat = None,
-    steps_as_given: AsGiven = False,
-    tau: Tau = None,
-    halflife: Halflife = None,
+    table: TableOptions = NOT_TYPED,
     block: Block = 16,
     formats: Formats = None,
-    missing: Missing = "refuse",
     pick: Pick = None,
     axis: Axis = None,
     offsets: Offsets = None,
@@ -83,16 +69,6 @@ def report(
     from recfact.report.tables import report_text, to_json
 
     segments = read_offsets(offsets)
-    table = TableOptions(
-        dt=dt,
-        time=time,
-        time_unit=time_unit,
-        date_format=date_format,
-        steps_as_given=steps_as_given,
-        tau=tau,
-        halflife=halflife,
-        missing=missing,
-    )
     chosen = segments is not None or pick is not None or any(table.averages.values())
     large = a is not None and not chosen and are_large(a, u or "ones")
     batch = read_batch(a, u, axis, table, pick, segments, mapped=large)
@@ -163,6 +139,7 @@ PICTURES = (
 
 
 @app.command(epilog="Example: recfact plot overview --out overview.png")
+@with_table
 def plot(
     picture: Annotated[
         str,
@@ -171,16 +148,9 @@ def plot(
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The picture: .png or .svg.")],
     a: A = None,
     u: U = None,
-    dt: Dt = None,
-    time: Time = None,
-    time_unit: TimeUnit = "auto",
-    date_format: DateFormat = None,
-    steps_as_given: AsGiven = False,
-    tau: Tau = None,
-    halflife: Halflife = None,
+    table: TableOptions = NOT_TYPED,
     block: Block = 16,
     formats: Formats = None,
-    missing: Missing = "refuse",
     pick: Pick = None,
     as_json: Json = False,
 ) -> None:
@@ -192,16 +162,6 @@ def plot(
     from recfact.report.tables import to_json
 
     check_picture(out)
-    table = TableOptions(
-        dt=dt,
-        time=time,
-        time_unit=time_unit,
-        date_format=date_format,
-        steps_as_given=steps_as_given,
-        tau=tau,
-        halflife=halflife,
-        missing=missing,
-    )
     problem = read_problem(a, u, table, pick)
     with progress(None) as step:
         step("drawing")
