@@ -229,7 +229,10 @@ def test_missing_inputs_are_refused_or_zero():
     Path("r.csv").write_text("a,u\n0.5,1\n0.5,\n0.5,NA\n0.5,2\n", encoding="utf-8")
     files = ["--a", "r.csv", "--u", "r.csv"]
     refused = run("solve", *files, "--out", "x.npy", code=1).stderr
-    assert "r.csv, line 3, column 'u': '' is not a number; --missing zero takes missing inputs for 0" in refused
+    assert (
+        "r.csv, line 3, column 'u': the cell is blank, and a number is required; --missing zero takes missing inputs"
+        in refused
+    )
     told = "Took 2 missing inputs for 0.\n"
     assert run("solve", *files, "--missing", "zero", "--out", "x.npy").stderr == told
     assert np.load("x.npy").tolist() == [1, 0.5, 0.25, 2.125]

@@ -222,7 +222,49 @@ def test_options_that_do_not_fit_together_are_named_as_typed(algorithm):
             "--accumulate must have the zero and the sign",
         ),
         (["materialize", "--format", "binary128"], "--format must be one whose numbers float64 holds"),
+        (["solve", "--a", "a.npy", "--u", "ones", "--out", "x.npy"], "--u must be a file or a number here, got 'ones'"),
+        (["solve", "--a", "a.npy", "--u", "ones", "--out", "x.npy"], "; type --u 1"),
+        (["solve", *REST["solve"], "--steps-as-given"], "--steps-as-given goes with --dt or --time"),
+        (["solve", *REST["solve"], "--time-unit", "s"], "--time-unit goes with --time"),
+        (["verify", "--a", "two.npy", "--axis", "1", "--date-format", "%Y"], "--date-format goes with --time"),
+        (["solve", *REST["solve"], "--offsets", f"0,{10**19}"], "--offsets must be at most"),
+        (["window", "--a", ""], "a file is required, got an empty text; name a file"),
+        (["window", "--a", "tow.npy"], "there is no file tow.npy; did you mean two.npy?"),
+        (["solve", "--u", "1", "--time", "t", "--tau", "1", "--out", "x.npy"], "1 is a number, and a file is needed"),
+        (["solve", "--a", "a.npy", "--u", "a.npy", "--out", "x"], "x must end in .npy, .npz, .csv or .zarr"),
     ],
 )
 def test_what_is_missing_or_too_much_is_named(arguments, says):
     assert says in refused(*arguments)
+
+
+@pytest.mark.parametrize("kind", ["npy", "npz", "zarr", "csv"])
+@pytest.mark.parametrize("command", ["solve", "solve to zarr", "verify", "verify --axis", "report"])
+def test_missing_inputs_are_refused_with_the_option_that_takes_them(command, kind):
+    u = np.full(12, 0.5)
+    u[3] = np.nan
+    match kind:
+        case "zarr":
+            pytest.importorskip("zarr", reason="zarr is not installed").save_array("u.zarr", u)
+        case "csv":
+            Path("u.csv").write_text("\n".join(["u", *map(str, u)]))
+        case _:
+            getattr(np, {"npy": "save", "npz": "savez"}[kind])(f"u.{kind}", **{"arr" if kind == "npy" else "u": u})
+    name, *more = command.split()
+    if more == ["to", "zarr"]:
+        if kind not in ("npy", "zarr"):
+            pytest.skip("is not solved piece by piece")
+        more = []
+    out = {"solve": ["--out", "x.zarr" if "zarr" in command else "x.npy"], "report": ["--json"]}.get(name, [])
+    more = ["--axis", "0"] if more else []
+    arguments = [name, "--a", "a.npy", "--u", f"u.{kind}", *more, *out]
+    said = refused(*arguments)
+    assert re.search("index 3|line 5", said), said
+    assert said.endswith("--missing zero takes missing inputs for 0")
+    assert "index" not in refused(*arguments[:2], "gone.npy", *arguments[3:])
+    found = run(*arguments, "--missing", "zero")
+    assert found.exit_code == 0, found.output
+    assert "Took 1 missing input for 0." in found.stderr
+    if kind != "csv":
+        arguments[2], arguments[4] = f"u.{kind}", "1"
+        assert "--missing" not in refused(*arguments)

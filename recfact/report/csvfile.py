@@ -68,8 +68,9 @@ class CsvTable:
                 continue
             number = parse_number(row[at])
             if number is None or not np.isfinite(number):
-                wrong = "not a number" if number is None else "not a finite number"
-                raise DataFileError(f"{self.place(i, column)}: {row[at]!r} is {wrong}{instead if is_missing else ''}")
+                wrong = f"{row[at]!r} is not a {'number' if number is None else 'finite number'}"
+                wrong = wrong if row[at].strip() else "the cell is blank, and a number is required"
+                raise DataFileError(f"{self.place(i, column)}: {wrong}{instead if is_missing else ''}")
             values[i] = number
         return values
 
@@ -141,15 +142,19 @@ def read_csv(source: Source) -> CsvTable:
                 if not row:
                     continue
                 if cells and len(row) != len(cells[0]):
+                    count = f"{len(row)} cell{'' if len(row) == 1 else 's'}"
                     raise DataFileError(
-                        f"{place}, line {reader.line_num}: {len(row)} cells where the first line has {len(cells[0])}"
+                        f"{place}, line {reader.line_num}: it has {count}, and the first line has {len(cells[0])}; "
+                        "give all lines as many"
                     )
                 cells.append(row)
                 lines.append(reader.line_num)
     except UnicodeDecodeError as error:
-        raise DataFileError(f"{place} is not UTF-8 text: it holds the byte {error.object[error.start]:#04x}") from None
+        found = f"{error.object[error.start]:#04x}"
+        raise DataFileError(f"{place} is not UTF-8 text: it holds the byte {found}; save it as UTF-8") from None
     except csv.Error as error:
-        raise DataFileError(f"{place}, line {reader.line_num}: {error}") from None
+        problem = str(error).replace("unexpected end of data", "a cell begins with a quotation mark, and none ends it")
+        raise DataFileError(f"{place}, line {reader.line_num}: {problem}") from None
     if not cells:
         raise DataFileError(f"{place} is empty; a column of numbers is required")
     if separator != ",":

@@ -79,18 +79,18 @@ def read_array(source: str, name: str, *, zeros: Zeros | None = None) -> Array:
         if not np.isfinite(number):
             raise OptionError("must be finite", name, given=source)
         return np.array(number)
-    found = find_source(source)
+    found, instead = find_source(source), hint_of(name)
     place = found.place
     with system_errors(place):
         match found.kind:
             case ".npy":
                 _refuse_parts(found)
                 with found.open() as stream:
-                    return check_numbers(_load_npy(stream, place), place, zeros)
+                    return check_numbers(_load_npy(stream, place), place, zeros, instead)
             case ".npz":
-                return _read_npz(found, name, zeros)
+                return _read_npz(found, name, zeros, instead)
             case ".zarr":
-                return check_numbers(np.asarray(open_zarr(found)[...]), place, zeros)
+                return check_numbers(np.asarray(open_zarr(found)[...]), place, zeros, instead)
             case _:
                 table = read_csv(found)
                 several = f"{place} has several columns"
@@ -99,9 +99,13 @@ def read_array(source: str, name: str, *, zeros: Zeros | None = None) -> Array:
                         f"{place} has one row: if that is the sequence, write one number a line; it has several columns"
                     )
                 column = _choose(table.columns, found.part, name, several)
-                instead = "; --missing zero takes missing inputs for 0" if name == "u" else ""
                 values = table.numbers(column, missing=zeros is not None, instead=instead)
                 return check_numbers(values, place, zeros)
+
+
+def hint_of(name: str) -> str:
+    """Return how the message about a missing number of "a" or "u" ends."""
+    return "; --missing zero takes missing inputs for 0" if name == "u" else ""
 
 
 def read_table(source: str, name: str, *others: str) -> tuple[CsvTable, str]:
@@ -109,7 +113,10 @@ def read_table(source: str, name: str, *others: str) -> tuple[CsvTable, str]:
     found = find_source(source)
     place = found.place
     if found.kind != ".csv":
-        raise DataFileError(f"times and time steps are read from a column of a .csv file, got {place}")
+        raise DataFileError(
+            f"times and time steps are read from a column of a .csv file, got {place}; write times and values to one, "
+            "or call recfact.ewm in Python"
+        )
     with system_errors(place):
         table = read_csv(found)
     at = [table.index(other) for other in others]
@@ -175,7 +182,7 @@ def write_array(path: Path, x: Array, beside: Mapping[str, Sequence[str]] | None
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """Yield a stream whose contents replace `path` at the end. If anything fails, `path` stays as it was."""
     check_destination(path)
-    with system_errors(path):
+    with system_errors(f"{path} can't be written"):
         place = Path(os.path.realpath(path))  # so that a link stays one
         temporary = place.with_name(f".{place.name}.{os.getpid()}")
         try:
@@ -207,23 +214,23 @@ def _choose(parts: tuple[str, ...], part: str | None, name: str, several: str) -
     raise DataFileError(f"{several} ({listed(parts)}); choose one, as in FILE:{parts[0]}")
 
 
-def _read_npz(source: Source, name: str, zeros: Zeros | None) -> Array:
+def _read_npz(source: Source, name: str, zeros: Zeros | None, instead: str) -> Array:
     whole = source.place
     try:
         with source.open() as file, zipfile.ZipFile(file) as archive:
             parts = tuple(member.removesuffix(".npy") for member in archive.namelist() if member.endswith(".npy"))
             if not parts:
-                raise DataFileError(f"{whole} holds no arrays")
+                raise DataFileError(f"{whole} holds no arrays; write it with numpy.savez")
             chosen = _choose(parts, source.part, name, f"{whole} holds several arrays")
             if chosen not in parts:
-                raise DataFileError(f"{whole} has no array named {chosen!r}; it has {listed(parts)}")
+                raise DataFileError(f"{whole} has no array named {chosen!r}; choose one of {listed(parts)}")
             place = f"{whole}, array {chosen!r}"
             with archive.open(f"{chosen}.npy") as stream:
-                return check_numbers(_load_npy(stream, place), place, zeros)
+                return check_numbers(_load_npy(stream, place), place, zeros, instead)
     except DataFileError:
         raise
     except (*_CORRUPT, *_CORRUPT_ZIP) as error:
-        raise DataFileError(f"{whole} is not a readable .npz file: {error}") from None
+        raise DataFileError(f"{whole} is not a readable .npz file: {error}; write it anew, with numpy.savez") from None
 
 
 def map_npy(source: Source) -> Array:
@@ -240,15 +247,27 @@ def map_npy(source: Source) -> Array:
 
 def open_zarr(source: Source) -> Any:
     """Return an array of zarr, of which no more is read than what is used. Its numbers aren't checked."""
-    place = source.place if source.part is None else f"{source.place}/{source.part}"
-    try:
-        found = zarr().open(place, mode="r")
-    except (ValueError, KeyError, FileNotFoundError) as error:
-        raise DataFileError(f"{place} is not a readable array of zarr: {error}") from None
-    if isinstance(found, zarr().Group):
-        arrays = listed(sorted(found.array_keys())) or "none"
-        raise DataFileError(f"{place} is a group of zarr, and its arrays are {arrays}; choose one, as in FILE:NAME")
+    whole = source.place
+    place = whole if source.part is None else f"{whole}/{source.part}"
+    found = _opened(place)
+    group = _opened(whole) if found is None else found
+    if isinstance(group, zarr().Group):
+        arrays = listed(sorted(group.array_keys())) or "none"
+        problem = f"{whole} has no array named {source.part!r}" if found is None else f"{place} is a group of zarr"
+        raise DataFileError(f"{problem}; choose one of its arrays, as in FILE:NAME: {arrays}")
+    if found is None and group is not None:
+        _refuse_parts(source)
+    if found is None:
+        raise DataFileError(f"{place} is not a readable array of zarr; name a folder that zarr has written")
     return found
+
+
+def _opened(place: str) -> Any:
+    """Return an array or a group of zarr, or None if there is none."""
+    try:
+        return zarr().open(place, mode="r")
+    except (ValueError, KeyError, FileNotFoundError):
+        return None
 
 
 def zarr() -> Any:
@@ -294,21 +313,40 @@ def _refuse_pickles(stream: Any, place: str) -> None:
         raise DataFileError(f"{place} is not a readable .npy array: {error}") from None
 
 
-def check_numbers(array: Array, place: str, zeros: Zeros | None = None) -> Array:
+def check_numbers(
+    array: Array, place: str, zeros: Zeros | None = None, instead: str = "", where: Sequence[int | slice] = ()
+) -> Array:
     """Return `array` if it holds finite numbers, integers as float64. With `zeros`, NaN becomes 0 first.
 
     NumPy writes the bfloat16 of ml_dtypes as two bytes without a type, and reads them back without one.
+
+    Parameters
+    ----------
+    place : str
+        What messages call the array.
+    instead : str
+        The end of the message about NaN.
+    where : sequence of int or slice
+        The index of a larger array that gave this one.
     """
     if array.dtype == np.dtype("V2"):
         array = array.view(ml_dtypes.bfloat16)
     elif array.dtype.kind not in "biufc" and array.dtype != np.dtype(ml_dtypes.bfloat16):
-        raise DataFileError(f"{place} holds {array.dtype}, not real or complex numbers")
+        raise DataFileError(f"{place} holds {array.dtype}, not real or complex numbers; convert it to numbers")
     if array.size == 0:
-        raise DataFileError(f"{place} is empty: its shape is {array.shape}")
+        raise DataFileError(f"{place} is empty: its shape is {array.shape}; one number is needed at least")
     if zeros is not None:
         array = zeros.filled(array)
     finite = np.isfinite(array)
     if not finite.all():
-        index = tuple(int(k) for k in np.argwhere(~finite)[0])
-        raise DataFileError(f"{place} holds {array[index]} at index {index}; every number must be finite")
+        index = np.argwhere(~finite)[0].tolist()
+        value = array[tuple(index)]
+        for axis, part in enumerate(where):
+            if isinstance(part, slice):
+                index[axis] += part.start or 0
+            else:
+                index.insert(axis, part)
+        at = index[0] if len(index) == 1 else index
+        advice = instead if np.isnan(value) else ""
+        raise DataFileError(f"{place} holds {value} at index {at}; every number must be finite{advice}")
     return array.astype(np.float64) if array.dtype.kind in "biu" else array

@@ -224,7 +224,9 @@ def problem_from_record(
     value = table.numbers(values, missing=True)
     there = np.flatnonzero(~np.isnan(value))
     if not len(there):
-        raise DataFileError(f"{table.source.place}: all values of column {values!r} are missing")
+        raise DataFileError(
+            f"{table.source.place}: all values of column {values!r} are missing, and one is needed at least"
+        )
     offsets = None
     if dt is None:
         if group is not None:

@@ -9,6 +9,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from recfact.checks import did_you_mean
 from recfact.errors import DataFileError
 
 SUFFIXES = (".npy", ".npz", ".csv", ".zarr")
@@ -74,6 +75,8 @@ def find_source(source: str) -> Source:
     DataFileError
         If there is no such file, or it is of another kind.
     """
+    if not source:
+        raise DataFileError("a file is required, got an empty text; name a file")
     path, part = split_part(source)
     if str(path) == STANDARD_INPUT:
         beginning = _contents(sys.stdin)[:6]
@@ -82,11 +85,14 @@ def find_source(source: str) -> Source:
     if not path.exists():
         numbers = source.strip("[]()").replace(",", " ").replace(";", " ").split()
         if numbers and all(parse_number(number) is not None for number in numbers):
+            problem = "is a list of numbers, and a file or one number is needed"
             raise DataFileError(
-                f"{source} is a list of numbers, and a file or one number is needed; write the numbers into a .csv "
-                "file, one a line, or pipe them in and name -"
+                f"{source} {problem if len(numbers) > 1 else 'is a number, and a file is needed'}; write the numbers "
+                "into a .csv file, one a line, or pipe them in and name -"
             )
-        raise DataFileError(f"{path} does not exist")
+        near = path.parent.iterdir() if path.parent.is_dir() else ()
+        advice = did_you_mean(path.stem, {each.stem: str(each) for each in near if each.suffix in SUFFIXES})
+        raise DataFileError(f"there is no file {path}; {advice or 'name one that ends in .npy, .npz, .csv or .zarr'}")
     if path.is_dir() and path.suffix.lower() != ".zarr":
         raise DataFileError(f"{path} is a directory; name a file")
     if path.suffix.lower() not in SUFFIXES:

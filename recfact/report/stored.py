@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from recfact.arrays import Array
-from recfact.report.files import Zeros, check_numbers, map_npy, open_zarr, read_array, system_errors
+from recfact.report.files import Zeros, check_numbers, hint_of, map_npy, open_zarr, read_array, system_errors
 from recfact.report.sources import constant, find_source, split_part
 
 PIECEWISE = (".npy", ".zarr")
@@ -35,6 +35,8 @@ class Stored:
         The file or folder that holds them. Without it they are known to be finite.
     zeros : Zeros, optional
         Given if missing values become 0. It counts those that are read.
+    instead : str
+        The end of the message about NaN.
 
     Attributes
     ----------
@@ -46,8 +48,8 @@ class Stored:
         The shape in which they are stored: that of the chunks of zarr, or one number.
     """
 
-    def __init__(self, array: Any, path: Path | None = None, zeros: Zeros | None = None) -> None:
-        self.array, self.path, self.zeros = array, path, zeros
+    def __init__(self, array: Any, path: Path | None = None, zeros: Zeros | None = None, instead: str = "") -> None:
+        self.array, self.path, self.zeros, self.instead = array, path, zeros, instead
         self.shape = tuple(array.shape)
         given = np.dtype(array.dtype)
         self.dtype = BFLOAT16 if given == np.dtype("V2") else np.dtype(float) if given.kind in "biu" else given
@@ -61,7 +63,7 @@ class Stored:
 
     def broadcast_to(self, shape: tuple[int, ...]) -> Stored:
         """Return the same numbers in a shape to which theirs broadcasts."""
-        found = Stored(self.array, self.path, self.zeros)
+        found = Stored(self.array, self.path, self.zeros, self.instead)
         found.shape = shape
         missing = (1,) * (len(shape) - len(self.chunks))
         found.chunks = missing + self.chunks
@@ -85,10 +87,9 @@ class Stored:
         own = own[self.ndim - len(self.array.shape) :]
         if self.path is None:
             return np.broadcast_to(self.array[tuple(own)], shape)
-        place = f"{self.path}, of which {_text(where)} was read last,"
         with system_errors(self.path):
             zeros = Zeros() if again and self.zeros is not None else self.zeros  # the first piece has counted them
-            found = check_numbers(np.asarray(self.array[tuple(own)]), place, zeros)
+            found = check_numbers(np.asarray(self.array[tuple(own)]), str(self.path), zeros, self.instead, own)
         return np.broadcast_to(found, shape)
 
     def identity(self) -> list[Any]:
@@ -109,7 +110,7 @@ def stored(source: str, name: str, *, zeros: Zeros | None = None) -> Stored:
     found = find_source(source)
     with system_errors(found.place):
         array = map_npy(found) if found.kind == ".npy" else open_zarr(found)
-    return Stored(array, found.path, zeros)
+    return Stored(array, found.path, zeros, hint_of(name))
 
 
 def are_large(*sources: str) -> bool:
@@ -120,8 +121,3 @@ def are_large(*sources: str) -> bool:
 def is_piecewise(source: str) -> bool:
     """Say whether a part of what `source` names can be read alone."""
     return constant(source) is None and split_part(source)[0].suffix.lower() in PIECEWISE
-
-
-def _text(where: Where) -> str:
-    """Return an index as it is typed."""
-    return f"[{', '.join(f'{at.start}:{at.stop}' if isinstance(at, slice) else str(at) for at in where)}]"

@@ -81,7 +81,8 @@ def read_steps(table: CsvTable, column: str, tau: float, as_given: bool) -> Time
         raise DataFileError(f"{place} holds dates, and --dt takes time steps; pass --time {column} instead of --dt")
     values = table.numbers(column)
     for i in np.flatnonzero(values[1:] <= 0):
-        raise DataFileError(f"{table.place(int(i) + 1, column)}: a time step must be positive")
+        place = table.place(int(i) + 1, column)
+        raise DataFileError(f"{place}: a time step must be above 0, got {cells[i + 1]!r}; leave this row out")
     if not as_given and _could_be_instants(values):
         raise DataFileError(
             f"{place} changes in one direction only, as times do, and --dt takes time steps; pass --time {column} "
@@ -292,8 +293,13 @@ def _refuse_cells(table: CsvTable, column: str, cells: list[str], name: str) -> 
     if "%" in name or (any(parse_number(cell) is None for cell in cells) and name in ("auto", "date")):
         zones = {moment.tzinfo is None for cell in cells if (moment := _date(cell, name)) is not None}
         for i, cell in enumerate(cells):
+            if not cell:
+                raise DataFileError(f"{table.place(i, column)}: the cell is blank, and each row needs its time")
             if _date(cell, name) is None and "%" in name:
-                raise DataFileError(f"{table.place(i, column)}: {cell!r} is no date that is written as {name}")
+                raise DataFileError(
+                    f"{table.place(i, column)}: {cell!r} is no date that is written as {name}; pass the pattern of "
+                    "these dates as --date-format"
+                )
             if _date(cell, name) is None:
                 raise DataFileError(
                     f"{table.place(i, column)}: {cell!r} is no ISO 8601 date or time, and not all cells are numbers; "
@@ -301,7 +307,10 @@ def _refuse_cells(table: CsvTable, column: str, cells: list[str], name: str) -> 
                     "%d.%m.%Y"
                 )
         if len(zones) > 1:
-            raise DataFileError(f"{_place(table, column)}: times with and without a time zone can't be compared")
+            raise DataFileError(
+                f"{_place(table, column)}: times with and without a time zone can't be compared; write all "
+                "of them alike"
+            )
     table.numbers(column)
     if name == "auto":
         raise DataFileError(

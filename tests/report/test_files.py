@@ -110,7 +110,7 @@ def test_csv_takes_a_mark_quotes_blank_lines_and_windows_line_ends():
 
 
 HOSTILE = {
-    "missing": ("nothing.npy", None, "nothing.npy does not exist"),
+    "missing": ("nothing.npy", None, "there is no file nothing.npy; name one that ends in .npy"),
     "a list": ("0.9,0.8", None, "0.9,0.8 is a list of numbers, and a file or one number is needed; write the numbers"),
     "directory": ("folder.npy", "mkdir", "folder.npy is a directory"),
     "unknown kind": ("a.txt", "1\n", "must be a .npy, .npz or .csv file"),
@@ -132,17 +132,21 @@ HOSTILE = {
     "dates npy": ("a.npy", npy_bytes(np.array(["2001-01-01"], dtype="M8[D]")), "not real or complex numbers"),
     "records npy": ("a.npy", npy_bytes(np.zeros(2, dtype=[("a", float)])), "not real or complex numbers"),
     "no numbers": ("a.npy", npy_bytes(np.ones((0, 3))), r"a.npy is empty: its shape is \(0, 3\)"),
-    "nan npy": ("a.npy", npy_bytes(np.array([[1.0, 2.0], [3.0, np.nan]])), r"holds nan at index \(1, 1\)"),
-    "inf npy": ("a.npy", npy_bytes(np.array([1.0, -np.inf])), r"holds -inf at index \(1,\)"),
-    "ragged csv": ("a.csv", "a,b\n1,2\n3\n", "a.csv, line 3: 1 cells where the first line has 2"),
+    "nan npy": ("a.npy", npy_bytes(np.array([[1.0, 2.0], [3.0, np.nan]])), r"holds nan at index \[1, 1\]"),
+    "inf npy": ("a.npy", npy_bytes(np.array([1.0, -np.inf])), r"holds -inf at index 1; every number must be finite$"),
+    "ragged csv": ("a.csv", "a,b\n1,2\n3\n", "line 3: it has 1 cell, and the first line has 2; give all lines as many"),
     "word in csv": ("a.csv", "a\n1\ntwo\n", "a.csv, line 3, column 'a': 'two' is not a number"),
-    "empty cell": ("a.csv:a", "a,b\n1,2\n,3\n", "a.csv, line 3, column 'a': '' is not a number"),
+    "empty cell": (
+        "a.csv:a",
+        "a,b\n1,2\n,3\n",
+        "a.csv, line 3, column 'a': the cell is blank, and a number is required",
+    ),
     "nan cell": ("a.csv", "a\n1\nnan\n", "line 3, column 'a': 'nan' is not a finite number"),
     "huge integer": ("a.csv", "a\n" + "9" * 400 + "\n", "is not a finite number"),
     "separated digits": ("a.csv", "a\n1_000\n", "'1_000' is not a number"),
     "no header": ("a.csv", "1\nnan\n", "a.csv, line 2, column '1'"),
     "null byte": ("a.csv", "a\n1\x00\n", "a.csv, line 2"),
-    "open quote": ("a.csv", 'a\n"1\n', "a.csv, line 2: unexpected end of data"),
+    "open quote": ("a.csv", 'a\n"1\n', "a.csv, line 2: a cell begins with a quotation mark, and none ends it"),
     "long cell": ("a.csv", "a\n" + "1" * 200_000 + "\n", "a.csv, line 2: field larger than field limit"),
     "several columns": ("b.csv", "b,c\n1,2\n", r"several columns \(b, c\); choose one, as in FILE:b"),
     "one row": (
@@ -179,10 +183,10 @@ def test_hostile_files_are_refused_with_their_place(case):
 def test_hostile_npz_members():
     for name, content, message in [
         ("a.npy", npy_bytes(np.array([Explosive()]), allow_pickle=True), "array 'a' holds pickled Python objects"),
-        ("a.npy", npy_bytes(np.array([np.nan])), r"array 'a' holds nan at index \(0,\)"),
+        ("a.npy", npy_bytes(np.array([np.nan])), r"array 'a' holds nan at index 0; every number must be finite$"),
         ("a.npy", b"junk", "array 'a' is not a readable .npy array"),
         ("a.txt", b"junk", "holds no arrays"),
-        ("b.npy", npy_bytes(np.ones(1)), "no array named 'a'; it has b"),
+        ("b.npy", npy_bytes(np.ones(1)), "no array named 'a'; choose one of b"),
     ]:
         with zipfile.ZipFile("z.npz", "w") as archive:
             archive.writestr(name, content)

@@ -254,7 +254,7 @@ def test_commands_read_zarr(command, rng, monkeypatch):
     assert done.exit_code == 0, done.output
     wrong = CliRunner().invoke(app, [command, *more[command], "--a", "both.zarr", *options[2:]])
     assert wrong.exit_code == 1
-    assert "both.zarr is a group of zarr, and its arrays are a, u; choose one, as in FILE:NAME" in wrong.stderr
+    assert "both.zarr is a group of zarr; choose one of its arrays, as in FILE:NAME: a, u" in wrong.stderr
 
 
 def test_a_full_disk_ends_with_a_message(rng, monkeypatch):
