@@ -192,7 +192,7 @@ def _ahead(values: Array, found: Array, wanted: Average, state: Array, begin: in
 
 
 def _together(calls: Sequence[Callable[[], Any]]) -> list[Any]:
-    """Make calls on threads, and return their results. Of the OptionErrors that they raise, raise the first."""
+    """Make calls on threads, and return their results. If some raise an OptionError, raise the first."""
     from recfact.cpu.threads import run_all
 
     def tried(call: Callable[[], Any]) -> Any:
@@ -208,6 +208,7 @@ def _together(calls: Sequence[Callable[[], Any]]) -> list[Any]:
     return results
 
 
+@np.errstate(all="ignore")  # new threads don't have the setting of `put`
 def _rows(values: Array, found: Array, wanted: Average, state: Array, begin: int) -> None:
     """Put statistics of values into `found`, as `_statistics` does, on this thread."""
     steps, columns = values.shape

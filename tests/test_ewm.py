@@ -370,6 +370,14 @@ def test_rows_are_read_twice_only_before_a_thread_starts(halflife, offsets, call
     assert sum(rows) == 700 + {5: 480, 1: 0, 2: 5}[calls]
 
 
+def test_times_further_apart_than_float64_holds_warn_on_no_thread(monkeypatch):
+    on_threads(monkeypatch, 2, 120)
+    times = np.repeat([-1.7e308, 1.7e308], 350)
+    times[:350] += 1e303 * np.arange(350)
+    found = rf.ewm(np.repeat([3.0, 5.0], 350), halflife=1e300, times=times)
+    np.testing.assert_array_equal(found, np.repeat([3.0, 5.0], 350))
+
+
 def test_the_first_time_that_falls_is_named_on_any_thread(monkeypatch):
     on_threads(monkeypatch, 5, 120)
     times = np.arange(700)

@@ -104,7 +104,7 @@ def older(now: Average, weight: Any, loss: Any) -> Average:
 
 
 @helper
-def is_finite(value: Any) -> bool:
+def is_finite(value: Any) -> Any:
     """Return whether a value is neither infinite nor NaN."""
     return value - value >= 0.0
 
