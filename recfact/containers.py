@@ -182,7 +182,7 @@ def _read_pandas(value: Any, name: str) -> Any:
         _no_missing(np.asarray(missing.isna()).any(), name, "fillna")
     kinds = [getattr(dtype, "numpy_dtype", dtype) for dtype in dtypes]
     numbers = kinds and all(isinstance(kind, np.dtype) and kind.kind in "biufc" for kind in kinds)
-    # What pandas itself finds for booleans beside other numbers is objects.
+    # pandas itself makes objects of booleans beside other numbers.
     return value.to_numpy(dtype=np.result_type(*kinds) if numbers else None)
 
 

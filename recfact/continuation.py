@@ -88,7 +88,7 @@ def solve_on(
     a, u, x : ndarray
         Coefficients, inputs and states, of one number type, with time on `axis`. `x` may be `u`.
     x0 : ndarray or None
-        Initial states. Those of segments are on axis 0.
+        Initial states. Segments are on axis 0.
     offsets : ndarray of int64 or None
         Where segments start, and where the last one ends. A State then has an axis of segments in the place of time.
     dtype : dtype, optional

@@ -19,7 +19,7 @@ TICKS = {
     **{name: Fraction(count) for name, count in (("W", 604800), ("D", 86400), ("h", 3600), ("m", 60), ("s", 1))},
     **{name: Fraction(1, 1000**k) for k, name in enumerate(("ms", "us", "ns", "ps", "fs", "as"), 1)},
 }
-"""Seconds in NumPy's units of time, but for months and years, which differ."""
+"""Seconds in NumPy's units of time. Months and years have no fixed length."""
 
 UNITS = {
     "w": "W",
@@ -29,7 +29,7 @@ UNITS = {
     **dict.fromkeys(("s", "sec", "second", "seconds"), "s"),
     **{name: name for name in ("ms", "us", "ns")},
 }
-"""What units of durations in texts are to NumPy."""
+"""NumPy's names of the units that texts have."""
 
 
 @dataclass(frozen=True)
@@ -227,7 +227,7 @@ def read_times(times: Any, steps: int) -> Array:
 
 
 def _instant(time: datetime) -> np.datetime64:
-    """Return an instant of Python or pandas in UTC. That of pandas may be missing, and counts nanoseconds."""
+    """Return an instant of Python or pandas in UTC. An instant of pandas may be missing, and counts nanoseconds."""
     if hasattr(time, "to_datetime64"):
         return np.datetime64(time.to_datetime64())
     return np.datetime64(time.replace(tzinfo=None) - (time.utcoffset() or timedelta(0)), "us")

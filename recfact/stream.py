@@ -139,7 +139,7 @@ class Stream:
         dtype, _, time, shape = self.kind
         # The halves are computed in float32, so that what passes from piece to piece isn't rounded.
         self.held.append((a.astype(accumulator(dtype)), u.astype(accumulator(dtype)), wrap))
-        # Of fewer steps, `solve` may take another path for many sequences that lie in memory in time.
+        # With fewer steps, `solve` may take another path for many sequences whose steps lie side by side in memory.
         least = limits.least_steps(isinstance(self.window, Full))
         single, in_time = prod(shape) == 1, prod(shape[time:]) == 1
         enough = single or not in_time or sum(len(u) for _, u, _ in self.held) >= least

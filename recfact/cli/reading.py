@@ -1,4 +1,4 @@
-"""What the options of a command name: the recurrence, its segments and its initial state."""
+"""Read what the options of a command name: the recurrence, its segments and its initial state."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TableOptions:
     Parameters
     ----------
     dt, time, time_unit, date_format, steps_as_given, tau, halflife, missing
-        The options as they are typed. Whatever may be left out is None then.
+        The options as they are typed. Those that are left out are None, or have their defaults.
     group : str, optional
         An option of `recfact solve` alone.
     """
@@ -79,7 +79,7 @@ class TableOptions:
 
     @cached_property
     def zeros(self) -> Zeros | None:
-        """What counts the missing inputs that are taken for 0. None if they are refused."""
+        """The counter of missing inputs that are taken for 0. None if they are refused."""
         from recfact.report.files import Zeros
 
         return Zeros() if self.missing == "zero" else None

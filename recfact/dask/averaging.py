@@ -19,7 +19,7 @@ from recfact.windows import Full, Window
 
 @dataclass(frozen=True)
 class Averaging:
-    """What `Graph` asks of the tasks of an average, as `Work` has it for a solve. Of coefficients nothing is read.
+    """The tasks of an average, as `Graph` asks for them. `Work` is the same for a solve. No coefficients are read.
 
     Parameters
     ----------

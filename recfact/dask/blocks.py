@@ -32,7 +32,7 @@ def forward(
     a, u : array, shape (n, ...)
         Coefficients and inputs.
     x0 : array, shape (N, ...), or None
-        Initial states of the segments of the chunk. That of a segment that began in an earlier chunk isn't read.
+        Initial states of the segments of the chunk. The state of a segment that began in an earlier chunk isn't read.
     entering : array, State or None
         What enters the chunk. In a window it is a State.
     dtype : dtype

@@ -1,6 +1,6 @@
 """Exponentially weighted statistics of chunks that follow each other, merged (Chan, Golub and LeVeque, 1979).
 
-What continues a column after some values are the seven numbers of `recfact.cpu.average_kernels.Average`, in float64.
+Seven numbers continue a column after some values: those of `recfact.cpu.average_kernels.Average`, in float64.
 """
 
 from __future__ import annotations

@@ -144,8 +144,10 @@ CONSTRUCTIONS: dict[str, Callable[[Array], Array]] = {
     "ratio": _ratio,
     "reciprocal": _reciprocal,
 }
-"""The constructions by name: of an array of coefficients, along its last axis, in its own arithmetic. What stands above
-the diagonal is left to the caller."""
+"""The constructions by name: of an array of coefficients, along its last axis, in its own arithmetic.
+
+The caller sees to the entries above the diagonal.
+"""
 
 
 def _logarithm(a: Array) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:

@@ -62,7 +62,7 @@ class Operator(LinearOperator):
 
     @property
     def title(self) -> str:
-        """What tells it from others of its class, in words."""
+        """The words that tell it from others of its class."""
         return ""
 
     def __repr__(self) -> str:

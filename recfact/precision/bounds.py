@@ -163,7 +163,7 @@ def running_bound(
 
 
 class Loss:
-    """What a rounding to a format may take away.
+    """The most that a rounding to a format takes away.
 
     Parameters
     ----------
@@ -244,7 +244,7 @@ class Bounded:
         """Return size and error of a product before it is rounded; 0 times anything is exact."""
         bound = x[0] + x[1]
         nothing = (bound == 0) | (y[0] + y[1] == 0)
-        # What underflows in float64 counts as its smallest number.
+        # A number that underflows in float64 counts as its smallest one.
         size = np.maximum(x[0] * y[0] * SLACK, TINY)
         error = (x[1] * y[0] + bound * y[1]) * SLACK + 8 * TINY
         return np.where(nothing, 0.0, size), np.where(nothing, 0.0, error)

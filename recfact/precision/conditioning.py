@@ -182,7 +182,7 @@ def backward_error_bound(
         state: Any = states[at]
         own: Any = inputs[at]
         scale = abs(product) + abs(own)
-        # What is added to 0 is not rounded, unless it is flushed.
+        # A sum with 0 is not rounded, unless it is flushed.
         if (product or loss.sum_quantum) and scale:
             absolute = Fraction(0)
             if 0 < abs(product) < smallest:

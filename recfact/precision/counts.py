@@ -44,7 +44,7 @@ from recfact.recurrence import first_kept_rows
 from recfact.windows import Full, Window, WindowLike, check_window
 
 ABSENT = -1
-"""What stands for a term that isn't in a state."""
+"""The mark of a term that isn't in a state."""
 
 MOST_STEPS = 1 << 16  # whose counts take 34 GB
 

@@ -16,7 +16,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from recfact.arrays import Array
 
 Parts = tuple[Array, ...]
-"""What an arithmetic keeps of the numbers of an array, in arrays of one shape."""
+"""The numbers of an array as an arithmetic keeps them, in arrays of one shape."""
 
 NAMES = {
     np.multiply: "multiply",
@@ -185,7 +185,7 @@ class Product(Operands):
 
     @property
     def parts(self) -> Parts:
-        """What the arithmetic keeps of the product, rounded by itself."""
+        """The product as the arithmetic keeps it, rounded by itself."""
         return self.operations.multiply(self.x, self.y)
 
     def __add__(self, other: Any) -> Operands:

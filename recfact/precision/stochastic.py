@@ -50,9 +50,8 @@ def stochastic_bound(
     Returns
     -------
     ndarray of float64
-        In the shape of the states, rounded up: what the distances of the states that the sequential algorithm computes
-        from the exact ones of the window stay below, with that probability. Infinite where a result may
-        overflow or be NaN.
+        In the shape of the states, rounded up. With that probability, all states that the sequential algorithm computes
+        are nearer than this to the exact ones of the window. Infinite where a result may overflow or be NaN.
 
     Raises
     ------
@@ -179,7 +178,7 @@ class Drawn:
         nothing = _is_zero(x) | _is_zero(y)
         if not self.saturates:  # 0 times what overflowed is NaN
             nothing &= np.isfinite(sum((*x, *y)))
-        # What underflows in float64 counts as its smallest number.
+        # A number that underflows in float64 counts as its smallest one.
         size, spread = x[0] * y[0] + TINY, x[0] * y[1] + y[0] * x[1]
         return np.where(nothing, 0.0, size), np.where(nothing | (x[1] + y[1] == 0), 0.0, spread + TINY)
 

@@ -15,7 +15,7 @@ from recfact.errors import DataFileError
 from recfact.report.sources import Source, parse_number
 
 MISSING = ("", "na", "n/a", "nan", "null", "none")
-"""What stands, in any case, where a value is missing."""
+"""The words that stand for a missing value, in upper or lower case."""
 
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+(e[+-]?\d+)?\s*", re.ASCII | re.IGNORECASE)
 

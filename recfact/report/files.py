@@ -24,7 +24,7 @@ from recfact.report.sources import Source, constant, find_source
 WRITTEN = (".npy", ".npz", ".csv")
 """The files that `write_array` writes."""
 
-# What np.load raises for files that are cut short, corrupt, encrypted or claim sizes they don't have.
+# The errors of np.load for files that are cut short, corrupt or encrypted, or that claim sizes they don't have.
 _CORRUPT = (ValueError, EOFError, KeyError, OverflowError, MemoryError, NotImplementedError, RuntimeError)
 _CORRUPT_ZIP = (zipfile.BadZipFile, zlib.error)
 

@@ -79,8 +79,8 @@ def problem_from_files(a: str, u: str | None = None, pick: str | None = None, *,
     """Return the recurrence with the coefficients and inputs that `a` and `u` name, as `read_array` takes them.
 
     The arrays broadcast against each other by NumPy's rules. If the result has more than one axis, `pick` chooses the
-    sequence of the report: one index or ``:`` for each axis, separated by commas, as in ``"0,:,3"``. Of .npy files and
-    of zarr nothing else is then read. Inputs can also be "ones", the default, or an "impulse": a one, and then zeros.
+    sequence of the report: one index or ``:`` for each axis, separated by commas, as in ``"0,:,3"``. Nothing else is
+    then read of .npy files and of zarr. Inputs can also be "ones", the default, or an "impulse": a one, and then zeros.
     With `zeros`, missing inputs are 0, and counted.
 
     Raises

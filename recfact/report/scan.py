@@ -1,4 +1,4 @@
-"""What all sequences of files need that are larger than memory, and from where an earlier look at them goes on."""
+"""What all sequences need whose files are larger than memory. An interrupted look at them goes on where it stood."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ class Stored:
 
 
 def stored(source: str, name: str, *, zeros: Zeros | None = None) -> Stored:
-    """Return what `source` names, as `read_array` does. Of .npy files and of zarr no more is read than what is used."""
+    """Return what `source` names, as `read_array` does. No more than is used is read of .npy files and of zarr."""
     if not is_piecewise(source):
         return Stored(read_array(source, name, zeros=zeros))
     found = find_source(source)

@@ -25,7 +25,7 @@ UNITS = ("auto", "s", "ms", "year", "date")
 """How instants can be written."""
 
 # Seconds and milliseconds since 1970 are told apart by the largest number of a column. Seconds go up to the year 2106;
-# milliseconds start in 1973 and end in 2106 as well. What is between or beyond is neither.
+# milliseconds start in 1973 and end in 2106 as well. Numbers between or beyond these are neither.
 MOST_SECONDS = 2.0**32
 LEAST_MILLISECONDS = 1e11
 

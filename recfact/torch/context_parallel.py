@@ -193,7 +193,7 @@ class Own:
 
     @property
     def alike(self) -> dict[str, str]:
-        """What must be the same on all ranks, as texts."""
+        """Texts of all that must be the same on all ranks."""
         return {
             "window": window_text(self.window),
             "dim": f"axis {self.dim}",

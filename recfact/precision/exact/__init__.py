@@ -1,7 +1,7 @@
 """Exact states, and errors measured against them with proof.
 
-Balls are made of Python's integers and not by python-flint, whose objects took longer at the few hundred bits that an
-enclosure keeps: making and converting them costs more than their arithmetic saves.
+Balls are made of Python's integers. The objects of python-flint took longer at the few hundred bits that an enclosure
+keeps: making and converting them costs more than their arithmetic saves.
 """
 
 from recfact.precision.exact.balls import Balls

@@ -151,7 +151,7 @@ def scaled_moduli(a: Array) -> Scaled:
 
 
 def upper_moduli(a: Array) -> Array:
-    """Return magnitudes rounded up to float64. Those of numbers on an axis are exact if float64 holds them.
+    """Return magnitudes rounded up to float64. Those of real and of imaginary numbers are exact if float64 holds them.
 
     Parameters
     ----------

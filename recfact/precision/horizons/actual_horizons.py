@@ -121,9 +121,9 @@ def actual_horizon(
     OptionError
         If an option isn't one of those above or doesn't go with the format. If `rho` is negative or NaN. If 1 isn't a
         number of the format. If squares are asked for in a format of more than 2048 fraction bits. If following the
-        powers of `rho` would take too long. That only happens in formats with many fraction bits, for a `rho` between
-        two easy cases: numbers far from 1, whose powers end soon, and numbers near 1, which lose the same amount in
-        many steps that are followed as one.
+        powers of `rho` would take too long. That only happens in formats with many fraction bits, and for a `rho` that
+        is neither far from 1 nor near it. Powers of numbers far from 1 end soon. Numbers near 1 lose the same amount
+        in many steps, which are followed as one.
 
     See Also
     --------

@@ -1,7 +1,7 @@
 """Proved bounds of the truncation error for long sequences, in float64 arrays that always round up.
 
 This is the proof of `truncation_norm` in the maximum norm. It has 53 bits instead of 128, and arrays instead of
-scalars. What a row loses is one earlier state times a product of consecutive coefficients. So the only sums are those
+scalars. A row loses one earlier state times a product of consecutive coefficients. So the only sums are those
 in the lost states. Significands and exponents are kept apart, so no product leaves their range.
 """
 

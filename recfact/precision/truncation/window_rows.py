@@ -1,7 +1,7 @@
 """Sequences as rows of arrays that stay in a cache, and what windows lose in them as logarithms.
 
 Rows of one array have one length. So segments of about one length share an array, and zeros follow the shorter ones.
-Whatever a window loses there is a product with a zero.
+All that a window loses there has a factor of zero.
 """
 
 from __future__ import annotations
