@@ -39,9 +39,10 @@ def _compile(*arguments: str) -> None:
 
 @cache
 def _folder() -> tempfile.TemporaryDirectory[str]:
-    """Return the folder of what is built, with the standard library's headers parsed once for all."""
+    """Return the folder of what is built, with what all kernels share compiled once: the headers, and the fibers."""
     folder = tempfile.TemporaryDirectory(prefix="recfact-bare-")
     _compile("-x", "c++-header", str(HEADERS / "cuda.h"), "-o", str(Path(folder.name) / "cuda.h.gch"))
+    _compile("-c", str(HEADERS / "fibers.cpp"), "-o", str(Path(folder.name) / "fibers.o"))
     return folder
 
 
@@ -60,20 +61,21 @@ def _built(kernel: str, signature: tuple[str, ...], options: tuple[str, ...]) ->
         source_of(kernel),
     )
     call = ", ".join(f"*static_cast<{c_type}*>(values[{k}])" for k, c_type in enumerate(signature))
-    entry = f"bare::kernel = [=] {{ {kernel}({call}); }};\n    bare::misaligned = 0;\n    bare::launch(threads, grid);"
     text = (
         f'#include "cuda.h"\n{source}\n'
+        f"static void called(void** values) {{ {kernel}({call}); }}\n"
         'extern "C" long long enter_kernel(void** values, int threads, long long grid) {\n'
-        f"    {entry}\n    return bare::misaligned;\n}}\n"
+        "    bare::launch(called, values, threads, grid);\n    return bare::misaligned;\n}\n"
     )
     defines = [option for option in options if option.startswith("-D")]
     library = KEPT / f"{kernel}_{sha256(repr((_stamp(), text, defines)).encode()).hexdigest()[:20]}.so"
     if not library.exists():
         KEPT.mkdir(parents=True, exist_ok=True)
-        path = Path(_folder().name) / f"{library.stem}.cpp"
+        folder = Path(_folder().name)
+        path = folder / f"{library.stem}.cpp"
         path.write_text(text)
         made = library.with_suffix(f".{os.getpid()}")  # another process may be making it too
-        _compile(*defines, "-DRECFACT_EMULATOR", "-shared", str(path), "-o", str(made))
+        _compile(*defines, "-DRECFACT_EMULATOR", "-shared", str(path), str(folder / "fibers.o"), "-o", str(made))
         made.replace(library)
     entered = ctypes.CDLL(str(library)).enter_kernel
     entered.restype = ctypes.c_longlong

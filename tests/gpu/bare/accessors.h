@@ -2,7 +2,6 @@
 #pragma once
 
 namespace bare {
-inline long long misaligned = 0;
 inline void see(const void* place, size_t size) { misaligned += reinterpret_cast<uintptr_t>(place) % size != 0; }
 }  // namespace bare
 
@@ -10,13 +9,13 @@ template <class T>
 T load(const T* from) {
     bare::see(from, sizeof(T));
     T value;
-    std::memcpy(&value, from, sizeof value);
+    memcpy(&value, from, sizeof value);
     return value;
 }
 template <class T>
 void store(T* to, T value) {
     bare::see(to, sizeof value);
-    std::memcpy(to, &value, sizeof value);
+    memcpy(to, &value, sizeof value);
 }
 template <class T>
 T load_shared(const T* from) {
@@ -29,8 +28,8 @@ void store_shared(T* to, T value) {
 inline void copy16_async(void* shared, const void* global, int valid) {
     bare::see(shared, 16);
     bare::see(global, 16);
-    std::memset(shared, 0, 16);
-    std::memcpy(shared, global, valid);
+    memset(shared, 0, 16);
+    memcpy(shared, global, valid);
 }
 inline void commit_async() {}
 template <int GROUPS>

@@ -37,7 +37,7 @@ void load_matrix_sync(fragment<Use, 16, 16, 16, T, Order>& matrix, const T* from
 }
 template <class Fragment>
 void fill_fragment(Fragment& matrix, float value) {
-    std::fill_n(&matrix.at[0][0], 256, value);
+    for (float& item : matrix.x) item = value;
 }
 template <class C, class A, class B>
 void mma_sync(C& result, const A& a, const B& b, const C& c) {
