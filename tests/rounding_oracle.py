@@ -62,16 +62,20 @@ def magnitudes(fmt: FloatFormat) -> list[Fraction]:
     for code in range(beyond + 1):
         field, fraction = divmod(code, 1 << p)
         if field == 0 and fmt.zero:
-            sizes.append(Fraction(fraction if fmt.subnormals else 0) * Fraction(2) ** (1 - fmt.bias - p))
+            digits, exponent = (fraction if fmt.subnormals else 0), 1 - fmt.bias - p
         else:
-            sizes.append((1 + Fraction(fraction, 1 << p)) * Fraction(2) ** (field - fmt.bias))
+            digits, exponent = (1 << p) + fraction, field - fmt.bias - p
+        sizes.append(Fraction(digits << exponent) if exponent >= 0 else Fraction(digits, 1 << -exponent))
     return sizes
 
 
+@cache
 def float_magnitudes(fmt: FloatFormat) -> np.ndarray[Any, Any]:
-    """Return the same as float64, which may take the last one for infinity."""
+    """Return the same as float64, which may take the last one for infinity. Nobody may write to it."""
     *sizes, beyond = magnitudes(fmt)
-    return np.array([*map(float, sizes), float(beyond) if beyond < 2**1024 else math.inf])
+    sizes = np.array([*map(float, sizes), float(beyond) if beyond < 2**1024 else math.inf])
+    sizes.flags.writeable = False
+    return sizes
 
 
 def _choose(x: Fraction, low: Fraction, high: Fraction, low_is_even: bool, rounding: str, uniform: float) -> Fraction:

@@ -19,7 +19,7 @@ from recfact.precision.verification.case_families import FAMILIES, draw
 @pytest.mark.parametrize("fma", [False, True])
 def test_sequential_states_are_exact_ones_of_a_recurrence_nearby(name, family, fma):
     fmt = FORMATS[name]
-    a, u = draw(family, fmt, 9, 20, seed=4)
+    a, u = draw(family, fmt, 9, 8, seed=4)
     for rounding, underflow in (("nearest-even", "gradual"), ("up", "gradual"), ("nearest-even", "flush-before")):
         how = Arithmetic(fmt, fma=fma, rounding=rounding, underflow=underflow)
         held = np.flatnonzero(~overflows(a, u, how).any(axis=0))

@@ -95,11 +95,12 @@ def test_exponents_that_fill_float64():
             assert abs(result - exact) <= spacing / 2
 
 
+@pytest.mark.parametrize("sign", [1, pytest.param(-1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2", "float4_e2m1fn"])
-def test_all_quotients(name):
+def test_all_quotients(name, sign):
     fmt = format(name)
     values = fmt.values()
-    x, y = (grid.ravel() for grid in np.meshgrid(values, values[values != 0]))
+    x, y = (grid.ravel() for grid in np.meshgrid(values[values * sign >= 0], values[values != 0]))
     expected = [float(fmt.round(Fraction(p) / Fraction(q))) for p, q in zip(x.tolist(), y.tolist(), strict=True)]
     assert np.array_equal(quotient(x, y, fmt), expected, equal_nan=True)
 
@@ -184,8 +185,8 @@ def exact_scalars(values):
 @pytest.mark.parametrize("function", [logarithm, exponential])
 def test_quadruple_precision_rounds_correctly(function, rng):
     fmt, eps = format("binary128"), Fraction(1, 2**112)
-    drawn = [Fraction(value) / 3 for value in rng.uniform(0, 3, 300)]
-    spread = [value * Fraction(2) ** int(k) for value, k in zip(drawn, rng.integers(-120, 13, 300), strict=True)]
+    drawn = [Fraction(value) / 3 for value in rng.uniform(0, 3, 100)]
+    spread = [value * Fraction(2) ** int(k) for value, k in zip(drawn, rng.integers(-120, 13, 100), strict=True)]
     edges = [1 + eps, 1 - eps / 2, 1 - eps, eps / 4, eps / 2, eps, Fraction(2) ** -16494, Fraction(2) ** -16382]
     x = fmt.round(exact_scalars([*drawn, *spread, *edges]))
     if function is exponential:

@@ -6,7 +6,7 @@ from fractions import Fraction
 import gfloat
 import numpy as np
 import pytest
-from rounding_oracle import REPRESENTED, gfloat_info, magnitudes, ml_dtype
+from rounding_oracle import REPRESENTED, float_magnitudes, gfloat_info, ml_dtype
 
 from recfact import precision as pr
 from recfact.errors import DTypeError, OptionError
@@ -24,7 +24,7 @@ def same(actual, expected):
 
 @pytest.mark.parametrize("fmt", REPRESENTED, ids=str)
 def test_every_code_by_definition(fmt):
-    sizes = [float(size) for size in magnitudes(fmt)[:-1]]
+    sizes = float_magnitudes(fmt)[:-1].tolist()
     half = sizes + [math.inf] * fmt.infinities
     half += [math.nan] * ((1 << (fmt.exponent_bits + fmt.fraction_bits)) - len(half))
     expected = half + [-size for size in half] if fmt.signed else half

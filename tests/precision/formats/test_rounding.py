@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from functools import cache
 from itertools import product
 
 import gfloat
@@ -61,6 +62,7 @@ def by_definition(fmt, x, mode):
     return rounded if fmt.negative_zero else rounded + 0.0
 
 
+@cache
 def points(fmt):
     """Return all numbers of a format, all midpoints, the float64 next to each, and some far out; of both signs."""
     sizes = float_magnitudes(fmt)
@@ -153,11 +155,17 @@ def test_exact_scalars_in_every_mode(fmt, data):
 SPECIAL = [0.0, -0.0, math.inf, -math.inf, math.nan, 5e-324, -5e-324, 1e308, -1e308, 2.0**-1022, -(2.0**-1022)]
 
 
-@pytest.mark.parametrize("fmt", [*REPRESENTED, *map(pr.format, ("tf32", "binary32", "binary64"))], ids=str)
-def test_special_numbers_in_every_combination(fmt):
+SPECIAL_FORMATS = [*REPRESENTED, *map(pr.format, ("tf32", "binary32", "binary64"))]
+
+
+@pytest.mark.parametrize("third", [0, *(pytest.param(third, marks=pytest.mark.slow) for third in (1, 2))])
+@pytest.mark.parametrize("fmt", SPECIAL_FORMATS, ids=str)
+def test_special_numbers_in_every_combination(fmt, third):
+    """Each third of the combinations with every format; the default run has one of them, of each format another one."""
     edges = [fmt.smallest_normal, fmt.smallest_subnormal, float(fmt.max)]
     x = np.array(SPECIAL + [sign * f * e for sign in (1, -1) for e in edges for f in (1, 0.75, 1 - 2.0**-52)])
-    for mode, underflow, overflow in product(ROUNDINGS, UNDERFLOWS, (None, *OVERFLOWS)):
+    combinations = list(product(ROUNDINGS, UNDERFLOWS, (None, *OVERFLOWS)))
+    for mode, underflow, overflow in combinations[(SPECIAL_FORMATS.index(fmt) + third) % 3 :: 3]:
         if (overflow == "infinity" and not fmt.infinities) or (overflow == "nan" and not fmt.has_nan):
             continue
         if underflow != "gradual" and not fmt.zero:

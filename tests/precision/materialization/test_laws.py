@@ -56,7 +56,7 @@ def drawn(name, shape, fmt, rng):
 @pytest.mark.parametrize("fmt", [*map(format, NARROW), *OWN], ids=str)
 def test_no_bound_is_passed(fmt, method, rng):
     for name in FAMILIES:
-        a = drawn(name, (30, 16), fmt, rng)
+        a = drawn(name, (12, 16), fmt, rng)
         errors = materialization_errors(a, method, format=fmt)
         assert errors.ratio <= 1, name
         if method == "cumprod" and fmt.fraction_bits > 2 and (abs(a) <= 1).all():

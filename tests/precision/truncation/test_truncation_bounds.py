@@ -29,7 +29,7 @@ def next_above(bound, value):
 @pytest.mark.parametrize("rho", RHOS, ids=str)
 @pytest.mark.parametrize("relative_to", ["input", "state"])
 def test_bounds_are_the_norms_of_constant_coefficients(window, rho, relative_to):
-    for n in (0, 1, 4, 8, 12, 17, 23):
+    for n in (0, 1, 4, 12, 17):
         operator = truncate(np.array([rho] * n, dtype=object), window) if n else None
         norm = norms(operator, relative_to) if n else lambda order: 0
         for order in (1, inf):
@@ -74,7 +74,7 @@ def test_bounds_for_any_number_of_steps_are_limits(window, order, relative_to):
 
 
 def test_signs_and_smaller_coefficients_stay_within(rng):
-    for _ in range(50):
+    for _ in range(20):
         n, rho = int(rng.integers(1, 40)), 0.9
         window = FEW_WINDOWS[rng.integers(len(FEW_WINDOWS))]
         operator = truncate(rng.uniform(-rho, rho, n), window)

@@ -22,7 +22,7 @@ LAYOUTS = {
     "every second": Layout((0, 1, 2), (1, 1, 2)),
     "unaligned": Layout((0, 1, 2), (1, 1, 1), 3),
 }
-SHAPES = [(3, 70, 4), (70, 3, 4), (3, 20, 70)]
+SHAPES = [(2, 66, 3), (66, 2, 3), (2, 7, 66)]
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_tensors_are_handed_on_as_tensors(called, rng):
 
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 def test_what_must_be_rounded_first_keeps_the_order_of_its_axes(layout, called, rng):
-    a, u = random((3, 70, 4), np.float64, layout, rng)
+    a, u = random((2, 66, 3), np.float64, layout, rng)
     v = verify(a, u, format="bfloat16", algorithm="engine", axis=1)
     assert v.inputs_changed > 0
     ((given, _),) = called
