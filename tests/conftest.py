@@ -47,6 +47,13 @@ def rng(request: pytest.FixtureRequest) -> np.random.Generator:
     return np.random.default_rng(crc32(request.node.nodeid.encode()))
 
 
+@pytest.fixture
+def blank_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the pictures of pages blank, for tests of what else is on a page: drawing them takes most of the time."""
+    monkeypatch.setattr("recfact.report.html.draw", lambda name, report: None)
+    monkeypatch.setattr("recfact.report.html.inline_svg", lambda figure, shows: f'<svg aria-label="{shows}"></svg>')
+
+
 def find_gpu() -> tuple[str | None, str]:
     """Return the CUDA device's name, or None, and why there is none."""
     if find_spec("cupy") is None:

@@ -84,7 +84,7 @@ def test_report_on_the_bundled_record():
     assert Path("report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
-def test_report_on_files(arrays):
+def test_report_on_files(arrays, blank_pictures):
     a, u = arrays
     run("report", "--a", "a.npy", "--u", "u.npy", "--block", 8, "--out", "page.html")
     assert "a.npy and u.npy" in Path("page.html").read_text(encoding="utf-8")
@@ -102,7 +102,7 @@ def test_report_on_one_archive_and_on_one_of_several_sequences(arrays):
     assert made["recurrence"]["largest_state"] == np.abs(recfact.solve(a, 2 * u)).max()
 
 
-def test_report_on_a_record_with_dates():
+def test_report_on_a_record_with_dates(blank_pictures):
     Path("r.csv").write_text("day,level\n2001-01-01,1.0\n2001-01-02,2.0\n2001-01-05,4.0\n")
     made = json.loads(
         run("report", "--u", "r.csv:level", "--time", "day", "--tau", 86400, "--json", "--out", "p.html").stdout

@@ -146,13 +146,15 @@ OFTEN = frozenset({("layout", "way"), ("layout", "window"), ("way", "window")})
 @cache
 def often(kernel: str) -> tuple[Row, ...]:
     """Return rows of the sample in which every value occurs, and every layout meets every way and every window."""
-    rows, met = [], set()
+    has = {}
     for row in sample(kernel):
         values = row._asdict()
         pairs = {pair for pair in GRID[kernel].pairs_of(values) if (pair[0][0], pair[1][0]) in OFTEN}
-        if not met.issuperset(new := pairs | values.items()):
-            rows.append(row)
-            met |= new
+        has[row] = pairs | values.items()
+    rows, left = [], set().union(*has.values())
+    while left:
+        rows.append(max(has, key=lambda row: len(has[row] & left)))
+        left -= has[rows[-1]]
     return tuple(rows)
 
 

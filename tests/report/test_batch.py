@@ -89,7 +89,7 @@ def test_segments_are_sequences(gates, name):
     assert len(batch.longest.a) == 90
 
 
-def test_the_command_reports_on_the_worst_segment(gates, rng):
+def test_the_command_reports_on_the_worst_segment(gates, rng, blank_pictures):
     np.save("one.npy", np.append(rng.uniform(0.3, 0.6, 100), np.full(60, 0.95)))
     options = ["report", "--a", "one.npy", "--u", "impulse", "--offsets", "0,100,100,160", "--format", "bfloat16"]
     done = CliRunner().invoke(app, options)
@@ -105,7 +105,7 @@ def test_the_command_reports_on_the_worst_segment(gates, rng):
     assert "--axis must be given for a.npy" in several.stderr
 
 
-def test_formats_that_hold_no_such_coefficients_are_said(gates):
+def test_formats_that_hold_no_such_coefficients_are_said(gates, blank_pictures):
     gates[0, 5, 0] = 1e30
     np.save("a.npy", gates)
     _, found = needs(["binary16"])
@@ -124,7 +124,7 @@ def test_formats_that_hold_no_such_coefficients_are_said(gates):
     assert "out of range" in page(made)
 
 
-def test_the_page_has_a_section_for_them(gates):
+def test_the_page_has_a_section_for_them(gates, blank_pictures):
     batch, found = needs()
     made = build_report(worst_problem(batch, found), formats=FORMATS, sequences=found)
     html = page(made)
@@ -137,7 +137,7 @@ def test_the_page_has_a_section_for_them(gates):
     assert "<h2>All sequences</h2>" not in page(build_report(worst_problem(batch, found), formats=FORMATS))
 
 
-def test_the_command_reports_on_the_worst_sequence(gates):
+def test_the_command_reports_on_the_worst_sequence(gates, blank_pictures):
     typed = ["report", "--a", "a.npy", "--u", "u.npy", "--axis", "1", "--format", "bf16"]
     result = CliRunner().invoke(app, [*typed, "--out", "r.html"])
     assert result.exit_code == 0, result.output
