@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -132,21 +132,16 @@ def test_halves_pass_from_chunk_to_chunk_in_float32(method, dtype, rng):
 @pytest.mark.parametrize("method", ["chain", "carriers"])
 @pytest.mark.parametrize("offsets", [None, [0, 9, 20]])
 def test_nan_and_infinity_go_where_the_loop_sends_them(offsets, method, window, rng):
-    for kind in (np.nan, np.inf):
-        for place in range(20):
-            for of_a in (False, True):
-                a, u = rng.uniform(0.5, 1, 20), rng.standard_normal(20)
-                (a if of_a else u)[place] = kind
-                expected = rf.solve(a, u, window=window, offsets=offsets)
-                for chunks in (3, 20, 1):
-                    x = rf.dask.solve(
-                        da.from_array(a, chunks),
-                        da.from_array(u, chunks),
-                        window=window,
-                        offsets=offsets,
-                        method=method,
-                    )
-                    np.testing.assert_array_equal(np.isfinite(x.compute()), np.isfinite(expected))
+    """Row i of a table has one at step i, of a table for each kind and each array."""
+    a, u = rng.uniform(0.5, 1, (4, 20, 20)), rng.standard_normal((4, 20, 20))
+    steps = np.arange(20)
+    for table, (array, kind) in enumerate(product((a, u), (np.nan, np.inf))):
+        array[table, steps, steps] = kind
+    expected = rf.solve(a, u, window=window, offsets=offsets)
+    for chunks in (3, 20, 1):
+        cut = (da.from_array(array, (4, 20, chunks)) for array in (a, u))
+        x = rf.dask.solve(*cut, window=window, offsets=offsets, method=method)
+        np.testing.assert_array_equal(np.isfinite(x.compute()), np.isfinite(expected))
 
 
 @pytest.mark.parametrize("method", ["chain", "carriers"])

@@ -136,7 +136,7 @@ def test_what_spoils_a_segment_changes_no_bit_of_another_on_any_number_of_thread
     """Neither NaN, nor infinities, nor products that overflow where no state does."""
     for name, value in SMALL.items():
         monkeypatch.setattr(limits, name, value)
-    lengths = rng.permutation([0, 1, 1, 2, 3, 4, 7, 9, 20, 30, 33, 64, 90, 200] * 2)
+    lengths = rng.permutation([0, 1, 1, 2, 3, 4, 7, 9, 20, 33, 64, 90, 200])
     offsets = offsets_of(lengths)
     n = offsets[-1]
     a, u = (rng.uniform(-1, 1, (*shape, n)).astype(np.float32) for _ in "au")

@@ -95,7 +95,7 @@ def problems(draw):
     }
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(problems())
 def test_every_path_is_the_plain_loop_but_for_rounding(problem):
     a, u, x0 = problem["a"], problem["u"], problem["x0"]
