@@ -28,7 +28,10 @@ def test_rows_of_the_sweeps(n):
         assert [i + 1 for i in down.get(s, ())] == [p for p in range(1, n + 1) if low(p) == s and p > s]
 
 
-@pytest.mark.parametrize("n", range(1, 70))
+@pytest.mark.parametrize(
+    "n",
+    [pytest.param(n, marks=[pytest.mark.slow] * (35 <= n < 63)) for n in range(1, 70)],  # around powers of two
+)
 def test_invariants_of_the_proof(n):
     a, u = coefficients("random", n, "Fraction"), fractions(inputs(n))
     chain, matrix = BrentKung(a), literal_matrix(a)

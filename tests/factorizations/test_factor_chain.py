@@ -46,8 +46,14 @@ def test_product_of_symbolic_factors_is_the_operator(make, n):
     assert np.all(chain.H.to_dense() == np.conj(matrix.T))
 
 
+# All up to two steps beyond a power of two, and those around the next one. The slow tests have all.
+FEW_LENGTHS = (*range(9, 35), 62, 63, 64)
+
+
 @pytest.mark.parametrize("make", CHAINS)
-@pytest.mark.parametrize("n", range(9, 65))
+@pytest.mark.parametrize(
+    "n", [pytest.param(n, marks=[pytest.mark.slow] * (n not in FEW_LENGTHS)) for n in range(9, 65)]
+)
 def test_product_of_exact_factors_is_the_operator(make, n):
     a = np.array([Fraction((-1) ** i * (i % 7 + 2), i % 5 + 3) for i in range(n)], dtype=object)
     chain, matrix = make(a), literal_matrix(a)

@@ -46,7 +46,10 @@ def compiler() -> None:
 
 @pytest.mark.parametrize(
     "starts",
-    [{1: False, 2: True}, pytest.param({1: True, 4: False}, marks=pytest.mark.slow)],  # by how much, and whether backwards
+    [
+        {1: False, 2: True},
+        pytest.param({1: True, 4: False}, marks=pytest.mark.slow),
+    ],  # by how much, and whether backwards
     ids=str,
 )
 @pytest.mark.parametrize("array", ["a", "u", "x"])
