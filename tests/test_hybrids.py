@@ -253,7 +253,7 @@ def test_the_page_shows_what_has_been_run_and_no_more(tiny, tmp_path):
         for name, seeds in found.items()
         if name != "parity/tanh-full"
     }
-    apart = f"{loss['bible/T'][1] - loss['bible/P'][1]:+.3f}".replace("-", "−")
+    apart = f"{loss['bible/T'][1] - loss['bible/P'][1]:+.4f}".replace("-", "−")
     (line,) = (each for each in shown.splitlines() if each.startswith("| T |"))
     assert line.endswith(f"| 1 | {loss['bible/T'][1]:.3f} | {apart} |")
     assert f"({min(loss['bible/P'].values()):.3f} to {max(loss['bible/P'].values()):.3f})" in shown
