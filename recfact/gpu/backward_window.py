@@ -8,9 +8,6 @@ from recfact.gpu.geometry import Geometry, Views
 from recfact.gpu.lines import WRITTEN, Lines, gradient_lines, gradient_steps
 from recfact.gpu.multiprocessors import KIB
 from recfact.gpu.plans import (
-    ALONE,
-    LAGS,
-    NEIGHBOUR,
     WARPS_NEEDED,
     Argument,
     Blocks,
@@ -26,11 +23,12 @@ from recfact.gpu.plans import (
 )
 
 MOST_CHANNELS = 16  # of a thread
+MOST_TERMS = 8  # with more, arithmetic would take longer than memory
+TERM_BYTES = 64  # that a thread of several channels carries back from the blocks after its own, in registers
 LEAST_WARPS = 2  # that a multiprocessor must hold: solves, products and sums move several times as much
 THREADS = 32  # of a thread block
 SHARED_BYTES = 48 * KIB  # that a thread block has without asking for them
 BLOCK_REGISTERS, LAG_REGISTERS = 128, 168  # of a thread, if shared memory doesn't leave room for more
-ROWS = {ALONE: (2, 2), NEIGHBOUR: (3, 2), LAGS: (5, 3)}  # numbers that a step keeps: of a channel, of a coefficient
 
 
 def backward_window(
@@ -44,7 +42,7 @@ def backward_window(
         Coefficients, cotangents and gradients of inputs, in reverse. Beside them are inputs and gradients of
         coefficients.
     blocks : Blocks
-        Windows with at most one block before each, or of blocks of one step, which keep as many lags as blocks.
+        Windows with a few blocks before each, or of blocks of one step, which keep as many lags as blocks.
     device : Device
         To be kept busy.
     sequences : Sequences, optional
@@ -53,18 +51,24 @@ def backward_window(
     Returns
     -------
     Launch or None
-        None if this kernel isn't the one for it: time is contiguous, what it keeps of a block doesn't fit into shared
-        memory, sequences are few and long, or the gradients of coefficients are sums that it doesn't make.
+        None if this kernel isn't the one for it: time is contiguous, there are many terms, what it keeps of blocks
+        doesn't fit into shared memory, sequences are few and long, or the gradients of coefficients are sums that it
+        doesn't make.
     """
-    if blocks.terms is None or (blocks.terms > 1 and blocks.length > 1):
+    assert blocks.terms is not None
+    slides = blocks.terms > 1 and blocks.length == 1
+    length, terms = (blocks.terms, 1) if slides else blocks
+    if terms > MOST_TERMS:
         return None
-    window, length = (LAGS, blocks.terms) if blocks.terms > 1 else (blocks.window, blocks.length)
     channels, fitted = MOST_CHANNELS, None
     while channels:
-        one = _fitted(geometry, channels, window, length, device, sequences)
+        one = _fitted(geometry, channels, length, terms, slides, device, sequences)
         if one is None:
             break
         channels = one.lines.channels // 2  # for more warps
+        carried = terms * one.lines.channels * geometry.u.type.size
+        if carried > TERM_BYTES and one.lines.channels > 1:
+            continue
         if one.shared_bytes <= SHARED_BYTES and one.room >= LEAST_WARPS:
             fitted = one
             if min(one.room, one.warps / device.multiprocessors) >= WARPS_NEEDED:
@@ -84,7 +88,8 @@ def backward_window(
         {
             "LANES": lines.lanes,
             **lines.chunks(gradient_steps(lines)),
-            "WINDOW": window,
+            "TERMS": terms,
+            "SLIDES": int(slides),
             "SEQUENCES": int(sequences is not None),
             "THREADS": THREADS,
             "RESIDENT": fitted.room,
@@ -116,19 +121,26 @@ class _Fitted(NamedTuple):
 
 
 def _fitted(
-    geometry: Geometry, channels: int, window: int, length: int, device: Device, sequences: Sequences | None
+    geometry: Geometry,
+    channels: int,
+    length: int,
+    terms: int,
+    slides: bool,
+    device: Device,
+    sequences: Sequences | None,
 ) -> _Fitted | None:
     """Plan threads of at most so many channels, or return None if the sums aren't what the kernel makes."""
     lines = gradient_lines(geometry, channels)
     if lines is None:
         return None
-    size, (of_channels, of_coefficients) = geometry.u.type.size, ROWS[window]
-    step_bytes = size * (of_channels * lines.channels + of_coefficients * lines.coefficients)
+    # What a step keeps: states of its own block and of those before, what these add, and two sums and a product more.
+    size, held = geometry.u.type.size, terms + 1
+    step_bytes = size * ((held + terms + 2 * slides) * lines.channels + (held + slides) * lines.coefficients)
     shared_bytes = THREADS * length * step_bytes
-    room = device.limits.room(1, LAG_REGISTERS if window == LAGS else BLOCK_REGISTERS, shared_bytes)
+    room = device.limits.room(1, LAG_REGISTERS if slides else BLOCK_REGISTERS, shared_bytes)
     if sequences is None:
         wanted = warps_wanted(2 * 32 * lines.channels * size * gradient_steps(lines), max(room, 1), device)
-        split = split_time(lines.warps, -(-geometry.steps // length), 1, wanted, device)
+        split = split_time(lines.warps, -(-geometry.steps // length), terms, wanted, device)
     else:
         split = sequences.split
     return _Fitted(lines, shared_bytes, room, split, lines.thread_blocks(THREADS, split.segments, sequences))

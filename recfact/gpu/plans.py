@@ -23,7 +23,7 @@ LAUNCH_STEPS = 64  # that a thread of `sweep` takes while the host launches anot
 TILE = 16  # steps and channels of a tensor-core tile
 ENDLESS = 1 << 62  # steps of a block that never ends, a multiple of every chunk
 
-FULL, ALONE, NEIGHBOUR, LAGS = 0, 1, 2, 3  # values of the macro WINDOW
+FULL, ALONE, NEIGHBOUR = 0, 1, 2  # values of the macro WINDOW
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,8 @@ from tools.gpu.emulator import RANDOM, TOGETHER, execute
 from tools.gpu.machine_code import machine_code, missing_tools
 
 NAMES = ("a", "u", "g", "du", "da")
-WINDOWS = ("jagged:5:0", "jagged:1", "jagged:5", "jagged:16", "uniform:2", "uniform:3", "uniform:8", "uniform:17")
+WINDOWS = ("jagged:5:0", "jagged:1", "jagged:5", "jagged:16", "jagged:2:2", "jagged:5:2", "jagged:4:3", "jagged:3:5")
+WINDOWS += ("uniform:2", "uniform:3", "uniform:8", "uniform:17")
 SMALL = Device((9, 0), 1)  # few segments
 
 # Shape with time first, that of coefficients, number type, window; threads that add.
@@ -38,8 +39,13 @@ CASES = {
     "complex, lags": ((50, 3, 4), (50, 3, 1), "complex64", "uniform:9", 4),
     "complex, own": ((40, 3, 2), (40, 3, 2), "complex128", "uniform:5", 1),
     "alone": ((50, 3, 8), (50, 3, 1), "float32", "jagged:11:0", 8),
+    "two terms": ((150, 3, 8), (150, 3, 8), "float32", "jagged:4:2", 1),
+    "two terms, shared": ((75, 5, 16), (75, 5, 1), "float32", "jagged:16:2", 16),
+    "three terms, complex": ((50, 3, 4), (50, 3, 1), "complex64", "jagged:3:3", 4),
+    "four terms": ((60, 2, 8), (60, 2, 1), "float64", "jagged:5:4", 8),
+    "eight terms": ((50, 3, 2), (50, 3, 2), "float32", "jagged:2:8", 1),
 }
-SEGMENTS = ("own coefficients", "shared, lags", "alone")
+SEGMENTS = ("own coefficients", "shared, lags", "alone", "two terms")
 
 
 def arrays(name: str, rng: np.random.Generator) -> dict[str, np.ndarray]:
@@ -114,8 +120,8 @@ def test_every_length_of_the_last_block(rng, window, device):
 
 
 @pytest.mark.parametrize("shared", [False, True])
-@pytest.mark.parametrize("window", ["full", "jagged:5", "uniform:6"])
-def test_batches_that_lie_apart_from_each_other(rng, window, shared):
+@pytest.mark.parametrize(("window", "segments"), [("full", 1), ("jagged:5", 3), ("jagged:2:2", 4), ("uniform:6", 3)])
+def test_batches_that_lie_apart_from_each_other(rng, window, segments, shared):
     need_compiler()
     whole = numbers(rng, (130, 2, 4, 12), (130, 2, 4, 1 if shared else 12))
     given = {name: array[:, :, :3, :8] for name, array in whole.items()}
@@ -124,7 +130,7 @@ def test_batches_that_lie_apart_from_each_other(rng, window, shared):
     launch = planned(given, window)
     assert launch is not None
     extents = {argument.name: argument.value for argument in launch.arguments}
-    assert (extents["batch"], extents["heads"], extents["segments"]) == (2, 3, 1 if window == "full" else 3)
+    assert (extents["batch"], extents["heads"], extents["segments"]) == (2, 3, segments)
     run_bare(launch, given)
     check(given, window)
     for name in ("du", "da"):
@@ -135,14 +141,14 @@ def test_batches_that_lie_apart_from_each_other(rng, window, shared):
 def test_many_segments_are_made():
     x = np.empty((4000, 4, 16), "f4")
     given = dict(zip(NAMES, (x[:, :, :1], x, x, x, x[:, :, :1]), strict=True))
-    for window, length in (("jagged:16", 16), ("uniform:16", 15)):
+    for window, halo in (("jagged:16", 16), ("uniform:16", 15), ("jagged:8:2", 16)):
         launch = planned(given, window)
         segments = {argument.name: argument.value for argument in launch.arguments}["segments"]
-        assert segments > 4000 // length // 20
+        assert segments > 4000 // halo // 20
 
 
 @pytest.mark.parametrize("emulated", [False, True])
-@pytest.mark.parametrize("window", ["jagged:4", "uniform:6"])
+@pytest.mark.parametrize("window", ["jagged:4", "jagged:3:2", "uniform:6"])
 @pytest.mark.parametrize("shared", [False, True])
 def test_sequences_have_gradients_of_their_own(rng, window, shared, emulated):
     (need_emulator if emulated else need_compiler)()
@@ -179,7 +185,10 @@ def test_the_kernel_has_no_fault_and_the_same_bits_in_every_order(rng, name):
 
 
 @pytest.mark.parametrize("capability", [(7, 5), (9, 0), (12, 0)])
-@pytest.mark.parametrize("name", ["own coefficients", "shared", "shared, lags", "complex, lags", "complex, own"])
+@pytest.mark.parametrize(
+    "name",
+    ["own coefficients", "shared", "shared, lags", "complex, lags", "complex, own", "two terms, shared", "eight terms"],
+)
 def test_nothing_spills(rng, name, capability):
     if missing := missing_tools():
         pytest.skip(missing)
@@ -191,11 +200,18 @@ def test_nothing_spills(rng, name, capability):
 
 # What is looked for in the source, what is put in its place, and the window that sees it.
 MUTATIONS = {
-    "the carrier of the block before left out": ("WINDOW != ALONE && index > 0;", "false;", "jagged:5"),
-    "the block after left out": ("WINDOW != ALONE && index < top,", "false,", "jagged:5"),
-    "the block before not kept": ("exchange(own, before);", "", "jagged:5"),
-    "its coefficients not kept": ("exchange(factors, factors_before);", "", "jagged:5"),
-    "a segment that starts with its own block": ("end == whole ? end - 1", "true ? end - 1", "jagged:5"),
+    "the carrier of the block before left out": ("TERMS > 0 && index > 0;", "false;", "jagged:5"),
+    "the block after left out": ("static_cast<int>(top - index) : TERMS", "0 : 0", "jagged:5"),
+    "states not kept apart": ("static_cast<int>(index % HELD) * ROW", "0", "jagged:5"),
+    "coefficients not kept apart": ("static_cast<int>(index % HELD) * SIZE", "0", "jagged:5:2"),
+    "a segment that starts with its own block": ("whole ? end + TERMS - 1", "whole ? end - 1", "jagged:5"),
+    "a segment that starts one block too low": ("whole ? end + TERMS - 1", "whole ? end + TERMS - 2", "jagged:2:2"),
+    "a block before the segment not seen": ("begin > TERMS ? begin - TERMS", "begin > 1 ? begin - 1", "jagged:2:2"),
+    "a block not passed": ("if (!first) {", "if (false) {", "jagged:5:2"),
+    "a block that adds nothing": (": add(last[c], reached[j][c])", ": reached[j][c]", "jagged:5:2"),
+    "pairs of a block before and a block after left out": ("q > following)", "q > 0)", "jagged:5:2"),
+    "as many terms for every block after": ("carried(TERMS - 1 - q)", "carried(TERMS - 1)", "jagged:5:2"),
+    "the block after for all others": ("q == 0 ? state[c] : other[q - 1][c]);\n", "state[c]);\n", "jagged:5:2"),
     "a state one step late": ("own).get(place - 1)", "own).get(place)", "jagged:5"),
     "sums of the next block dropped at its end": ("if (k < length) sum[c]", "if (k < length - 1) sum[c]", "uniform:8"),
     "no sums where no step is": ("for (int k = 0; k < block; ++k)", "for (int k = 0; k < length; ++k)", "uniform:8"),
@@ -230,8 +246,11 @@ def test_other_windows_sums_and_layouts_are_left_to_others():
     assert plan("jagged:16") is not None
     assert plan("jagged:16", (4000, 1, 4)) is not None  # few lines, many segments
     assert plan("jagged:2000", (4000, 8, 8)) is None  # that is the full recurrence, with too few lines
-    assert plan("jagged:16:2") is None
-    assert [plan(window) is None for window in ("jagged:76", "jagged:77")] == [False, True]  # shared memory
+    for last in ("jagged:192:0", "jagged:76", "jagged:48:2", "jagged:34:3", "jagged:14:8"):  # in shared memory
+        block, *terms = last.removeprefix("jagged:").split(":")
+        above = ":".join(("jagged", str(int(block) + 1), *terms))
+        assert [plan(window) is None for window in (last, above)] == [False, True]
+    assert plan("jagged:2:9") is None
     assert [plan(window) is None for window in ("uniform:49", "uniform:50")] == [False, True]
     assert plan("jagged:64", device=Device((7, 5), 40)) is None
     assert plan("jagged:16", rows=True) is None
@@ -254,7 +273,7 @@ OPTIONS = {"whole": None, "sequences": [0, 10, 10, 11, 40, 60]}
 
 @pytest.mark.parametrize("initial", [False, True])
 @pytest.mark.parametrize("offsets", OPTIONS.values(), ids=OPTIONS)
-@pytest.mark.parametrize("window", ["jagged:8", "jagged:8:0", "uniform:8"])
+@pytest.mark.parametrize("window", ["jagged:8", "jagged:8:0", "jagged:3:2", "uniform:8"])
 @pytest.mark.parametrize("a_shape", [(60, 2, 8), (60, 2, 1)])
 def test_vjp_launches_it_alone(machine, rng, a_shape, window, offsets, initial):
     a, u, g = (random_numbers(rng, shape, "float32", 0.9) for shape in (a_shape, (60, 2, 8), (60, 2, 8)))
@@ -290,10 +309,11 @@ def test_a_window_that_keeps_everything_is_the_full_one(machine, rng):
         np.testing.assert_allclose(found[0].get(), expected[0], rtol=1e-4, atol=1e-4)
 
 
-def test_products_of_coefficients_that_overflow_do_not_matter_in_blocks(machine):
+@pytest.mark.parametrize("window", ["jagged:8", "jagged:2:3", "jagged:4:8"])
+def test_products_of_coefficients_that_overflow_do_not_matter_in_blocks(machine, window):
     a, u, g = np.full((40, 4), 1e30, "f4"), np.zeros((40, 4), "f4"), np.zeros((40, 4), "f4")
     u[38], g[39], a[36], a[37:] = 1, 1, 0, 1
-    da, du, _ = rf.gradients.vjp(*map(on_gpu, (a, u, g)), axis=0, window="jagged:8")
+    da, du, _ = rf.gradients.vjp(*map(on_gpu, (a, u, g)), axis=0, window=window)
     steps = np.arange(40)[:, None]
     np.testing.assert_array_equal(da.get(), np.broadcast_to(steps == 39, (40, 4)))
     np.testing.assert_array_equal(du.get(), np.broadcast_to(steps >= 36, (40, 4)))

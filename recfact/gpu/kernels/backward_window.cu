@@ -1,30 +1,34 @@
 // backward_window: the gradients of a window from its inputs u and the cotangents g of its states, in one pass over
 // memory, back in time, block by block.
 //
-// A thread owns a line as in `backward`, and what it knows of a block is in shared memory. It goes forwards through the
-// block before, and back through its own. Inside a block, let w be the states from zero, z those of the cotangents back
-// in time, and k a step. WINDOW says what else there is:
+// A thread owns a line as in `backward`, and what it knows of blocks is in shared memory. It goes forwards through the
+// block TERMS before its own, and back through its own. Inside a block, let w be the states from zero, z those of the
+// cotangents back in time, and k a step. A block sees the TERMS = m blocks before it, from their starts on:
 //
-//   1  blocks alone          du_k = z_k,        da_k = z_k w_{k-1}, and 0 where k starts the block
-//   2  and the block before  du_k = z_k + y_k,  da_k = du_k w_{k-1} + z_k c_{k-1}, and z_k v there
-//        with v the last w of the block before, c what v becomes, and y what the first z of the next block becomes
-//   3  lags, block + 1       du_k = z_k + R_k A_k,  da_k = z_k w_{k-1} + s_{k-1} G_k + R_k Q_{k-1}, and G_k there
-//        with s the product of the coefficients from the start of the block up to k, and R of those after k up to its
-//        end; S_k = sum over p >= k of R_p u_p in the block before; A_k = sum over p <= k of s_p g_p in the next one;
-//        G the states of g S back in time, and Q those of u A. Step k sees the block before from its own place on.
+//   du_k = z_k + sum over q of y^q_k,   da_k = du_k w_{k-1} + z_k c^m_{k-1} + sum over q < m of y^q_k c^{m-q}_{k-1}
 //
-// A segment of whole blocks starts one block late, without writing, and looks into the block before its first. The next
-// STEPS steps of a and u, and of g, are always on their way from memory.
+// with q = 1 .. m, c^j what the last states of the j blocks before add to a step, and y^q what the first z of the q-th
+// block after does. Where k starts the block, w_{k-1} is 0 and c^j_{k-1} the state in which these j blocks end.
+//
+// If SLIDES, step k sees the one block before from its own place on, so block + 1 lags are kept:
+//
+//   du_k = z_k + R_k A_k,   da_k = z_k w_{k-1} + s_{k-1} G_k + R_k Q_{k-1}, and G_k where k starts the block
+//
+// with s the product of the coefficients from the start of the block up to k, and R of those after k up to its end;
+// S_k = sum over p >= k of R_p u_p in the block before; A_k = sum over p <= k of s_p g_p in the next one; G the states
+// of g S back in time, and Q those of u A.
+//
+// A segment of whole blocks starts TERMS blocks late, without writing, and looks into as many before its first. The
+// next STEPS steps of a and u, and of g, are always on their way from memory.
 //
 // Macros: those of lines.cuh for g, u and du, with TIME_CONTIGUOUS 0 and COEFFICIENT_STEPS 1, that of sums.cuh, and
-//   WINDOW    as above
+//   TERMS     blocks that a block sees before its own; 1 if SLIDES
+//   SLIDES    as above
 //   SEQUENCES 1 if segments are sequences of their own, one behind the other, of which each thread has a line of one
 //   THREADS   of a thread block
 //   RESIDENT  warps for which a multiprocessor is to have registers
 #include "owners.cuh"
 #include "sums.cuh"
-
-constexpr int ALONE = 1, NEIGHBOUR = 2, LAGS = 3;
 
 extern __shared__ __align__(16) unsigned char dynamic_shared[];
 
@@ -95,13 +99,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
     du += line.in(du_batch, du_head, du_channel) + origin * du_step;
     da += line.in(da_batch, da_head, da_channel) + origin * da_step;
 
-    // Of the own block and the one before: coefficients, and w, or u where WINDOW is LAGS, and later Q.
-    constexpr int ROW = CHANNELS * sizeof(Number), ROWS = WINDOW == LAGS ? 5 : WINDOW == NEIGHBOUR ? 3 : 2;
-    Row<CHANNELS> own(0, block), before(ROW, block), carried(2 * ROW, block);  // c, or S
-    Row<CHANNELS> local(3 * ROW, block), seen(4 * ROW, block);                 // w, and later s g; A
-    constexpr int SIZE = COEFFICIENTS * sizeof(Number);
-    Row<COEFFICIENTS> factors(ROWS * ROW, block), factors_before(ROWS * ROW + SIZE, block);
-    Row<COEFFICIENTS> products(ROWS * ROW + 2 * SIZE, block);  // s
+    // Of the own block and the TERMS before: w, or u and later Q if SLIDES, and coefficients. They take turns.
+    constexpr int HELD = TERMS + 1, ROWS = HELD + TERMS + 2 * SLIDES;
+    constexpr int ROW = CHANNELS * sizeof(Number), SIZE = COEFFICIENTS * sizeof(Number);
+    auto held_of = [&](long long index) { return Row<CHANNELS>(static_cast<int>(index % HELD) * ROW, block); };
+    auto factors_of = [&](long long index) {
+        return Row<COEFFICIENTS>(ROWS * ROW + static_cast<int>(index % HELD) * SIZE, block);
+    };
+    auto carried = [&](int j) { return Row<CHANNELS>((HELD + j) * ROW, block); };  // c^{j+1} of the step before, or S
+    Row<CHANNELS> local((HELD + TERMS) * ROW, block), seen((HELD + TERMS + 1) * ROW, block);  // w, and later s g; A
+    Row<COEFFICIENTS> products(ROWS * ROW + HELD * SIZE, block);                              // s
 
     auto length_of = [&](long long index) {
         const long long rest = steps - index * block;
@@ -119,8 +126,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
             coefficients[s] = load_vector<COEFFICIENT, COEFFICIENTS>(at<COEFFICIENT>(a_from, s, a_step));
     };
 
-    const long long lowest = WINDOW == ALONE || begin == 0 ? begin : begin - 1;
-    const long long top = WINDOW == ALONE || end == whole ? end - 1 : end;
+    const long long lowest = begin > TERMS ? begin - TERMS : 0;
+    const long long top = end + TERMS < whole ? end + TERMS - 1 : whole - 1;
 #pragma unroll
     for (int s = 0; s < STEPS; ++s) {
         const long long first = top * block;
@@ -132,7 +139,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
     }
 
     // Read a block of inputs.
-    auto ascend = [&](long long index, const Row<CHANNELS>& row, const Row<COEFFICIENTS>& kept) {
+    auto ascend = [&](long long index) {
+        const Row<CHANNELS> row = held_of(index);
+        const Row<COEFFICIENTS> kept = factors_of(index);
         const int length = length_of(index);
         Number state[CHANNELS];
         for (int k = 0; k < length; k += STEPS) {
@@ -147,7 +156,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
                         Vector<Number, CHANNELS> values;
 #pragma unroll
                         for (int c = 0; c < CHANNELS; ++c) {
-                            state[c] = WINDOW == LAGS || (s == 0 && k == 0)
+                            state[c] = SLIDES || (s == 0 && k == 0)
                                            ? Number(inputs[s][c])
                                            : multiply_add(of(coefficients[s], c), state[c], inputs[s][c]);
                             values.set(c, state[c]);
@@ -166,32 +175,60 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
         }
     };
 
-    ascend(top, own, factors);
-    Number entering[CHANNELS];  // y of the last step, of what the next block has
-    for (long long index = top; index >= begin; --index) {
+    Number entering[TERMS + 1][CHANNELS];  // y^q of the last step, of what the next block has
+    for (long long index = top + TERMS; index >= begin; --index) {
+        if (index - TERMS >= lowest) ascend(index - TERMS);
+        if (index > top) continue;
         const int length = length_of(index);
-        const bool after = WINDOW != ALONE && index < top, earlier = WINDOW != ALONE && index > 0;
-        if (index > lowest) ascend(index - 1, before, factors_before);
+        const int following = top - index < TERMS ? static_cast<int>(top - index) : TERMS;  // blocks that see it
+        const bool after = following > 0, earlier = TERMS > 0 && index > 0;
+        const Row<CHANNELS> own = held_of(index);
+        const Row<COEFFICIENTS> factors = factors_of(index);
 
-        Number reached[CHANNELS];  // v
-        if (WINDOW == NEIGHBOUR && earlier) {
-            const Vector<Number, CHANNELS> last = before.get(block - 1);
-            Number state[CHANNELS];
+        if (!SLIDES && earlier) {
+            Number reached[TERMS + 1][CHANNELS];  // c^{j+1}
 #pragma unroll
-            for (int c = 0; c < CHANNELS; ++c) state[c] = reached[c] = last[c];
+            for (int p = TERMS; p > 0; --p) {
+                if (p > index) continue;
+                const bool first = p == TERMS || p == index;
+                if (!first) {
+                    const Row<COEFFICIENTS> passed = factors_of(index - p);
 #pragma unroll 4
-            for (int k = 0; k < length - 1; ++k) {
-                const Vector<Number, COEFFICIENTS> factor = factors.get(k);
-                Vector<Number, CHANNELS> values;
+                    for (int step = 0; step < block; ++step) {
+                        const Vector<Number, COEFFICIENTS> factor = passed.get(step);
 #pragma unroll
-                for (int c = 0; c < CHANNELS; ++c) {
-                    state[c] = multiply(of(factor, c), state[c]);
-                    values.set(c, state[c]);
+                        for (int j = p; j < TERMS; ++j) {
+#pragma unroll
+                            for (int c = 0; c < CHANNELS; ++c) reached[j][c] = multiply(of(factor, c), reached[j][c]);
+                        }
+                    }
                 }
-                carried.set(k, values);
+                const Vector<Number, CHANNELS> last = held_of(index - p).get(block - 1);
+#pragma unroll
+                for (int j = p - 1; j < TERMS; ++j) {
+#pragma unroll
+                    for (int c = 0; c < CHANNELS; ++c)
+                        reached[j][c] = first || j == p - 1 ? last[c] : add(last[c], reached[j][c]);
+                }
+            }
+#pragma unroll 4
+            for (int k = 0; k < length; ++k) {
+                const Vector<Number, COEFFICIENTS> factor = factors.get(k);
+#pragma unroll
+                for (int j = 0; j < TERMS; ++j) {
+                    Vector<Number, CHANNELS> values;
+#pragma unroll
+                    for (int c = 0; c < CHANNELS; ++c) {
+                        values.set(c, reached[j][c]);
+                        reached[j][c] = multiply(of(factor, c), reached[j][c]);
+                    }
+                    carried(j).set(k, values);
+                }
             }
         }
-        if (WINDOW == LAGS && earlier) {  // S
+        if (SLIDES && earlier) {  // S
+            const Row<CHANNELS> before = held_of(index - 1);
+            const Row<COEFFICIENTS> factors_before = factors_of(index - 1);
             Number sum[CHANNELS], product[COEFFICIENTS];
 #pragma unroll
             for (int c = 0; c < CHANNELS; ++c) sum[c] = number<Number>(0);
@@ -207,12 +244,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
                     sum[c] = multiply_add(of(product, c), input[c], sum[c]);
                     values.set(c, sum[c]);
                 }
-                carried.set(k, values);
+                carried(0).set(k, values);
 #pragma unroll
                 for (int c = 0; c < COEFFICIENTS; ++c) product[c] = multiply(product[c], factor[c]);
             }
         }
-        if (WINDOW == LAGS) {  // w, s and Q
+        if (SLIDES) {  // w, s and Q
             Number state[CHANNELS], weighted[CHANNELS], product[COEFFICIENTS];
 #pragma unroll 2
             for (int k = 0; k < length; ++k) {
@@ -241,7 +278,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
         }
 
         // Back through the block.
-        Number state[CHANNELS], other[CHANNELS], product[COEFFICIENTS];  // z; y or G; R
+        // z; y^{q+1}, or G; R
+        Number state[CHANNELS], other[TERMS + 1][CHANNELS], product[COEFFICIENTS];
         Vector<Number, COEFFICIENTS> factor, power;                      // a and s of the step
         const long long first = index * block;
         for (int k = length - 1; k >= 0; k -= STEPS) {
@@ -256,12 +294,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
                     if (size.ALL || place >= 0) {
                         const bool last = s == 0 && k == length - 1;
                         Vector<Number, CHANNELS> states, carries, weights, sums, scaled;
-                        if (WINDOW == LAGS && earlier) {
+                        if (SLIDES && earlier) {
                             if (last) power = products.get(place);
-                            carries = carried.get(place);
+                            carries = carried(0).get(place);
                         }
-                        if (WINDOW == LAGS && after) weights = seen.get(place);
-                        if (WINDOW == LAGS) {
+                        if (SLIDES && after) weights = seen.get(place);
+                        if (SLIDES) {
 #pragma unroll
                             for (int c = 0; c < COEFFICIENTS; ++c)
                                 product[c] = last ? number<Number>(1) : multiply(product[c], factor[c]);
@@ -273,45 +311,54 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
                             const Number cotangent = cotangents[s][c];
                             state[c] = last ? cotangent : multiply_add(of(factor, c), state[c], cotangent);
                             total[c] = state[c];
-                            if (WINDOW == NEIGHBOUR && after) {
-                                other[c] = last ? entering[c] : multiply(of(factor, c), other[c]);
-                                total[c] = add(state[c], other[c]);
+#pragma unroll
+                            for (int q = 0; q < (SLIDES ? 0 : TERMS); ++q) {
+                                if (q >= following) continue;
+                                other[q][c] = last ? entering[q][c] : multiply(of(factor, c), other[q][c]);
+                                total[c] = add(total[c], other[q][c]);
                             }
-                            if (WINDOW == LAGS && earlier) {
+                            if (SLIDES && earlier) {
                                 const Number part = multiply(cotangent, carries[c]);
-                                other[c] = last ? part : multiply_add(of(factor, c), other[c], part);
+                                other[0][c] = last ? part : multiply_add(of(factor, c), other[0][c], part);
                                 scaled.set(c, multiply(of(power, c), cotangent));
                             }
-                            if (WINDOW == LAGS && after) total[c] = multiply_add(of(product, c), weights[c], state[c]);
+                            if (SLIDES && after) total[c] = multiply_add(of(product, c), weights[c], state[c]);
                             found.set(c, total[c]);
                         }
-                        if (WINDOW == LAGS && earlier) local.set(place, scaled);
+                        if (SLIDES && earlier) local.set(place, scaled);
                         Number gradients[CHANNELS];
+                        factor = factors.get(place);
                         if ((size.ALL && s < STEPS - 1) || place > 0) {
-                            factor = factors.get(place);
-                            states = (WINDOW == LAGS ? local : own).get(place - 1);
-                            if (WINDOW == NEIGHBOUR && earlier) carries = carried.get(place - 1);
-                            if (WINDOW == LAGS && earlier) power = products.get(place - 1);
-                            if (WINDOW == LAGS && after) sums = own.get(place - 1);
+                            states = (SLIDES ? local : own).get(place - 1);
+                            if (SLIDES && earlier) power = products.get(place - 1);
+                            if (SLIDES && after) sums = own.get(place - 1);
 #pragma unroll
                             for (int c = 0; c < CHANNELS; ++c) {
-                                gradients[c] = multiply((WINDOW == LAGS ? state : total)[c], states[c]);
-                                if (WINDOW == NEIGHBOUR && earlier)
-                                    gradients[c] = multiply_add(state[c], carries[c], gradients[c]);
-                                if (WINDOW == LAGS && earlier)
-                                    gradients[c] = multiply_add(of(power, c), other[c], gradients[c]);
-                                if (WINDOW == LAGS && after)
+                                gradients[c] = multiply((SLIDES ? state : total)[c], states[c]);
+                                if (SLIDES && earlier)
+                                    gradients[c] = multiply_add(of(power, c), other[0][c], gradients[c]);
+                                if (SLIDES && after)
                                     gradients[c] = multiply_add(of(product, c), sums[c], gradients[c]);
                             }
                         } else {
-                            factor = factors.get(0);
 #pragma unroll
                             for (int c = 0; c < CHANNELS; ++c) {
-                                gradients[c] = number<Number>(0);
-                                if (WINDOW == NEIGHBOUR && earlier) gradients[c] = multiply(state[c], reached[c]);
-                                if (WINDOW == NEIGHBOUR) entering[c] = multiply(of(factor, c), state[c]);
-                                if (WINDOW == LAGS && earlier) gradients[c] = other[c];
+                                gradients[c] = SLIDES && earlier ? other[0][c] : number<Number>(0);
+#pragma unroll
+                                for (int q = 0; q < (SLIDES ? 0 : TERMS); ++q) {
+                                    if (q <= following)
+                                        entering[q][c] = multiply(of(factor, c), q == 0 ? state[c] : other[q - 1][c]);
+                                }
                             }
+                        }
+#pragma unroll
+                        for (int q = 0; q < (SLIDES ? 0 : TERMS); ++q) {
+                            if (!earlier || q > following) continue;
+                            carries = carried(TERMS - 1 - q).get(place);
+#pragma unroll
+                            for (int c = 0; c < CHANNELS; ++c)
+                                gradients[c] =
+                                    multiply_add(q == 0 ? state[c] : other[q - 1][c], carries[c], gradients[c]);
                         }
                         if (index < end) {
                             store_vector(const_cast<OUTPUT*>(at<OUTPUT>(du_here, s, -du_step)), found);
@@ -328,7 +375,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
                 chunk(Partial{});
             }
         }
-        if (WINDOW == LAGS && earlier) {  // A
+        if (SLIDES && earlier) {  // A
             Number sum[CHANNELS];
 #pragma unroll
             for (int c = 0; c < CHANNELS; ++c) sum[c] = number<Number>(0);
@@ -345,7 +392,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
             }
             exchange(local, seen);
         }
-        exchange(own, before);
-        exchange(factors, factors_before);
     }
 }
