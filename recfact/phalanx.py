@@ -126,15 +126,21 @@ def _taken(given: dict[str, Any]) -> tuple[list[Any], Callable[..., Any], Callab
     arrays = [
         as_numpy(value, name) if value is not None and kind == "numpy" else value for name, value in given.items()
     ]
-    return arrays, partial(solve, axis=-3), _engine() if kind == "numpy" else lambda *_: None
+    return arrays, partial(solve, axis=-3), _engine(kind)
 
 
 @cache
-def _engine() -> Callable[..., Any]:
-    """Return the CPU engine's mixer of arrays. Importing it imports LLVM."""
-    from recfact.cpu.mixer import mixed
+def _engine(kind: str) -> Callable[..., Any]:
+    """Return the engine's mixer of arrays. Importing one takes long."""
+    if kind == "gpu":
+        from recfact.gpu.mixer import mixed
 
-    return mixed
+        return mixed
+    if kind == "numpy":
+        from recfact.cpu.mixer import mixed as mixed_here
+
+        return mixed_here
+    return lambda *_: None
 
 
 def _kind(value: Any) -> str:

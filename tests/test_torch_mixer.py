@@ -161,3 +161,30 @@ def test_the_layer_and_the_function_take_it():
     assert "MixBackward" in seen
     assert "RecurrenceBackward" not in seen
     assert is_one_pass(rf.phalanx(*tensors(), window="jagged:2"))
+
+
+class OnGPU(torch.Tensor):
+    """A tensor that says it is on a GPU."""
+
+    is_cuda = True
+
+
+def test_a_gpu_is_asked_where_no_derivatives_are(monkeypatch):
+    from recfact.gpu import mixer as on_gpu
+
+    monkeypatch.setattr(on_gpu, "mixed", lambda *given: "one launch")
+    monkeypatch.setattr(mixer, "composed", lambda *given: "composed")
+    a, q, k, v = (one.detach().as_subclass(OnGPU) for one in tensors())
+    window = rf.Jagged(2)
+    assert mixer.mix(a, q, k, v, window) == "one launch"
+    assert mixer.mix(a, None, None, v, window) == "one launch"
+    assert mixer.mix(a, q.as_subclass(torch.Tensor), k, v, window) == "composed"
+    with torch.autograd.forward_ad.dual_level():
+        moving = torch.autograd.forward_ad.make_dual(v, torch.ones_like(v))
+        assert mixer.mix(a, q, k, moving, window) == "composed"
+    learned = v.detach().requires_grad_()
+    assert mixer.mix(a, q, k, learned, window) == "composed"
+    with torch.no_grad():
+        assert mixer.mix(a, q, k, learned, window) == "one launch"
+    monkeypatch.setattr(on_gpu, "mixed", lambda *given: None)
+    assert mixer.mix(a, q, k, v, window) == "composed"

@@ -57,7 +57,7 @@ def backward_window(
     """
     assert blocks.terms is not None
     slides = blocks.terms > 1 and blocks.length == 1
-    length, terms = (blocks.terms, 1) if slides else blocks
+    length, terms = (blocks.terms, 1) if slides else (blocks.length, blocks.terms)
     if terms > MOST_TERMS:
         return None
     channels, fitted = MOST_CHANNELS, None

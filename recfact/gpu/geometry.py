@@ -182,3 +182,53 @@ def geometry_of(
     lengths = x.shape[axis], batch.length, heads.length, channels.length
     x0_view = None if x0 is None else more.pop()
     return Geometry(reverse, *lengths, a_view, u_view, x_view, x0_view, tuple(more))
+
+
+def gated_geometry(
+    axis: int, a: Strided, q: Strided, k: Strided, v: Strided, y: Strided
+) -> tuple[Geometry, int] | None:
+    """Describe the mixer of a Phalanx layer.
+
+    Parameters
+    ----------
+    axis : int
+        Time, counted from the front.
+    a : Strided
+        Coefficients, which broadcast to the shape of the result.
+    q, k : Strided, shape (..., groups, d)
+        Gates of one shape. Head h has those of group ``h // (heads // groups)``.
+    v, y : Strided, shape (..., heads, d)
+        Values, and the result, whose strides aren't negative.
+
+    Returns
+    -------
+    geometry : Geometry
+        The recurrence of the values. Beside it are the gates k and q, whose strides of heads lead from group to group.
+    together : int
+        Heads next to each other that share gates. Groups are found by counting heads. If memory has another axis
+        between heads and features, there is nothing to count, and None in the place of both.
+
+    Raises
+    ------
+    ShapeError
+        As for `geometry_of`.
+    """
+    heads, last = len(y.shape) - 2, len(y.shape) - 1
+    together = y.shape[heads] // k.shape[heads]
+    others = [step for at, step in enumerate(y.strides[:heads]) if at != axis and y.shape[at] > 1]
+    if together > 1 and (
+        y.shape[last] == 1 or not y.strides[last] < y.strides[heads] <= min(others, default=y.strides[heads])
+    ):
+        return None
+    # As if each head had gates of its own: strides in parts of a byte let axes merge just as those of values do.
+    parts = [1 if at == heads else together for at in range(len(y.shape))]
+    gates = [
+        replace(gate, shape=y.shape, strides=tuple(step * part for step, part in zip(gate.strides, parts, strict=True)))
+        for gate in (k, q)
+    ]
+    geometry = geometry_of(axis, a, v, y, None, False, beside=gates)
+    beside = tuple(
+        replace(view, batch=view.batch // together, channel=view.channel // together, step=view.step // together)
+        for view in geometry.beside
+    )
+    return replace(geometry, beside=beside), together

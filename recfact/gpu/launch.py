@@ -10,8 +10,18 @@ from recfact.gpu.b2p import B2P
 from recfact.gpu.backward import backward
 from recfact.gpu.backward_window import backward_window
 from recfact.gpu.chain import chain
-from recfact.gpu.geometry import Geometry, geometry_of
-from recfact.gpu.plans import LAUNCH_STEPS, LEAST_STEPS, WARPS_NEEDED, Blocks, Device, Launch, Sequences, blocks_of
+from recfact.gpu.geometry import Geometry, gated_geometry, geometry_of
+from recfact.gpu.plans import (
+    LAUNCH_STEPS,
+    LEAST_STEPS,
+    WARPS_NEEDED,
+    Blocks,
+    Device,
+    Launch,
+    Sequences,
+    are_enough,
+    blocks_of,
+)
 from recfact.gpu.sliding import sliding
 from recfact.gpu.solves import Solve
 from recfact.gpu.sweep import Sweep
@@ -105,6 +115,44 @@ def plan_gradients(
     if blocks.terms is None:
         return backward(geometry, device, sequences)
     return backward_window(geometry, blocks, device, sequences)
+
+
+def plan_mixer(
+    a: Strided, q: Strided, k: Strided, v: Strided, y: Strided, *, axis: int, window: Window, device: Device
+) -> Launch | None:
+    """Plan the mixer of a Phalanx layer, y = q x + v, where x solves the recurrence with inputs k v.
+
+    Parameters
+    ----------
+    a, q, k, v, y, axis
+        As for `gated_geometry`. Gates and values have one number type. Coefficients and result have it too, or are
+        float32 beside half precision.
+    window : Window
+        What is kept.
+    device : Device
+        Compute capability and number of multiprocessors.
+
+    Returns
+    -------
+    Launch or None
+        None if nothing is to be computed, or if a product, a solve, and a product and a sum are better: the window has
+        several terms, there are too few lines for the whole recurrence, or features don't lie next to each other.
+
+    Raises
+    ------
+    ShapeError
+        As for `plan`.
+    """
+    if 0 in y.shape:
+        return None
+    blocks = blocks_of(window, y.shape[axis])
+    found = gated_geometry(axis, a, q, k, v, y)
+    if found is None or (blocks.terms or 0) > 1 or found[0].time_contiguous:
+        return None
+    sweep = Sweep(found[0], blocks, device, gate_heads=found[1])
+    if blocks.terms is None and not are_enough(sweep.warps, y.shape[axis], None, device):
+        return None
+    return sweep.launch(f"sweep: it takes gates, which {found[1]} heads share")
 
 
 def alternatives(solve: Solve[Strided], device: Device) -> dict[str, Launch]:

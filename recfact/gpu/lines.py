@@ -204,15 +204,19 @@ def gradient_lines(geometry: Geometry, most: int = ENDLESS) -> Lines | None:
     if geometry.time_contiguous:
         return None
     lines, (beside, sums) = lines_of(geometry, ENDLESS), geometry.beside
-    width = min(lines.channels, most)
-    while width > 1 and not all(view.moves(width, step=True, channel=False) for view in (beside, sums) if view.channel):
-        width //= 2
-    if beside.channel != beside.type.size or sums.channel not in (0, sums.type.size):
-        width = 1  # not next to each other
-    reason = lines.reason if width == lines.channels else f"{width} channels to a thread"
-    lines = replace(lines, channels=width, own=lines.own and width > 1, reason=reason)
+    lines = narrowed(lines, min(lines.channels, most), (beside, sums) if sums.channel else (beside,))
     lanes = _lanes(lines, sums)
     return None if lanes is None else replace(lines, lanes=lanes)
+
+
+def narrowed(lines: Lines, width: int, beside: tuple[View, ...]) -> Lines:
+    """Return lines of at most so many channels, of which the arrays beside a solve move as many at once."""
+    while width > 1 and not all(view.moves(width, step=True, channel=False) for view in beside):
+        width //= 2
+    if any(view.channel != view.type.size for view in beside):
+        width = 1  # not next to each other
+    reason = lines.reason if width == lines.channels else f"{width} channels to a thread"
+    return replace(lines, channels=width, own=lines.own and width > 1, reason=reason)
 
 
 def _lanes(lines: Lines, sums: View) -> int | None:

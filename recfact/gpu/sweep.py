@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import gcd
 
 from recfact.gpu.geometry import Geometry
-from recfact.gpu.lines import ACCESS_BYTES, THREADS, Lines, lines_of, steps_with_room
+from recfact.gpu.lines import ACCESS_BYTES, THREADS, Lines, lines_of, narrowed, steps_with_room
 from recfact.gpu.multiprocessors import warps_of_registers
 from recfact.gpu.plans import (
     ENDLESS,
@@ -31,13 +31,15 @@ class Sweep:
     Parameters
     ----------
     geometry : Geometry
-        The solve.
+        The solve. Beside its arrays may be the gates k and q of a Phalanx layer.
     blocks : Blocks
         Windows with at most one block before each, or the exact recurrence.
     device : Device
         To be kept busy.
     sequences : Sequences, optional
         Which time is made of. Blocks count from the start of each.
+    gate_heads : int, default 1
+        Heads next to each other that share gates.
 
     Attributes
     ----------
@@ -51,11 +53,20 @@ class Sweep:
         Bytes on their way to a multiprocessor.
     """
 
-    def __init__(self, geometry: Geometry, blocks: Blocks, device: Device, sequences: Sequences | None = None) -> None:
-        self.geometry, self.blocks, self.sequences = geometry, blocks, sequences
+    def __init__(
+        self,
+        geometry: Geometry,
+        blocks: Blocks,
+        device: Device,
+        sequences: Sequences | None = None,
+        gate_heads: int = 1,
+    ) -> None:
+        self.geometry, self.blocks, self.sequences, self.gate_heads = geometry, blocks, sequences, gate_heads
         self.lines = lines_of(geometry, blocks.length, ENDLESS if sequences is None else sequences.unit)
+        self.lines = narrowed(self.lines, self.lines.channels, geometry.beside)
         self.steps = chunk_steps(self.lines)
-        ahead = 32 * self.lines.channels * geometry.u.type.size * self.steps  # bytes of a warp's next chunk
+        streams = 1 + len(geometry.beside)
+        ahead = 32 * self.lines.channels * geometry.u.type.size * self.steps * streams  # bytes of a warp's next chunk
         # Halves beside coefficients or results in float32 fill registers with both, and with states twice as wide. So
         # do numbers of 8 bytes, and the places where blocks begin inside a chunk.
         mixed = max(geometry.a.type.size, geometry.x.type.size) > geometry.u.type.size
@@ -76,9 +87,10 @@ class Sweep:
     def launch(self, why: str) -> Launch:
         """Return the launch. `why` is the first of its reasons."""
         geometry, length, split, sequences = self.geometry, self.blocks.length, self.split, self.sequences
+        gates = dict(zip("kq", geometry.beside, strict=False))
         return self.lines.launch(
             "sweep",
-            geometry.swept,
+            {**geometry.swept, **gates},
             self.lines.thread_blocks(THREADS, split.segments, sequences),
             THREADS,
             {
@@ -89,8 +101,10 @@ class Sweep:
                 "THREADS": THREADS,
                 "RESIDENT": warps_of_registers(self.registers),
                 "SEQUENCES": int(sequences is not None),
+                "GATED": int(bool(gates)),
             },
             (
+                *(wide(gate_heads=self.gate_heads) if gates else ()),
                 starts(sequences),
                 *wide(
                     steps=geometry.steps,
@@ -109,5 +123,6 @@ def chunk_steps(lines: Lines) -> int:
     vectors = lines.own or (lines.time_contiguous and lines.coefficient_steps > 1)
     heavy = vectors or lines.geometry.a.type.size == ACCESS_BYTES  # coefficients fill registers, too
     steps = max((16 if lines.access > 1 else 8) // (1 + heavy), lines.access)
-    step_bytes = lines.channels * lines.geometry.u.type.size + lines.coefficients * lines.geometry.a.type.size
+    inputs = (1 + len(lines.geometry.beside)) * lines.channels  # and gates
+    step_bytes = inputs * lines.geometry.u.type.size + lines.coefficients * lines.geometry.a.type.size
     return steps_with_room(steps, lines.access, step_bytes, CHUNK_BYTES)

@@ -1,8 +1,8 @@
 """The mixer of a Phalanx layer as one differentiable operator, and as the operations it is made of.
 
-On the CPU a kernel reads and writes each number once, forward and backward. Everything that it doesn't do is composed
-of `solve` and of torch's operations: other devices, number types and layouts, windows of more terms, second
-derivatives, torch.func and torch.compile.
+On the CPU a kernel reads and writes each number once, forward and backward. On a GPU one does so where no derivatives
+are asked for. Everything that they don't do is composed of `solve` and of torch's operations: other devices, number
+types and layouts, windows of more terms, second derivatives, torch.func and torch.compile.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ NUMBERS = {torch.float32: np.dtype(np.float32), torch.float64: np.dtype(np.float
 
 def mix(a: Tensor, q: Tensor | None, k: Tensor | None, v: Tensor, window: Window) -> Tensor:
     """Return q x + v, where x solves the recurrence with inputs k v. The arguments are those of `recfact.phalanx`."""
-    mixer = None if torch.compiler.is_compiling() else _in_one_pass(a, q, k, v, window)
-    if mixer is None:
+    if torch.compiler.is_compiling() or torch.jit.is_tracing() or _are_functorch_transforms_active():
         return composed(a, q, k, v, window)
-    y: Tensor = Mix.apply(a, q, k, v, window, mixer)
-    return y
+    mixer = _in_one_pass(a, q, k, v, window)
+    y: Tensor | None = _on_gpu(a, q, k, v, window) if mixer is None else Mix.apply(a, q, k, v, window, mixer)
+    return composed(a, q, k, v, window) if y is None else y
 
 
 def composed(a: Tensor, q: Tensor | None, k: Tensor | None, v: Tensor, window: Window) -> Tensor:
@@ -42,7 +42,7 @@ def composed(a: Tensor, q: Tensor | None, k: Tensor | None, v: Tensor, window: W
 def _in_one_pass(a: Tensor, q: Tensor | None, k: Tensor | None, v: Tensor, window: Window) -> Any:
     """Return the engine's mixer for these tensors, or None."""
     dtype = NUMBERS.get(v.dtype)
-    if dtype is None or torch.jit.is_tracing() or _are_functorch_transforms_active():
+    if dtype is None:
         return None
     for one in (a, q, k, v):
         if one is not None and not (one.dtype == v.dtype and _is_plain(one)):
@@ -51,6 +51,19 @@ def _in_one_pass(a: Tensor, q: Tensor | None, k: Tensor | None, v: Tensor, windo
     if gate is not None and k is not None and gate.shape != k.shape:
         return None
     return _engine()(dtype, v.shape, 1 if gate is None else gate.shape[-2], window)
+
+
+def _on_gpu(a: Tensor, q: Tensor | None, k: Tensor | None, v: Tensor, window: Window) -> Tensor | None:
+    """Return the result by one launch on a GPU. It has no gradients, so it is None where derivatives may be wanted."""
+    given = [one for one in (a, q, k, v) if one is not None]
+    if not all(one.is_cuda for one in given) or (torch.is_grad_enabled() and any(one.requires_grad for one in given)):
+        return None
+    if any(torch.autograd.forward_ad.unpack_dual(one).tangent is not None for one in given):
+        return None
+    from recfact.gpu.mixer import mixed as mixed_there
+
+    y: Tensor | None = mixed_there(a, q, k, v, window)
+    return y
 
 
 def _is_plain(tensor: Tensor) -> bool:

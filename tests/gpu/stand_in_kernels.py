@@ -35,6 +35,18 @@ class RawModule:
         return Kernel(self.code, name, self.options)
 
 
+def parameters(kernel, macros):
+    """Return type and name of each of a kernel's parameters, from its source as a launch with these macros has it."""
+    (text,) = re.findall(rf'extern "C" __global__ .*? {kernel}\((.*?)\) {{', source_of(kernel), flags=re.DOTALL)
+
+    def kept(part):
+        return part[2] if dict(macros)[part[1]] != "0" else ""
+
+    text = re.sub(r"//.*", "", re.sub(r"#if (\w+)\n(.*?)#endif\n", kept, text, flags=re.DOTALL))
+    words = (word.strip().rpartition(" ") for word in text.split(","))
+    return [(c_type.strip(), name) for c_type, _, name in words]
+
+
 class Kernel:
     """A kernel that knows its signature from its source."""
 
@@ -43,9 +55,7 @@ class Kernel:
         self.name, self.options = name, tuple(option for option in options if option.startswith("-D"))
         self.macros = tuple(tuple(option[2:].split("=", 1)) for option in self.options)
         self.device = machine.device
-        (text,) = re.findall(rf'extern "C" __global__ .*? {name}\((.*?)\) {{', code, flags=re.DOTALL)
-        words = re.sub(r"//.*", "", text).split(",")
-        self.signature = [(self._type(word.rpartition(" ")[0].strip()), word.split()[-1]) for word in words]
+        self.signature = [(self._type(c_type), argument) for c_type, argument in parameters(name, self.macros)]
 
     def _type(self, c_type):
         return dict(self.macros)["STRIDE"] if c_type == "STRIDE" else c_type

@@ -94,7 +94,12 @@ def test_the_null_stream_is_not_asked(machine):
 
 
 SHORT = 200  # steps up to which few lines are enough for the kernels of gradients
-KERNELS = {"backward": rf.Full(), "backward_window": rf.Jagged(16), "backward_window of lags": rf.Uniform(8)}
+KERNELS = {
+    "backward": rf.Full(),
+    "backward_window": rf.Jagged(16),
+    "backward_window of terms": rf.Jagged(8, 2),
+    "backward_window of lags": rf.Uniform(8),
+}
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

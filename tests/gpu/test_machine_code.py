@@ -113,7 +113,8 @@ def moves_all_it_can_at_once(code: MachineCode, launch: Launch) -> None:
         # 16 lanes take a coefficient of a tile each: 32 bytes in one request, of which no lane has use for more.
         assert loads[2] == stages
     elif launch.kernel == "sweep":
-        assert set(loads) == set(stores) == {16}
+        assert set(loads) == {16, int(macros["COEFFICIENT_STEPS"]) * size}
+        assert set(stores) == {16}
     elif launch.kernel == "backward":  # and the coefficient of all channels, with the sum that is its gradient
         assert set(loads) == set(stores) == {16, size}
     else:

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from recfact.gpu.launch import plan, plan_gradients
+from recfact.gpu.launch import plan, plan_gradients, plan_mixer
 from recfact.gpu.plans import Device, Launch
 from recfact.gpu.solves import Solve
 from recfact.number_types import accumulator
-from recfact.strides import contiguous
+from recfact.strides import Strided, contiguous
 from recfact.windows import Full, Jagged, Uniform, Window
 
 H100 = Device((9, 0), 132)
@@ -93,6 +93,24 @@ def described_gradients(heads: int, n: int, d: int, dtype: str, window: Window, 
     return launch
 
 
+def described_mixer(
+    heads: int, groups: int, n: int, d: int, dtype: str, window: Window, *, device: Device = H100
+) -> Launch:
+    """Plan the mixer of a Phalanx layer for contiguous arrays with heads first, then time, and gates of groups."""
+
+    def rows(count: int) -> Strided:
+        array = contiguous(np.dtype(dtype), (count, n, d))
+        order = 1, 0, 2  # time before heads, as the mixer is called
+        return Strided(array.dtype, *(tuple(values[k] for k in order) for values in (array.shape, array.strides)))
+
+    size = np.dtype(dtype).itemsize
+    a = Strided(np.dtype(dtype), (n, heads, 1), (size, n * size, 0))
+    launch = plan_mixer(a, rows(groups), rows(groups), rows(heads), rows(heads), axis=0, window=window, device=device)
+    if launch is None:
+        raise ValueError(f"an example must be a window of at most one term, got {window}")
+    return launch
+
+
 TARGETS = ((7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (12, 0))  # compute capabilities
 HEADS, ROWS = "head, time, channel", "head, channel, time"
 
@@ -105,6 +123,7 @@ def kinds(device: Device = H100) -> dict[str, Launch]:
         "b2p along time": described(ROWS, 128, 8192, 16, half, Jagged(16), device=device, reverse=True),
         "sweep": described(HEADS, 8192, 8192, 16, half, Jagged(16), device=device),
         "sweep float32": described(HEADS, 8192, 8192, 16, "float32", Jagged(16), device=device),
+        "sweep with gates": described_mixer(8192, 8, 8192, 16, half, Jagged(16), device=device),
         "chain": described(HEADS, 4, 8192, 16, half, Full(), device=device),
         "sliding": described(HEADS, 8192, 8192, 16, half, Uniform(64), device=device),
         "backward": described_gradients(8192, 8192, 16, "float32", Full(), device=device),

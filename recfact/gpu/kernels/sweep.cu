@@ -11,14 +11,17 @@
 //
 // With SEQUENCES, time holds sequences of their own, one behind the other, and each is a segment without a halo.
 //
-// Macros: those of lines.cuh, and
+// With GATED, the gates k and q of a Phalanx layer act on inputs and states. `gate_heads` heads next to each other share
+// them, and their strides of heads lead from one such group to the next.
+//
+// Macros: those of lines.cuh and gates.cuh, and
 //   UNIT                         divides STEPS and `block`: blocks begin so many steps from each other and from chunks
 //   WINDOW                       0 full, 1 blocks alone, 2 blocks and the one before
 //   INITIAL                      1 if x0 holds the initial states, and with SEQUENCES those of each sequence
 //   SEQUENCES                    1 if segments are sequences of their own
 //   THREADS                      of a thread block
 //   RESIDENT                     warps for which a multiprocessor is to have registers
-#include "lines.cuh"
+#include "gates.cuh"
 #include "owners.cuh"
 
 constexpr int ALONE = 1, NEIGHBOUR = 2;
@@ -46,6 +49,9 @@ struct States {
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) sweep(
     const char* a, const char* u, char* x, const char* x0,
+#if GATED
+    const char* k, const char* q, long long gate_heads,
+#endif
     const long long* starts,  // of each sequence in the order of the sweep, and the end of the last one
     long long steps,     // of the recurrence
     long long first,     // of the first block in the order of the sweep; 0 if what is over at the end of a sequence is
@@ -56,7 +62,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
     long long a_batch, long long a_head, long long a_channel, STRIDE a_step,
     long long u_batch, long long u_head, long long u_channel, STRIDE u_step,
     long long x_batch, long long x_head, long long x_channel, STRIDE x_step,
-    long long x0_batch, long long x0_head, long long x0_channel, long long x0_step) {
+    long long x0_batch, long long x0_head, long long x0_channel, long long x0_step
+#if GATED
+    , long long k_batch, long long k_head, long long k_channel, STRIDE k_step,
+    long long q_batch, long long q_head, long long q_channel, STRIDE q_step
+#endif
+) {
     const Owner own(segments, batch * heads * lines);
     if (!own.exists) return;
     const long long origin = own.origin(starts, steps);
@@ -80,6 +91,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
     a += line.in(a_batch, a_head, a_channel) + (origin + position) * a_step;
     u += line.in(u_batch, u_head, u_channel) + (origin + position) * u_step;
     x += line.in(x_batch, x_head, x_channel) + (origin + position) * x_step;
+    Gates gates;
+#if GATED
+    Line group = line;
+    group.head /= gate_heads;
+    gates.k = k + group.in(k_batch, k_head, k_channel) + (origin + position) * k_step;
+    gates.q = q + group.in(q_batch, q_head, q_channel) + (origin + position) * q_step;
+    gates.k_step = k_step, gates.q_step = q_step;
+#endif
 
     States states;
 #pragma unroll
@@ -100,16 +119,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
         Vector<COEFFICIENT, COEFFICIENTS> coefficients;
         const bool reads = INITIAL || position > 0;
         if (reads) coefficients = load_vector<COEFFICIENT, COEFFICIENTS>(at<COEFFICIENT>(a, 0, 0));
+        gates.load(0);
         Vector<OUTPUT, CHANNELS> outputs;
 #pragma unroll
         for (int c = 0; c < CHANNELS; ++c) {
             const Number coefficient =
                 reads ? Number(coefficients[COEFFICIENTS == 1 ? 0 : c]) : number<Number>(0);
-            states.advance(c, coefficient, inputs[c], fresh);
-            outputs.set(c, states.state[c]);
+            states.advance(c, coefficient, gates.input(0, c, inputs[c]), fresh);
+            outputs.set(c, gates.output(0, c, states.state[c], inputs[c]));
         }
         if (position >= begin) store_vector(reinterpret_cast<OUTPUT*>(x), outputs);
         a += a_step, u += u_step, x += x_step;
+        gates.pass(1);
         ++position, --left;
     };
 
@@ -135,6 +156,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
 #pragma unroll
         for (int k = 0; k < ACCESSES; ++k) chunk.load_inputs(k, u, u_step);
 #pragma unroll
+        for (int s = 0; s < STEPS; ++s) gates.load(s);
+#pragma unroll
         for (int k = 0; k < STEPS / COEFFICIENT_STEPS; ++k) chunk.load_coefficients(k, a, a_step);
         position += chunks * STEPS;
         const long long written = (position - begin) / STEPS;  // chunks that are written: the last ones
@@ -149,12 +172,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
                 if (s % UNIT == 0) left -= UNIT;
 #pragma unroll
                 for (int c = 0; c < CHANNELS; ++c) {
-                    states.advance(c, chunk.coefficient(s, c), chunk.input(s, c), fresh);
-                    outputs.set(TIME_CONTIGUOUS ? place(s % TIMES) : c, states.state[c]);
+                    const Number input = chunk.input(s, c);
+                    states.advance(c, chunk.coefficient(s, c), gates.input(s, c, input), fresh);
+                    outputs.set(TIME_CONTIGUOUS ? place(s % TIMES) : c, gates.output(s, c, states.state[c], input));
                 }
                 // What has been used makes room for the same place of the next chunk.
                 if (more && s % COEFFICIENT_STEPS == COEFFICIENT_STEPS - 1)
                     chunk.load_coefficients(s / COEFFICIENT_STEPS, a, a_step);
+                if (more) gates.load(STEPS + s);
                 if (s % TIMES == TIMES - 1) {
                     if (more) chunk.load_inputs(s / TIMES, u, u_step);
                     if (writes)
@@ -162,6 +187,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
                 }
             }
             x += static_cast<long long>(x_step) * STEPS;
+            gates.pass(STEPS);
         }
     }
     while (position < end) step_alone();
