@@ -98,13 +98,14 @@ def described_mixer(
 ) -> Launch:
     """Plan the mixer of a Phalanx layer for contiguous arrays with heads first, then time, and gates of groups."""
 
-    def rows(count: int) -> Strided:
-        array = contiguous(np.dtype(dtype), (count, n, d))
-        order = 1, 0, 2  # time before heads, as the mixer is called
-        return Strided(array.dtype, *(tuple(values[k] for k in order) for values in (array.shape, array.strides)))
+    kind = np.dtype(dtype)
+    size = kind.itemsize
 
-    size = np.dtype(dtype).itemsize
-    a = Strided(np.dtype(dtype), (n, heads, 1), (size, n * size, 0))
+    def rows(count: int) -> Strided:
+        """Describe an array with time as its first axis, as the mixer is called, and heads first in memory."""
+        return Strided(kind, (n, count, d), (d * size, n * d * size, size))
+
+    a = Strided(kind, (n, heads, 1), (size, n * size, 0))
     launch = plan_mixer(a, rows(groups), rows(groups), rows(heads), rows(heads), axis=0, window=window, device=device)
     if launch is None:
         raise ValueError(f"an example must be a window of at most one term, got {window}")

@@ -25,7 +25,7 @@ from tools.gpu.critical_path import cycles
 from tools.gpu.examples import H100, HEADS, LAYOUTS, ROWS, TARGETS, described, kinds
 from tools.gpu.machine_code import machine_code
 from tools.gpu.occupancy import resident_warps
-from tools.gpu.traffic import gradient_traffic, traffic
+from tools.gpu.traffic import gradient_traffic, mixer_traffic, traffic
 
 WIDE = (8192, 8192, 16)  # enough heads for `sweep`
 # Solves by other kernels, with as many heads to a multiprocessor as WIDE and SOLVE have on an H100: layout, heads,
@@ -43,6 +43,7 @@ GRADIENTS: tuple[tuple[str, Window, str, tuple[int, int, int]], ...] = (
     ("backward_window, two terms", Jagged(16, 2), "u", (8, 4096, 16)),
     ("backward_window of lags", Uniform(16), "u", (8, 2048, 16)),
 )
+MIXER = (16, 2, 2048, 16)  # heads, groups that share gates, steps and channels
 # Where blocks in shared memory leave room for fewer warps, they have more registers.
 MOST_REGISTERS: dict[str, float | None] = {"b2p": REGISTERS, "backward": REGISTERS, "backward_window": None}
 KERNELS = ("b2p", "backward", "backward_window", "chain", "sliding", "sweep")
@@ -219,6 +220,9 @@ def _of_traffic() -> Iterator[Quantity]:
     for kernel, window, given, lines in GRADIENTS:
         moved = partial(gradient_traffic, window, *lines)
         yield Quantity(f"bytes moved / bytes of a, {given}, g, du and da", kernel, "<=", 1.10, "emulator", moved)
+    for k, (whole, asked) in enumerate((("a, q, k, v and y", 1.10), ("three passes", 0.5))):
+        part = partial(_mixer_traffic, k)
+        yield Quantity(f"bytes moved / bytes of {whole}", "sweep with gates", "<=", asked, "emulator", part)
     for layout, heads, multiprocessors, window in PARTS:
         launch = _part(layout, heads, multiprocessors, window)
         for name, relation, least, attribute in numbers[:3]:
@@ -286,6 +290,10 @@ def _on_all_targets(kind: str) -> list[tuple[tuple[int, int], Launch]]:
 def _traffic(layout: str, window: Window, attribute: str) -> float:
     launch = described(layout, *SOLVE, "bfloat16", window)
     return float(getattr(traffic(launch, layout, *SOLVE), attribute))
+
+
+def _mixer_traffic(which: int) -> float:
+    return mixer_traffic(Jagged(16), *MIXER)[which]
 
 
 def _part(layout: str, heads: int, multiprocessors: int, window: Window) -> Launch:

@@ -12,7 +12,7 @@ from recfact.errors import MissingExtraError
 from recfact.gpu.plans import Device, Launch
 from recfact.windows import Window
 from tools.gpu.emulator import execute
-from tools.gpu.examples import H100, LAYOUTS, channel_axis, described_gradients
+from tools.gpu.examples import H100, LAYOUTS, channel_axis, described_gradients, described_mixer
 from tools.gpu.machine_code import missing_tools
 
 
@@ -80,3 +80,22 @@ def gradient_traffic(window: Window, heads: int, n: int, d: int) -> float:
     report = execute(launch, arrays, H100.capability, outputs=("du", "da")).check()
     moved = sum(array.read + array.written for array in report.arrays.values())
     return moved / sum(array.nbytes for array in arrays.values())
+
+
+@cache
+def mixer_traffic(window: Window, heads: int, groups: int, n: int, d: int) -> tuple[float, float]:
+    """Return the bytes that a mixer in bfloat16 moves, over those of its arrays and over those of three passes.
+
+    These are a product k v, a solve, and q x + v. Each reads and writes its arrays once.
+    """
+    if (missing := missing_tools()) is not None:
+        raise MissingExtraError(missing)
+    rng = np.random.default_rng(0)
+    shapes = {"a": (heads, n), "k": (groups, n, d), "q": (groups, n, d), "u": (heads, n, d), "x": (heads, n, d)}
+    arrays = {name: rng.uniform(-1, 1, shape).astype(ml_dtypes.bfloat16) for name, shape in shapes.items()}
+    launch = described_mixer(heads, groups, n, d, "bfloat16", window, device=Device(H100.capability, 1))
+    report = execute(launch, arrays, H100.capability).check()
+    moved = sum(array.read + array.written for array in report.arrays.values())
+    a, gate, one = (arrays[name].nbytes for name in "aku")
+    three = (gate + 2 * one) + (a + 2 * one) + (gate + 3 * one)
+    return moved / sum(array.nbytes for array in arrays.values()), moved / three

@@ -11,8 +11,8 @@
 //
 // With SEQUENCES, time holds sequences of their own, one behind the other, and each is a segment without a halo.
 //
-// With GATED, the gates k and q of a Phalanx layer act on inputs and states. `gate_heads` heads next to each other share
-// them, and their strides of heads lead from one such group to the next.
+// With GATED, the gates k and q of a Phalanx layer act on inputs and states. `gate_heads` heads next to each other
+// share them, and their strides of heads lead from one such group to the next.
 //
 // Macros: those of lines.cuh and gates.cuh, and
 //   UNIT                         divides STEPS and `block`: blocks begin so many steps from each other and from chunks
