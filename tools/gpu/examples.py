@@ -97,7 +97,6 @@ def described_mixer(
     heads: int, groups: int, n: int, d: int, dtype: str, window: Window, *, device: Device = H100
 ) -> Launch:
     """Plan the mixer of a Phalanx layer for contiguous arrays with heads first, then time, and gates of groups."""
-
     kind = np.dtype(dtype)
     size = kind.itemsize
 
