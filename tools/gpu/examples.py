@@ -128,6 +128,6 @@ def kinds(device: Device = H100) -> dict[str, Launch]:
         "sliding": described(HEADS, 8192, 8192, 16, half, Uniform(64), device=device),
         "backward": described_gradients(8192, 8192, 16, "float32", Full(), device=device),
         "backward_window": described_gradients(8192, 8192, 16, "float32", Jagged(16), device=device),
-        "backward_window, two terms": described_gradients(8192, 8192, 16, "float32", Jagged(16, 2), device=device),
+        "backward_window of two terms": described_gradients(8192, 8192, 16, "float32", Jagged(16, 2), device=device),
         "backward_window of lags": described_gradients(8192, 8192, 16, "float32", Uniform(16), device=device),
     }

@@ -40,7 +40,7 @@ BESIDE = "time, head, channel"  # where a sector of coefficients is that of 16 h
 GRADIENTS: tuple[tuple[str, Window, str, tuple[int, int, int]], ...] = (
     ("backward", Full(), "x", (32, 512, 16)),
     ("backward_window", Jagged(16), "u", (8, 2048, 16)),
-    ("backward_window, two terms", Jagged(16, 2), "u", (8, 4096, 16)),
+    ("backward_window of two terms", Jagged(16, 2), "u", (8, 4096, 16)),
     ("backward_window of lags", Uniform(16), "u", (8, 2048, 16)),
 )
 MIXER = (16, 2, 2048, 16)  # heads, groups that share gates, steps and channels
