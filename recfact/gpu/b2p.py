@@ -8,25 +8,25 @@ from recfact.gpu.plans import (
     TILE,
     Argument,
     Blocks,
+    Cost,
     Device,
     Launch,
+    pace,
     pointers,
     split_blocks,
     strides,
     texts,
-    under_way,
     warps_wanted,
     wide,
 )
 
 WARPS = 4  # of a thread block of b2p
+INSTRUCTIONS, CYCLES = 280, 560  # of a warp for a KiB, on any target at most; cycles of one that is alone
 REGISTERS, FEW_REGISTERS = 128, 96  # of a thread
 BLACKWELL = (10, 0)  # compute capability from which few are enough for the same code
-STAGES = (
-    6  # tiles of a warp in memory, one of them in work; an even number, because two versions of the carriers take turns
-)
-STAGES_IN_TURN = 2  # if copies aren't asynchronous: then only one tile is on its way
-ASYNCHRONOUS = (8, 0)  # compute capability from which copies are asynchronous
+STAGES = 6  # tiles of a warp, one of them in work; an even number, because two versions of the carriers take turns
+REGISTER_STAGES = 4  # if those on their way are in registers
+ASYNCHRONOUS = (8, 0)  # compute capability from which copies to shared memory are asynchronous
 MOST_STEPS = 1 << 34  # tiles are counted in 32 bits
 GROUP = 8  # numbers of an access
 TILE_BYTES = 2 * TILE * TILE
@@ -78,10 +78,8 @@ class B2P:
         Why tensor cores can't do it. There is then no launch.
     warps : int
         How many there are.
-    under_way : float
-        Bytes on their way to a multiprocessor.
-    is_filled : bool
-        Whether the GPU holds no more warps, so that more segments would bring nothing.
+    pace : float
+        Cycles in which a multiprocessor moves a KiB.
     split : Split
         How time is split.
     """
@@ -89,17 +87,20 @@ class B2P:
     def __init__(self, geometry: Geometry, blocks: Blocks, device: Device, split_factor: bool) -> None:
         self.geometry, self.blocks, self.split_factor = geometry, blocks, split_factor
         self.obstacle = obstacle(geometry, blocks, device)
-        asynchronous = device.capability >= ASYNCHRONOUS
-        self.stages = STAGES if asynchronous else STAGES_IN_TURN
+        self.asynchronous = device.capability >= ASYNCHRONOUS
+        self.stages = STAGES if self.asynchronous else REGISTER_STAGES
         self.registers = FEW_REGISTERS if device.capability >= BLACKWELL else REGISTERS
-        room = device.limits.room(WARPS, self.registers, shared_bytes(self.stages, split_factor))
-        ahead = max(self.stages - 1, 1) * TILE_BYTES
+        room = device.limits.room(
+            WARPS, self.registers, shared_bytes(self.stages if self.asynchronous else 1, split_factor)
+        )
+        ahead = (self.stages - 1) * TILE_BYTES
         wanted = warps_wanted(ahead, room, device)
-        units = geometry.batch * geometry.heads * -(-geometry.channels // TILE)  # warps of one segment
+        columns = -(-geometry.channels // TILE)
+        units = geometry.batch * geometry.heads * columns  # warps of one segment
         self.split = split_blocks(units, geometry.steps, blocks, wanted, device, "tile")
         self.warps = units * self.split.segments
-        self.under_way = under_way(self.warps, ahead, wanted.places, device)
-        self.is_filled = self.warps >= wanted.places
+        share = geometry.channels / (TILE * columns)  # of tiles, what isn't beyond the channels
+        self.pace = pace(Cost(INSTRUCTIONS, CYCLES), self.warps, ahead, wanted, self.split, device) / share
 
     def launch(self, why: str) -> Launch:
         """Return the launch. `why` is the first of its reasons."""
@@ -116,6 +117,7 @@ class B2P:
             "REVERSE": int(geometry.reverse),
             "SPLIT": int(self.split_factor),
             "STAGES": self.stages,
+            "ASYNCHRONOUS": int(self.asynchronous),
             "WARPS": WARPS,
             "RESIDENT": warps_of_registers(self.registers),
             "WINDOW": blocks.window,
@@ -141,7 +143,7 @@ class B2P:
         )
 
 
-def shared_bytes(stages: int, split_factor: bool) -> int:
+def shared_bytes(tiles: int, split_factor: bool) -> int:
     """Return the shared memory of a thread block: tiles, the terms of L_t and the product in float32, and vectors."""
-    matrices = stages + 1 + split_factor + 2
-    return WARPS * (2 * ROW_NUMBERS * TILE * matrices + 4 * TILE * 6)
+    matrices = tiles + 1 + split_factor + 2
+    return WARPS * (2 * ROW_NUMBERS * TILE * matrices + 4 * TILE * 8)

@@ -196,13 +196,12 @@ def _choose(geometry: Geometry, blocks: Blocks, device: Device, split_factor: bo
     # If time is contiguous, a lane of `sweep` has a row of its own. Each request then touches 32 half-used sectors.
     if plenty and (reason is not None or not geometry.time_contiguous):
         return sweep.launch(f"sweep: {has} are enough, and it issues least")
-    if reason is None and b2p.is_filled and b2p.under_way <= sweep.under_way and not geometry.time_contiguous:
-        # The same bytes under way take `sweep` fewer instructions, which wait less for each other.
-        most = f"{b2p.under_way / 1024:.1f} KiB on their way to a multiprocessor"
-        return sweep.launch(f"sweep: {has} have as much under way as b2p, which has room for {most}")
     if reason is None:
         would_have = f"{b2p.warps / device.multiprocessors:.1f}"
         if not exact or b2p.warps >= enough:
+            if sweep.pace <= b2p.pace and not geometry.time_contiguous:
+                paces = f"{sweep.pace:.0f} cycles for a KiB, and b2p takes {b2p.pace:.0f}"
+                return sweep.launch(f"sweep: {has} take {paces}")
             why = f"b2p: sweep would have {has}, and b2p has {would_have}"
             if plenty:
                 why = "b2p: time is contiguous, and it reads and writes whole sectors, which sweep doesn't"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from recfact.gpu.geometry import Views
-from recfact.gpu.multiprocessors import Multiprocessor, multiprocessor_of
+from recfact.gpu.multiprocessors import KIB, SCHEDULERS, Multiprocessor, multiprocessor_of
 from recfact.windows import Window, blocks_and_terms
 
 WARPS_NEEDED = 4
@@ -19,6 +19,7 @@ SEGMENT_BLOCKS = 20
 SHORT_BLOCKS = 8
 WAVES = 8
 LEAST_STEPS = 256  # up to so many, warps needn't be enough
+FLIGHT_CYCLES = 2000  # in which memory delivers what a multiprocessor wants on its way: 1.25 us at 1.6 GHz
 LAUNCH_STEPS = 64  # that a thread of `sweep` takes while the host launches another kernel
 TILE = 16  # steps and channels of a tensor-core tile
 ENDLESS = 1 << 62  # steps of a block that never ends, a multiple of every chunk
@@ -212,9 +213,41 @@ class Warps(NamedTuple):
     places: int
 
 
-def under_way(warps: int, warp_bytes: int, places: int, device: Device) -> float:
-    """Return the bytes on their way to a multiprocessor: of all warps, or of those that the GPU holds at once."""
-    return min(warps, places) * warp_bytes / device.multiprocessors
+class Cost(NamedTuple):
+    """What a KiB that a warp moves takes of it.
+
+    Parameters
+    ----------
+    instructions : int
+        That it issues.
+    cycles : int
+        That it takes if it is alone: its instructions wait for each other.
+    """
+
+    instructions: int
+    cycles: int
+
+
+def pace(cost: Cost, warps: int, warp_bytes: int, wanted: Warps, split: Split, device: Device) -> float:
+    """Return the cycles in which a multiprocessor moves a KiB: what is slowest of memory, issue and waiting.
+
+    Parameters
+    ----------
+    cost : Cost
+        Of a warp.
+    warps, warp_bytes : int
+        How many there are, and bytes that each has on their way.
+    wanted : Warps
+        From `warps_wanted`.
+    split : Split
+        How time is split. A block of each segment is read twice.
+    device : Device
+        Where they run.
+    """
+    present = min(warps, wanted.places) / device.multiprocessors
+    memory = FLIGHT_CYCLES * KIB / min(present * warp_bytes, device.limits.bytes_wanted)
+    once = max(memory, cost.instructions / SCHEDULERS, cost.cycles / present)
+    return once * (1 + (split.segments > 1) / split.blocks)
 
 
 def warps_wanted(warp_bytes: int, room: int, device: Device) -> Warps:

@@ -10,18 +10,20 @@ from recfact.gpu.multiprocessors import warps_of_registers
 from recfact.gpu.plans import (
     ENDLESS,
     Blocks,
+    Cost,
     Device,
     Launch,
     Sequences,
+    pace,
     split_blocks,
     starts,
-    under_way,
     warps_wanted,
     wide,
 )
 
 WIDEST_REGISTERS, WIDE_REGISTERS, NARROW_REGISTERS = 128, 96, 80  # of a thread
 NARROW_BYTES = 1024  # of a warp's chunk
+INSTRUCTIONS, CYCLES = 64, 80  # of a warp for a KiB, on any target at most; cycles of one that is alone
 CHUNK_BYTES = 192  # of a thread's chunk and its coefficients, in registers
 
 
@@ -49,8 +51,8 @@ class Sweep:
         How many warps keep the GPU busy, and how many there are.
     split : Split
         How time is split.
-    under_way : float
-        Bytes on their way to a multiprocessor.
+    pace : float
+        Cycles in which a multiprocessor moves a KiB.
     """
 
     def __init__(
@@ -82,7 +84,8 @@ class Sweep:
         else:
             self.split = sequences.split
             self.warps = -(-self.lines.count * sequences.count // 32)
-        self.under_way = under_way(self.warps, ahead, wanted.places, device)
+        share = self.lines.count / (32 * self.lines.warps)  # of lanes, those that have a line
+        self.pace = pace(Cost(INSTRUCTIONS, CYCLES), self.warps, ahead, wanted, self.split, device) / share
 
     def launch(self, why: str) -> Launch:
         """Return the launch. `why` is the first of its reasons."""

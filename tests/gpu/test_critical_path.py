@@ -3,7 +3,7 @@
 import pytest
 from gpu.cases import H100, need_tools
 
-from tools.gpu.critical_path import LATENCY, PLAIN, cycles, registers
+from tools.gpu.critical_path import LATENCY, PLAIN, cycles, lead, registers
 from tools.gpu.examples import kinds
 from tools.gpu.machine_code import Instruction, machine_code
 from tools.gpu.quantities import WORK
@@ -42,6 +42,17 @@ LOOPS = {
 def test_loops_counted_by_hand(name):
     lines, expected = LOOPS[name]
     assert cycles(loop(*lines)) == expected
+
+
+@pytest.mark.parametrize("others", [0, 3])
+def test_the_lead_of_a_load_is_what_passes_until_it_is_read(others):
+    between = ["FMUL R9, R8, R8"] * others
+    late = loop("LDG.E.U16 R4, desc[UR4][R2.64]", *between, "IMAD.U32 R5, R4, 0x10000, RZ")
+    assert lead(late) == 1 + others
+    # Asked for behind its use, a number has a round.
+    early = loop("IMAD.U32 R5, R4, 0x10000, RZ", "LDG.E.U16 R4, desc[UR4][R2.64]", *between)
+    assert lead(early) == 1 + others
+    assert lead(loop("FMUL R9, R4, R4", *between, "LDG.E.U16 R4, desc[UR4][R2.64]", "FMUL R8, R7, R7")) == 2
 
 
 def test_what_instructions_write_and_read():

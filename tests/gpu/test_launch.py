@@ -20,7 +20,19 @@ from recfact.gpu.compiler import options_of, source_of
 from recfact.gpu.geometry import geometry_of
 from recfact.gpu.launch import plan
 from recfact.gpu.multiprocessors import MULTIPROCESSORS
-from recfact.gpu.plans import ENDLESS, SEGMENT_BLOCKS, Device, Launch, Warps, blocks_of, split_time, warps_wanted
+from recfact.gpu.plans import (
+    ENDLESS,
+    SEGMENT_BLOCKS,
+    Cost,
+    Device,
+    Launch,
+    Split,
+    Warps,
+    blocks_of,
+    pace,
+    split_time,
+    warps_wanted,
+)
 from recfact.gpu.solves import Solve
 from recfact.number_types import FLOAT32
 from recfact.recurrence import first_kept
@@ -167,7 +179,8 @@ def test_no_plan_has_a_few_warps_more_than_there_is_room_for(window, dtype):
 
 
 def shared_of(launch):
-    return b2p.shared_bytes(int(macro(launch, "STAGES")), macro(launch, "SPLIT") == "1")
+    tiles = int(macro(launch, "STAGES")) if macro(launch, "ASYNCHRONOUS") == "1" else 1
+    return b2p.shared_bytes(tiles, macro(launch, "SPLIT") == "1")
 
 
 def test_table_of_the_docs():
@@ -254,27 +267,38 @@ T4, A10, RTX_5090, B200 = Device((7, 5), 40), Device((8, 6), 72), Device((12, 0)
 
 
 def test_turing_copies_tile_by_tile():
-    # A copy there is done when it returns, so that a warp has one tile on its way, and few stages leave room for more
-    # warps: 12, where 6 stages would leave room for 8.
+    # Tiles on their way are in registers there, 3 of 512 bytes, so that 8 warps have the 12 KiB that memory wants.
     launch = described(HEADS, 128, 1024, 16, "float16", Jagged(16), device=T4)
-    assert (launch.kernel, macro(launch, "STAGES")) == ("b2p", "2")
-    assert launch.reasons[2].endswith(f"{12 * 40} warps wanted")
+    assert (launch.kernel, macro(launch, "STAGES"), macro(launch, "ASYNCHRONOUS")) == ("b2p", "4", "0")
+    assert launch.reasons[2].endswith(f"{8 * 40} warps wanted")
     # Lanes of `sweep` have 4 KiB on their way.
     long = described(HEADS, 128, 8192, 16, "float16", Jagged(16), device=T4)
     assert long.reasons[0] == "sweep: 4.0 warps on a multiprocessor are enough, and it issues least"
 
 
-def test_where_no_more_tiles_have_room_sweep_is_preferred_if_it_has_as_much_on_its_way():
-    # 12 warps of b2p have 6 KiB under way, and memory wants 12; 2 of sweep have 8.
-    few = described(HEADS, 32, 8192, 16, "float16", Jagged(16), device=T4)
-    assert few.reasons[0] == (
-        "sweep: 2.0 warps on a multiprocessor have as much under way as b2p, which has room for "
-        "6.0 KiB on their way to a multiprocessor"
-    )
-    fewer = described(HEADS, 16, 8192, 16, "float16", Jagged(16), device=T4)
-    along = described(ROWS, 32, 8192, 16, "float16", Jagged(16), device=T4)
-    asynchronous = described(HEADS, 32, 8192, 16, "float16", Jagged(16), device=A10)
-    assert [launch.kernel for launch in (fewer, along, asynchronous)] == ["b2p"] * 3
+def test_what_moves_a_kib_sooner_is_chosen():
+    # The B200 has registers for 20 warps of b2p, with 50 of the 68 KiB that memory wants; 10.8 of sweep have 43, but
+    # issue a quarter of the instructions.
+    launch = described(HEADS, 1024, 8192, 16, "float16", Jagged(16), device=B200)
+    assert launch.reasons[0] == ("sweep: 10.8 warps on a multiprocessor take 48 cycles for a KiB, and b2p takes 73")
+    assert described(ROWS, 1024, 8192, 16, "float16", Jagged(16), device=B200).kernel == "b2p"
+    # A single head leaves 30 lanes of a warp of sweep without a line.
+    for device in (T4, A10, B200):
+        assert described(HEADS, 1, 8192, 16, "float16", Jagged(16), device=device).kernel == "b2p"
+        assert described(HEADS, 32, 8192, 16, "float16", Jagged(16), device=device).kernel == "b2p"
+
+
+@pytest.mark.parametrize("slowest", ["memory", "instructions", "cycles"])
+def test_the_pace_is_that_of_the_slowest_of_three(slowest):
+    device, split = Device((9, 0), 100), Split(10, 1, "")
+    cost = {"memory": Cost(1, 1), "instructions": Cost(1000, 1), "cycles": Cost(1, 1000)}[slowest]
+    wanted = Warps(800, 1600)
+    # 8 warps on a multiprocessor: with 2 KiB each half of what memory wants is under way.
+    expected = {"memory": 2000 / 16, "instructions": 1000 / 4, "cycles": 1000 / 8}[slowest]
+    assert pace(cost, 800, 2048, wanted, split, device) == expected
+    assert pace(cost, 800, 2048, wanted, Split(10, 2, ""), device) == 1.1 * expected  # a block in 10 is read twice
+    if slowest == "memory":  # and more than it wants doesn't help
+        assert pace(cost, 3200, 4096, wanted, split, device) == 2000 / 32
 
 
 @pytest.mark.parametrize(("device", "warps"), [(A10, 7), (RTX_5090, 7), (B200, 17)])

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from gpu.cases import described
+from gpu.test_launch import shared_of
 
 from recfact.gpu import b2p, chain, sliding, sweep
 from recfact.gpu.multiprocessors import MULTIPROCESSORS, multiprocessor_of, warps_of_registers
@@ -77,7 +78,7 @@ def test_what_kernels_take_on_the_page_of_tuning_is_what_plans_assume():
         assert tuple(int(part.split()[0]) for part in row[1].split("; ")) == registers
         assert tuple(int(part.split()[0]) for part in row[2].split("; ")) == tuple(map(warps_of_registers, registers))
     launches = [kinds(Device(target, 1))["b2p along time"] for target in TARGETS]
-    shared = [b2p.shared_bytes(int(dict(launch.macros)["STAGES"]), True) for launch in launches]
+    shared = [shared_of(launch) for launch in launches]
     assert f"{shared[-1] / 1024:g} KiB for {b2p.WARPS} warps, {shared[0] / 1024:g} KiB on 7.5" == tensor[3]
     assert set(shared[1:]) == {shared[-1]}
     assert multiprocessor_of((7, 5)).room(b2p.WARPS, b2p.REGISTERS, shared[-1]) == 8  # with 6 stages there

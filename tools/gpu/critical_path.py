@@ -2,8 +2,9 @@
 
 A warp issues its instructions in order, one a cycle at most. Each waits until the registers and predicates that it
 reads have come. So the loop is gone through again and again, and the cycles between two rounds are counted. Numbers
-from global memory are taken to be there: they set out a round or more before, and how many must be on their way is a
-quantity of its own. What other warps do in the meantime doesn't count, and neither do queues of the units.
+from global memory are taken to be there. How long before their use they set out is counted as well, by `lead`, and how
+many must be on their way is a quantity of its own. What other warps do in the meantime doesn't count, and neither do
+queues of the units.
 
 The latencies are assumptions, in the sizes that microbenchmarks of these generations found (Jia et al. 2018, Sun et
 al. 2022, Luo et al. 2024). No GPU has confirmed them for these kernels.
@@ -12,7 +13,7 @@ al. 2022, Luo et al. 2024). No GPU has confirmed them for these kernels.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tools.gpu.machine_code import Instruction
 
@@ -38,17 +39,34 @@ ROUNDS = 4  # after which each round takes as long as the one before
 
 def cycles(loop: Sequence[Instruction]) -> int:
     """Return the cycles between two rounds of a loop, for a warp that is alone."""
+    issued = [now for now, _, _, _ in _rounds(loop)]
+    return issued[-1] - issued[-1 - len(loop)]
+
+
+def lead(loop: Sequence[Instruction]) -> int:
+    """Return the fewest cycles between a load from global memory and its first reader, for a warp that is alone."""
+    loaded: dict[str, int] = {}
+    leads = []
+    for now, instruction, written, read in _rounds(loop):
+        leads += [now - loaded.pop(name) for name in read if name in loaded]
+        for name in written:
+            loaded.pop(name, None)
+        if instruction.opcode == "LDG":
+            loaded |= dict.fromkeys(written, now)
+    return min(leads)
+
+
+def _rounds(loop: Sequence[Instruction]) -> Iterator[tuple[int, Instruction, set[str], set[str]]]:
+    """Go through a loop again and again: when each instruction is issued, what it writes, and what it reads."""
     ready: dict[str, int] = {}
-    now, ends = 0, []
-    for _ in range(ROUNDS):
-        for instruction in loop:
-            written, read = registers(instruction)
-            now = max([now + 1, *(ready.get(name, 0) for name in read)])
-            latency = 1 if instruction.opcode in ARRIVED else LATENCY.get(instruction.opcode, PLAIN)
-            # Under a guard the old value may stay, and that must have come as well.
-            ready |= {name: max(now + latency, ready.get(name, 0) if instruction.guard else 0) for name in written}
-        ends.append(now)
-    return ends[-1] - ends[-2]
+    now = 0
+    for instruction in [*loop] * ROUNDS:
+        written, read = registers(instruction)
+        now = max([now + 1, *(ready.get(name, 0) for name in read)])
+        latency = 1 if instruction.opcode in ARRIVED else LATENCY.get(instruction.opcode, PLAIN)
+        # Under a guard the old value may stay, and that must have come as well.
+        ready |= {name: max(now + latency, ready.get(name, 0) if instruction.guard else 0) for name in written}
+        yield now, instruction, written, read
 
 
 def registers(instruction: Instruction) -> tuple[set[str], set[str]]:

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from recfact.errors import MissingExtraError
+from recfact.gpu import b2p, sweep
 from recfact.gpu.b2p import REGISTERS, TILE_BYTES
 from recfact.gpu.benchmark import LONG
 from recfact.gpu.compiler import options_of, source_of
@@ -21,7 +22,7 @@ from recfact.gpu.machine import SOLVE
 from recfact.gpu.plans import Device, Launch
 from recfact.gpu.sweep import WIDE_REGISTERS
 from recfact.windows import Full, Jagged, Uniform, Window
-from tools.gpu.critical_path import cycles
+from tools.gpu.critical_path import cycles, lead
 from tools.gpu.examples import H100, HEADS, LAYOUTS, ROWS, TARGETS, described, kinds
 from tools.gpu.machine_code import machine_code
 from tools.gpu.occupancy import resident_warps
@@ -49,6 +50,7 @@ MOST_REGISTERS: dict[str, float | None] = {"b2p": REGISTERS, "backward": REGISTE
 KERNELS = ("b2p", "backward", "backward_window", "chain", "sliding", "sweep")
 H100_BYTES = 3.35e12 / 132 / 1.755e9  # that memory moves for a multiprocessor in a cycle
 SHARE = 0.9  # of this, as the goals ask
+LEAST_LEAD = 800  # cycles, in which memory may have answered
 WORK = ("HMMA", "LDG", "LDGSTS", "STG")  # what the main loop of a kernel never leaves out
 
 
@@ -158,28 +160,37 @@ def _of_machine_code() -> Iterator[Quantity]:
     for precision, terms, most in (("paper", "one term", 190), ("full", "two terms", 220)):
         for layout in LAYOUTS:
             launch = solve_launch(layout, precision=precision)
-            loop = partial(_instructions, launch, int(dict(launch.macros)["STAGES"]))
+            loop = partial(_instructions, launch)
             yield Quantity(instructions, f"b2p, {terms} ({layout})", "<=", most, "machine code", loop)
     shifted, of = shifted_launch(), f"b2p, Jagged(52) ({HEADS})"
     yield Quantity(
         f"warps on a multiprocessor, {SOLVE[1]} steps", of, ">=", 4, "machine code", partial(_resident, shifted)
     )
-    loop = partial(_instructions, shifted, int(dict(shifted.macros)["STAGES"]))
+    loop = partial(_instructions, shifted)
     yield Quantity(instructions, of, "<=", 300, "machine code", loop)
     for n, ratio in ((1024, None), (8192, 1)):
-        tile = partial(_waiting, solve_launch(HEADS, n), "STAGES")
+        tile = partial(_waiting, solve_launch(HEADS, n))
         yield Quantity(
             f"cycles of a tile, alone / cycles for it, {n} steps", f"b2p ({HEADS})", "<=", ratio, "machine code", tile
         )
-    sweep = kinds()["sweep"]
-    step = partial(_waiting, sweep, "STEPS")
+    wide = kinds()["sweep"]
+    step = partial(_waiting, wide)
     yield Quantity("cycles of a step, alone / cycles for it", f"sweep ({HEADS})", "<=", 1, "machine code", step)
-    cycles_of_tile = partial(_cycles, solve_launch(HEADS), "STAGES")
-    yield Quantity("cycles of a tile, alone", f"b2p ({HEADS})", "-", None, "machine code", cycles_of_tile)
-    loop = partial(_instructions, sweep, int(dict(sweep.macros)["STEPS"]))
+    for kernel, plan in (("b2p", b2p), ("sweep", sweep)):
+        for target in TARGETS:
+            launch = kinds(Device(target, H100.multiprocessors))[kernel]
+            of = "{}, capability {}.{}".format(kernel, *target)
+            loop = partial(_instructions, launch, target)
+            yield Quantity(instructions, of, "<=", plan.INSTRUCTIONS, "machine code", loop)
+            alone = partial(_cycles, launch, target)
+            yield Quantity("cycles / KiB moved, alone", of, "<=", plan.CYCLES, "machine code", alone)
+    ahead = partial(_lead, "b2p")
+    of = "b2p, any target"
+    yield Quantity("cycles from a load to its use, alone", of, ">=", LEAST_LEAD, "machine code", ahead)
+    loop = partial(_instructions, wide)
     yield Quantity(instructions, f"sweep ({HEADS})", "<=", 48, "machine code", loop)
     short = short_launch()
-    loop = partial(_instructions, short, int(dict(short.macros)["STEPS"]))
+    loop = partial(_instructions, short)
     yield Quantity(instructions, f"sweep, Jagged(5) ({HEADS})", "<=", 300, "machine code", loop)
     of = f"chain ({HEADS})"
     yield Quantity(
@@ -259,20 +270,28 @@ def _chain_instructions() -> float:
     return machine_code(chain_launch(), H100.capability).shortest_run(through) / _chain_steps()
 
 
-def _instructions(launch: Launch, times: int) -> float:
-    """Return the instructions of the main loop, which moves a KiB so many times."""
-    return len(machine_code(launch, H100.capability).main_loop(WORK)) / times
+def _instructions(launch: Launch, target: tuple[int, int] = H100.capability) -> float:
+    """Return the instructions of the main loop for each KiB that it moves."""
+    return len(machine_code(launch, target).main_loop(WORK)) / _times(launch)
 
 
-def _cycles(launch: Launch, times: str) -> float:
-    """Return the cycles that a warp alone takes to move a KiB, as it does in a round as often as a macro says."""
-    loop = machine_code(launch, H100.capability).main_loop(WORK)
-    return cycles(loop) / int(dict(launch.macros)[times])
+def _cycles(launch: Launch, target: tuple[int, int] = H100.capability) -> float:
+    """Return the cycles that a warp alone takes to move a KiB."""
+    return cycles(machine_code(launch, target).main_loop(WORK)) / _times(launch)
 
 
-def _waiting(launch: Launch, times: str) -> float:
+def _times(launch: Launch) -> int:
+    """Return how often a round of the main loop moves a KiB: for a tile of `b2p`, or a step of `sweep`."""
+    return int(dict(launch.macros)["STAGES" if launch.kernel == "b2p" else "STEPS"])
+
+
+def _waiting(launch: Launch) -> float:
     """Return the same over the cycles in which memory at `SHARE` of its speed moves that much for each warp."""
-    return _cycles(launch, times) / (_resident(launch) * 1024 / (SHARE * H100_BYTES))
+    return _cycles(launch) / (_resident(launch) * 1024 / (SHARE * H100_BYTES))
+
+
+def _lead(kind: str) -> float:
+    return float(min(lead(machine_code(launch, target).main_loop(WORK)) for target, launch in _on_all_targets(kind)))
 
 
 def _worst(kind: str, attribute: str) -> float:

@@ -7,9 +7,13 @@
 // float32 accumulation; the carrier v, its rank-one update g_t v_{t-1} and the result stay in float32 until the one
 // rounding at the end. With SPLIT, L_t is the sum of two half-precision matrices, its rounded value and the rounded
 // rest, so that storing it costs less than the rounding of the result does. float16 has no small numbers to hold the
-// rest of an entry, or an entry after a few steps of decay: its rest is stored RAISED times larger. A warp
-// works on one of its STAGES tiles while the others are on their way from memory. A segment of the jagged window starts
-// one block early, without writing, to have its carrier. Nothing passes between warps.
+// rest of an entry, or an entry after a few steps of decay: its rest is stored RAISED times larger. A segment of the
+// jagged window starts one block early, without writing, to have its carrier. Nothing passes between warps.
+//
+// A warp works on one of its STAGES tiles while the others are on their way from memory. Its instructions wait for each
+// other less if several chains of them go on at once, so L_t of the next tile is built while this one gets its carrier
+// and its results. Between two barriers stand loads first and stores last: the compiler doesn't move a load before a
+// store, nor anything over a branch.
 //
 // A block may begin inside a tile (SHIFTED). L_t u_t is right then as it is, because both blocks are neighbours. But the
 // rows of the later block go on from what the earlier one reached from zero, instead of from its state. A segment is
@@ -21,11 +25,11 @@
 //
 // Shared memory of a warp, in bytes from its start (a row of 16 halves takes 48, a row of 16 floats 96, which keeps all
 // accesses free of bank conflicts):
-//   inputs   STAGES x 16 rows: [step][channel], or [channel][step] if TIME_CONTIGUOUS, as in global memory
+//   inputs   SHARED_TILES x 16 rows: [step][channel], or [channel][step] if TIME_CONTIGUOUS, as in global memory
 //   L_t      16 rows, and 16 more for the rest if SPLIT
 //   product  16 rows of floats, laid out like the inputs
-//   vectors  a (16 floats, in the order of the sweep), g (16, in the order of memory), and two versions of the
-//            carriers: of the state and of what the block reached from zero (16 each)
+//   vectors  two versions of each, which take turns from tile to tile: a (16 floats, in the order of the sweep), g (16,
+//            in the order of memory), and the carriers: of the state and of what the block reached from zero (16 each)
 //
 // Element (batch, head, channel, step) of an array lies at batch * array_batch + head * array_head + channel *
 // array_channel + step * array_step BYTES from its pointer, which is at step 0. Inputs and outputs are contiguous along
@@ -35,7 +39,8 @@
 //   INPUT, COEFFICIENT, OUTPUT   half or __nv_bfloat16; that or float; INPUT or float
 //   TIME_CONTIGUOUS, REVERSE     see above
 //   SPLIT                        1: L_t in two terms
-//   STAGES                       tiles in memory, all but the one at work on their way; even
+//   STAGES                       tiles of a warp, all but the one at work on their way; even
+//   ASYNCHRONOUS                 1 if tiles come to shared memory by asynchronous copies, 0 if in registers
 //   WARPS                        of a thread block
 //   RESIDENT                     warps for which a multiprocessor is to have registers
 //   WINDOW                       0 full, 1 blocks alone, 2 blocks and the one before
@@ -51,10 +56,11 @@ constexpr int ALONE = 1, NEIGHBOUR = 2;
 constexpr int TILE = 16, HALF = 8;
 constexpr int ROW = 24;                              // numbers from row to row of a matrix in shared memory
 constexpr int MATRIX_BYTES = TILE * ROW * 2, PRODUCT_BYTES = TILE * ROW * 4;
-constexpr int FACTOR = STAGES * MATRIX_BYTES;        // where L_t begins
+constexpr int SHARED_TILES = ASYNCHRONOUS ? STAGES : 1;
+constexpr int FACTOR = SHARED_TILES * MATRIX_BYTES;  // where L_t begins
 constexpr int PRODUCT = FACTOR + (1 + SPLIT) * MATRIX_BYTES;
 constexpr int VECTORS = PRODUCT + PRODUCT_BYTES;
-constexpr int WARP_BYTES = VECTORS + 6 * TILE * 4;
+constexpr int WARP_BYTES = VECTORS + 8 * TILE * 4;
 constexpr bool LONG = WINDOW == NEIGHBOUR && !SINGLE;  // a state and what its block reached from zero differ
 constexpr unsigned int EVERYONE = 0xffffffffu;
 constexpr float RAISED = same<INPUT, half> ? 65536.0f : 1.0f;
@@ -69,7 +75,7 @@ struct Work {
     unsigned char* memory;  // of the warp, shared
 
     __device__ __forceinline__ INPUT* inputs(int stage) const {
-        return reinterpret_cast<INPUT*>(memory + stage * MATRIX_BYTES);
+        return reinterpret_cast<INPUT*>(memory + stage % SHARED_TILES * MATRIX_BYTES);
     }
     __device__ __forceinline__ INPUT* factor(int term) const {
         return reinterpret_cast<INPUT*>(memory + FACTOR + term * MATRIX_BYTES);
@@ -78,10 +84,10 @@ struct Work {
     __device__ __forceinline__ float* vector(int index) const {
         return reinterpret_cast<float*>(memory + VECTORS) + index * TILE;
     }
-    __device__ __forceinline__ float* coefficients() const { return vector(0); }
-    __device__ __forceinline__ float* products() const { return vector(1); }
-    __device__ __forceinline__ float* carrier(int version) const { return vector(2 + version); }
-    __device__ __forceinline__ float* local_carrier(int version) const { return vector(4 + version); }
+    __device__ __forceinline__ float* coefficients(int version) const { return vector(version); }
+    __device__ __forceinline__ float* products(int version) const { return vector(2 + version); }
+    __device__ __forceinline__ float* carrier(int version) const { return vector(4 + version); }
+    __device__ __forceinline__ float* local_carrier(int version) const { return vector(6 + version); }
 };
 
 __device__ __forceinline__ Packet<16> read16(const float* shared) {
@@ -98,8 +104,7 @@ struct Place {
     bool second;             // whether it takes the second four of its floats first
     int factor_row, factor_half;  // in the order of the sweep
     unsigned int keep[HALF - 1];  // of each entry of L_t: all bits where it goes on a product
-    unsigned int one[HALF - 1];   // 1.0f where a product begins
-    float start;
+    float one[HALF];              // 1 where a product begins
 
     __device__ __forceinline__ explicit Place(int lane) {
         row = (lane >> 4) * 8 + ((lane >> 1) & 3) * 2 + ((lane >> 3) & 1);
@@ -107,51 +112,65 @@ struct Place {
         second = (row >> 2) & 1;
         factor_row = lane & 15;
         factor_half = lane >> 4;
-        const int diagonal = factor_row - factor_half * HALF;
-        start = diagonal >= HALF - 1 ? 1.0f : 0.0f;
+        const int diagonal = min(factor_row - factor_half * HALF, HALF - 1);
 #pragma unroll
-        for (int k = 0; k < HALF - 1; ++k) {
-            keep[k] = k < diagonal ? EVERYONE : 0;
-            one[k] = k == diagonal ? 0x3f800000u : 0;
+        for (int k = 0; k < HALF; ++k) {
+            if (k < HALF - 1) keep[k] = (k - diagonal) >> 31;  // a sign
+            one[k] = k == diagonal ? 1.0f : 0.0f;
         }
     }
+
+    // The number of its row at which the lane's four begins that it takes first or second.
+    __device__ __forceinline__ int four(int turn) const { return half * HALF + (turn == 0 ? second : !second) * 4; }
 };
 
-// Build L_t from the coefficients in shared memory, and return g of the lane's row (in the first 16 lanes).
-__device__ __forceinline__ float build_factor(const Work& work, const Place& at) {
-    Floats a;
-    a.packets[0] = read16(work.coefficients() + at.factor_half * HALF);
-    a.packets[1] = read16(work.coefficients() + at.factor_half * HALF + 4);
-    // From the diagonal to the left, as if the half began here.
-    float entries[HALF];
-    entries[HALF - 1] = at.start;
+// Of a lane: its half of a row of L_t, in terms, and g of the row (in the first 16 lanes).
+struct Factor {
+    Inputs terms[1 + SPLIT];
+    float through;
+
+    // From the coefficients in shared memory.
+    __device__ __forceinline__ void build(const float* coefficients, const Place& at) {
+        Floats a;
+        a.packets[0] = read16(coefficients + at.factor_half * HALF);
+        a.packets[1] = read16(coefficients + at.factor_half * HALF + 4);
+        // From the diagonal to the left, as if the half began here. What is masked are the coefficients, so that the
+        // entries wait for nothing but each other.
+        float entries[HALF];
+        entries[HALF - 1] = at.one[HALF - 1];
 #pragma unroll
-    for (int k = HALF - 2; k >= 0; --k)
-        entries[k] = __uint_as_float((__float_as_uint(entries[k + 1] * a.items[k + 1]) & at.keep[k]) | at.one[k]);
-    float through = entries[0] * a.items[0];
-    // The left half of a lower row goes on from its right half.
-    float seed = __shfl_down_sync(EVERYONE, through, TILE);
-    if (at.factor_half == 1 || at.factor_row < HALF) seed = 1.0f;
-    Inputs high, low;
+        for (int k = HALF - 2; k >= 0; --k)
+            entries[k] = fmaf(__uint_as_float(__float_as_uint(a.items[k + 1]) & at.keep[k]), entries[k + 1], at.one[k]);
+        through = entries[0] * a.items[0];
+        // The left half of a lower row goes on from its right half.
+        float seed = __shfl_down_sync(EVERYONE, through, TILE);
+        if (at.factor_half == 1 || at.factor_row < HALF) seed = 1.0f;
+        through *= seed;
 #pragma unroll
-    for (int k = 0; k < HALF; ++k) {
-        entries[k] *= seed;
-        high.set(REVERSE ? HALF - 1 - k : k, entries[k]);
-    }
-    through *= seed;
-    const int offset = REVERSE ? (TILE - 1 - at.factor_row) * ROW + (1 - at.factor_half) * HALF
-                               : at.factor_row * ROW + at.factor_half * HALF;
-    write16(work.factor(0) + offset, high.packets[0]);
+        for (int k = 0; k < HALF; ++k) {
+            const int place = REVERSE ? HALF - 1 - k : k;
+            entries[k] *= seed;
+            terms[0].set(place, entries[k]);
+        }
 #if SPLIT
 #pragma unroll
-    for (int k = 0; k < HALF; ++k) {
-        const int place = REVERSE ? HALF - 1 - k : k;
-        low.set(place, (entries[k] - high[place]) * RAISED);
-    }
-    write16(work.factor(1) + offset, low.packets[0]);
+        for (int k = 0; k < HALF; ++k) {
+            const int place = REVERSE ? HALF - 1 - k : k;
+            terms[1].set(place, (entries[k] - terms[0][place]) * RAISED);
+        }
 #endif
-    return through;
-}
+    }
+
+    // To shared memory, with g in the order of memory if a lane takes it from there.
+    __device__ __forceinline__ void write(const Work& work, const Place& at, int lane, int version) const {
+        const int offset = REVERSE ? (TILE - 1 - at.factor_row) * ROW + (1 - at.factor_half) * HALF
+                                   : at.factor_row * ROW + at.factor_half * HALF;
+#pragma unroll
+        for (int term = 0; term <= SPLIT; ++term) write16(work.factor(term) + offset, terms[term].packets[0]);
+        if (TIME_CONTIGUOUS && lane < TILE)
+            store_shared(work.products(version) + (REVERSE ? TILE - 1 - lane : lane), through);
+    }
+};
 
 // L_t u_t, from shared memory to shared memory.
 __device__ __forceinline__ void multiply_tile(const Work& work, int stage) {
@@ -203,7 +222,7 @@ __device__ __forceinline__ void repeat_tile(const Work& work, int lane, int stag
         const int m = REVERSE ? TILE - 1 - r : r;
         const int place = TIME_CONTIGUOUS ? lane * ROW + m : m * ROW + lane;
         const float u = widen(load_shared(work.inputs(stage) + place));
-        const float a = load_shared(work.coefficients() + r);
+        const float a = load_shared(work.coefficients(version) + r);
         const bool turns = SHIFTED && r == turn;
         if (turns) {
             state = local;
@@ -285,21 +304,35 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, RESIDENT / WARPS) b2p(
     const unsigned int a_count = count_of(a_first, a_end, lane < TILE);
     const unsigned int x_count = count_of(x_first, u_end, lane_channel < wide);
 
-    float ahead[STAGES];  // coefficients of the tiles on their way, one in each of the first 16 lanes
-    int loaded = tile;    // the next tile to set out for
-    auto set_out = [&](int stage) {
-        const bool here = static_cast<unsigned int>(loaded - u_first) < u_count;
+    // Coefficients of the tiles on their way, one in each of the first 16 lanes, as they are stored: to widen one here
+    // would be to wait for it.
+    COEFFICIENT ahead[STAGES];
+#if !ASYNCHRONOUS
+    Packet<16> arriving[STAGES];  // the tiles themselves
+#endif
+    auto set_out = [&](int next, int stage) {  // for the next tile
+        const bool here = static_cast<unsigned int>(next - u_first) < u_count;
+#if ASYNCHRONOUS
         copy16_async(work.inputs(stage) + at.row * ROW + at.half * HALF, u_next, here ? 16 : 0);
         commit_async();
-        ahead[stage] = 0.0f;
-        if (static_cast<unsigned int>(loaded - a_first) < a_count)
-            ahead[stage] = widen(load(reinterpret_cast<const COEFFICIENT*>(a_next)));
+#else
+        arriving[stage] = load_if(reinterpret_cast<const Packet<16>*>(u_next), here);
+#endif
+        const bool here_a = static_cast<unsigned int>(next - a_first) < a_count;
+        ahead[stage] = load_if(reinterpret_cast<const COEFFICIENT*>(a_next), here_a);
         u_next += AHEAD * u_step;
         a_next += AHEAD * a_step;
-        ++loaded;
+    };
+    // Have a tile in shared memory, behind the next barrier.
+    auto arrive = [&](int stage) {
+#if ASYNCHRONOUS
+        wait_async<STAGES - 2>();
+#else
+        write16(work.inputs(stage) + at.row * ROW + at.half * HALF, arriving[stage]);
+#endif
     };
 #pragma unroll
-    for (int stage = 0; stage < STAGES; ++stage) set_out(stage);
+    for (int stage = 0; stage < STAGES - 1; ++stage) set_out(tile + stage, stage);
 
     if (lane < TILE) {
         float state = 0.0f;
@@ -308,7 +341,15 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, RESIDENT / WARPS) b2p(
                 reinterpret_cast<const float*>(x0 + b * x0_batch + h * x0_head + (channel + lane) * x0_channel));
         store_shared(work.carrier(1) + lane, state);
         if (LONG) store_shared(work.local_carrier(1) + lane, state);
+        store_shared(work.coefficients(0) + lane, widen(ahead[0]));
     }
+    arrive(0);
+    __syncwarp();
+    Factor factor;
+    factor.build(work.coefficients(0), at);
+    factor.write(work, at, lane, 0);
+    __syncwarp();
+
     long long left = entry == 0 ? first : block;  // steps from the start of the tile to the end of the block
     if (SHIFTED && entry % TILE != 0) left = entry % TILE;  // of a block that isn't needed
     bool enters = !(INITIAL && tile == 0);  // the tile is the first of a block, and has no state to go on from
@@ -323,60 +364,65 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, RESIDENT / WARPS) b2p(
             const bool ends = WINDOW == NEIGHBOUR && (SINGLE || left == TILE);
             const int turn = SHIFTED && left < TILE ? static_cast<int>(left) : TILE;  // where the next block begins
             if (LONG) left += (left <= TILE ? block : 0) - TILE;
-            wait_async<STAGES - 1>();
-            if (lane < TILE) store_shared(work.coefficients() + lane, ahead[stage]);
-            __syncwarp();
-            float g = build_factor(work, at);
-            if (TIME_CONTIGUOUS && lane < TILE)
-                store_shared(work.products() + (REVERSE ? TILE - 1 - lane : lane), linked ? g : 0.0f);
-            __syncwarp();
             multiply_tile(work, stage);
+            set_out(tile + STAGES - 1, (stage + STAGES - 1) % STAGES);  // in the place of the tile before
+            if (lane < TILE) store_shared(work.coefficients(1 - version) + lane, widen(ahead[(stage + 1) % STAGES]));
             float begun = 0.0f;  // what a block that begins inside the tile has reached by its end
             if (SHIFTED && turn < TILE && lane < TILE) {
 #pragma unroll 1
                 for (int r = turn; r < TILE; ++r) {
                     const int m = REVERSE ? TILE - 1 - r : r;
                     const int place = TIME_CONTIGUOUS ? lane * ROW + m : m * ROW + lane;
-                    const float factor = r == turn ? 0.0f : load_shared(work.coefficients() + r);
-                    begun = fmaf(factor, begun, widen(load_shared(work.inputs(stage) + place)));
+                    const float a = r == turn ? 0.0f : load_shared(work.coefficients(version) + r);
+                    begun = fmaf(a, begun, widen(load_shared(work.inputs(stage) + place)));
                 }
                 store_shared(work.local_carrier(version) + lane, begun);
             }
             __syncwarp();
 
-            // The rank-one update, four numbers at a time; `k` counts them in the order in which this lane takes them.
+            // L_t of the next tile, while this one waits for its product.
+            const float g = factor.through;
+            factor.build(work.coefficients(1 - version), at);
+
             Vector<OUTPUT, 4> quads[2];
+            // The rank-one update, four numbers at a time; `k` counts them in the order in which this lane takes them.
             // Whether a step, in the order of memory, belongs to a block that begins inside the tile.
             auto late = [&](int step) { return SHIFTED && (REVERSE ? TILE - 1 - step : step) >= turn; };
             float row_g = 0.0f, row_carrier = 0.0f, row_local = 0.0f;
             if (TIME_CONTIGUOUS) {
                 row_carrier = load_shared(work.carrier(1 - version) + at.row);
+                if (!linked) row_carrier = 0.0f;
                 if (LONG) row_local = load_shared(work.local_carrier(1 - version) + at.row);
             } else {
                 row_g = __shfl_sync(EVERYONE, g, REVERSE ? TILE - 1 - at.row : at.row);
                 if (!linked) row_g = 0.0f;
             }
+            Vector<float, 4> local[2], factors[2], other[2];
+#pragma unroll
+            for (int k = 0; k < 2; ++k) {
+                const int four = at.four(k);
+                const float* carrier = SHIFTED && !TIME_CONTIGUOUS && late(at.row) ? work.local_carrier(1 - version)
+                                                                                   : work.carrier(1 - version);
+                local[k].packets[0] = read16(work.product() + at.row * ROW + four);
+                factors[k].packets[0] = read16((TIME_CONTIGUOUS ? work.products(version) : carrier) + four);
+                if (LONG && !TIME_CONTIGUOUS) other[k].packets[0] = read16(work.local_carrier(1 - version) + four);
+            }
             float check = 0.0f;
 #pragma unroll
             for (int k = 0; k < 2; ++k) {
-                const int four = at.half * HALF + (k == 0 ? at.second : !at.second) * 4;
-                Vector<float, 4> local, factor, other, states, passed;
-                local.packets[0] = read16(work.product() + at.row * ROW + four);
-                const float* carrier = SHIFTED && !TIME_CONTIGUOUS && late(at.row) ? work.local_carrier(1 - version)
-                                                                                   : work.carrier(1 - version);
-                factor.packets[0] = read16((TIME_CONTIGUOUS ? work.products() : carrier) + four);
-                if (LONG && !TIME_CONTIGUOUS) other.packets[0] = read16(work.local_carrier(1 - version) + four);
+                const int four = at.four(k);
+                Vector<float, 4> states, passed;
 #pragma unroll
                 for (int c = 0; c < 4; ++c) {
-                    const float w = local.items[c];
+                    const float w = local[k].items[c];
                     const float row_from = SHIFTED && late(four + c) ? row_local : row_carrier;
-                    states.items[c] = fmaf(factor.items[c], TIME_CONTIGUOUS ? row_from : row_g, w);
+                    states.items[c] = fmaf(factors[k].items[c], TIME_CONTIGUOUS ? row_from : row_g, w);
                     quads[k].set(c, states.items[c]);
                     check = fmaf(states.items[c], 0.0f, check);
                     if (LONG) {
                         // What the block reached from zero; a block that begins here doesn't see its first coefficient.
-                        const float through = TIME_CONTIGUOUS ? factor.items[c] : row_g;
-                        const float from = TIME_CONTIGUOUS ? row_local : other.items[c];
+                        const float through = TIME_CONTIGUOUS ? factors[k].items[c] : row_g;
+                        const float from = TIME_CONTIGUOUS ? row_local : other[k].items[c];
                         passed.items[c] = enters ? w : fmaf(through, from, w);
                         check = fmaf(passed.items[c], 0.0f, check);
                     }
@@ -388,7 +434,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, RESIDENT / WARPS) b2p(
 #pragma unroll
                     for (int c = 0; c < 4; ++c) {
                         const bool sees_all = INITIAL && !enters;  // of the block: the first, with the initial state
-                        const float reached = LONG ? passed.items[c] : (sees_all ? states.items[c] : local.items[c]);
+                        const float reached = LONG ? passed.items[c] : (sees_all ? states.items[c] : local[k].items[c]);
                         kept.items[c] = ends ? reached : states.items[c];
                     }
                     if (TIME_CONTIGUOUS) {
@@ -401,21 +447,24 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, RESIDENT / WARPS) b2p(
                     }
                 }
             }
+            factor.write(work, at, lane, 1 - version);
             if (__builtin_expect(__any_sync(EVERYONE, check != 0.0f), 0)) {
                 __syncwarp();
                 repeat_tile(work, lane, stage, version, linked, enters, ends, turn);
                 __syncwarp();
 #pragma unroll
                 for (int k = 0; k < 2; ++k) {
-                    const int four = at.half * HALF + (k == 0 ? at.second : !at.second) * 4;
                     Vector<float, 4> states;
-                    states.packets[0] = read16(work.product() + at.row * ROW + four);
+                    states.packets[0] = read16(work.product() + at.row * ROW + at.four(k));
 #pragma unroll
                     for (int c = 0; c < 4; ++c) quads[k].set(c, states.items[c]);
                 }
             }
-            if (static_cast<unsigned int>(tile - x_first) < x_count)
-                store_vector(reinterpret_cast<OUTPUT*>(x_next), join(quads[0], quads[1], at.second));
+            const bool here = static_cast<unsigned int>(tile - x_first) < x_count;
+            const Vector<OUTPUT, HALF> results = join(quads[0], quads[1], at.second);
+#pragma unroll
+            for (int k = 0; k < results.ACCESSES; ++k)
+                store_if(reinterpret_cast<Packet<16>*>(x_next) + k, results.packets[k], here);
             x_next += AHEAD * x_step;
 
             if (WINDOW == ALONE) left -= TILE;
@@ -423,7 +472,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, RESIDENT / WARPS) b2p(
             if (enters && WINDOW == ALONE) left = block;
             linked = !(WINDOW == ALONE && enters);
             ++tile;
-            set_out(stage);
+            arrive((stage + 1) % STAGES);
+            __syncwarp();
         }
     }
 }

@@ -4,6 +4,8 @@
 // same names for the CPU and sees that accesses are aligned, so nothing in a kernel may touch memory in another way.
 //
 //   load(p), store(p, value)            global memory, one access of sizeof(T) bytes: T is a scalar or a Packet
+//   load_if(p, here), store_if(p, value, here)  of 2, 4 or 16 bytes where `here`, without a branch: a branch would keep
+//                                       the compiler from moving what stands before and behind it together; 0 elsewhere
 //   load_shared(p), store_shared(p, v)  shared memory, likewise
 //   copy16_async(shared, global, valid) 16 bytes from global to shared memory without waiting; 0 from byte `valid` on
 //   commit_async(), wait_async<N>()     close a group of such copies; wait until at most N groups are under way
@@ -59,6 +61,40 @@ __device__ __forceinline__ void store(Packet<16>* global, Packet<16> value) {
     *reinterpret_cast<uint4*>(global) = make_uint4(value.words[0], value.words[1], value.words[2], value.words[3]);
 }
 
+// Under a predicate: a branch instead would keep the compiler from going on with what stands behind it.
+#define RECFACT_IF(here, instruction) \
+    "{\n.reg .pred %%here;\nsetp.ne.s32 %%here, " here ", 0;\n@%%here " instruction ";\n}"
+
+template <class T>
+__device__ __forceinline__ T load_if(const T* global, bool here) {
+    static_assert(sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 16, "no access of so many bytes");
+    T value;
+    if constexpr (sizeof(T) == 2) {
+        unsigned short bits = 0;
+        asm volatile(RECFACT_IF("%2", "ld.global.u16 %0, [%1]")
+                     : "+h"(bits) : "l"(global), "r"(static_cast<int>(here)));
+        memcpy(&value, &bits, sizeof value);
+    } else if constexpr (sizeof(T) == 4) {
+        unsigned int bits = 0;
+        asm volatile(RECFACT_IF("%2", "ld.global.u32 %0, [%1]")
+                     : "+r"(bits) : "l"(global), "r"(static_cast<int>(here)));
+        memcpy(&value, &bits, sizeof value);
+    } else {
+        unsigned int words[4] = {0, 0, 0, 0};
+        asm volatile(RECFACT_IF("%5", "ld.global.v4.u32 {%0, %1, %2, %3}, [%4]")
+                     : "+r"(words[0]), "+r"(words[1]), "+r"(words[2]), "+r"(words[3])
+                     : "l"(global), "r"(static_cast<int>(here)));
+        memcpy(&value, words, sizeof value);
+    }
+    return value;
+}
+
+__device__ __forceinline__ void store_if(Packet<16>* global, Packet<16> value, bool here) {
+    asm volatile(RECFACT_IF("%5", "st.global.v4.u32 [%0], {%1, %2, %3, %4}") ::"l"(global), "r"(value.words[0]),
+                 "r"(value.words[1]), "r"(value.words[2]), "r"(value.words[3]), "r"(static_cast<int>(here))
+                 : "memory");
+}
+
 template <class T>
 __device__ __forceinline__ T load_shared(const T* shared) {
     return load(shared);
@@ -68,8 +104,6 @@ template <class T>
 __device__ __forceinline__ void store_shared(T* shared, T value) {
     store(shared, value);
 }
-
-#if __CUDA_ARCH__ >= 800
 
 __device__ __forceinline__ void copy16_async(void* shared, const void* global, int valid) {
     const unsigned int target = static_cast<unsigned int>(__cvta_generic_to_shared(shared));
@@ -84,21 +118,6 @@ template <int GROUPS>
 __device__ __forceinline__ void wait_async() {
     asm volatile("cp.async.wait_group %0;" ::"n"(GROUPS) : "memory");
 }
-
-#else  // before sm_80 a copy goes through registers, is done when it returns, and is of 16 bytes or none
-
-__device__ __forceinline__ void copy16_async(void* shared, const void* global, int valid) {
-    Packet<16> value = {{0, 0, 0, 0}};
-    if (valid) value = load(static_cast<const Packet<16>*>(global));
-    store(static_cast<Packet<16>*>(shared), value);
-}
-
-__device__ __forceinline__ void commit_async() {}
-
-template <int GROUPS>
-__device__ __forceinline__ void wait_async() {}
-
-#endif
 
 __device__ __forceinline__ void block_barrier() {
     asm volatile("barrier.sync.aligned 0;" ::: "memory");

@@ -18,6 +18,15 @@ void store(T* to, T value) {
     memcpy(to, &value, sizeof value);
 }
 template <class T>
+T load_if(const T* from, bool here) {
+    T value = {};
+    return here ? load(from) : value;
+}
+template <class T>
+void store_if(T* to, T value, bool here) {
+    if (here) store(to, value);
+}
+template <class T>
 T load_shared(const T* from) {
     return load(from);
 }
