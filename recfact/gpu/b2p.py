@@ -71,6 +71,10 @@ class B2P:
         Where it runs.
     split_factor : bool
         Store L_t in two terms.
+    share : float
+        As for `warps_wanted`.
+    fewer : int
+        Tiles fewer that a warp has than by default, an even number.
 
     Attributes
     ----------
@@ -84,23 +88,31 @@ class B2P:
         How time is split.
     """
 
-    def __init__(self, geometry: Geometry, blocks: Blocks, device: Device, split_factor: bool) -> None:
+    def __init__(
+        self,
+        geometry: Geometry,
+        blocks: Blocks,
+        device: Device,
+        split_factor: bool,
+        share: float = 1,
+        fewer: int = 0,
+    ) -> None:
         self.geometry, self.blocks, self.split_factor = geometry, blocks, split_factor
         self.obstacle = obstacle(geometry, blocks, device)
         self.asynchronous = device.capability >= ASYNCHRONOUS
-        self.stages = STAGES if self.asynchronous else REGISTER_STAGES
+        self.stages = (STAGES if self.asynchronous else REGISTER_STAGES) - fewer
         self.registers = FEW_REGISTERS if device.capability >= BLACKWELL else REGISTERS
         room = device.limits.room(
             WARPS, self.registers, shared_bytes(self.stages if self.asynchronous else 1, split_factor)
         )
         ahead = (self.stages - 1) * TILE_BYTES
-        wanted = warps_wanted(ahead, room, device)
+        wanted = warps_wanted(ahead, room, device, share)
         columns = -(-geometry.channels // TILE)
         units = geometry.batch * geometry.heads * columns  # warps of one segment
         self.split = split_blocks(units, geometry.steps, blocks, wanted, device, "tile")
         self.warps = units * self.split.segments
-        share = geometry.channels / (TILE * columns)  # of tiles, what isn't beyond the channels
-        self.pace = pace(Cost(INSTRUCTIONS, CYCLES), self.warps, ahead, wanted, self.split, device) / share
+        used = geometry.channels / (TILE * columns)  # share of tiles that isn't beyond the channels
+        self.pace = pace(Cost(INSTRUCTIONS, CYCLES), self.warps, ahead, wanted, self.split, device) / used
 
     def launch(self, why: str) -> Launch:
         """Return the launch. `why` is the first of its reasons."""

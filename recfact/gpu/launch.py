@@ -6,11 +6,15 @@ comes with its reason in words. The launcher for CuPy and the emulator of `tools
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from recfact.gpu.b2p import B2P
 from recfact.gpu.backward import backward
 from recfact.gpu.backward_window import backward_window
 from recfact.gpu.chain import chain
 from recfact.gpu.geometry import Geometry, gated_geometry, geometry_of
+from recfact.gpu.lines import lines_of
 from recfact.gpu.plans import (
     LAUNCH_STEPS,
     LEAST_STEPS,
@@ -27,6 +31,8 @@ from recfact.gpu.solves import Solve
 from recfact.gpu.sweep import Sweep
 from recfact.strides import Strided
 from recfact.windows import Window
+
+SHARES = {"": 1, ", half the warps": 0.5, ", twice the warps": 2}  # of what memory wants on its way
 
 
 def plan(solve: Solve[Strided], device: Device) -> Launch | None:
@@ -156,20 +162,32 @@ def plan_mixer(
 
 
 def alternatives(solve: Solve[Strided], device: Device) -> dict[str, Launch]:
-    """Plan a solve by each kernel that can do it, by its name. Parameters and errors are those of `plan`."""
+    """Plan a solve in each way that may be the fastest: by each kernel, and with more or fewer warps and stages.
+
+    Parameters and errors are those of `plan`. The names of plans say how they differ, and none is there twice.
+    """
     if 0 in solve.x.shape:
         return {}
     geometry, blocks = solve.geometry, solve.blocks
     why = "when it was timed, it was the fastest"
     if blocks.terms is not None and blocks.terms > 1:
         return {"sliding": sliding(geometry, blocks, device)}
-    sweep, b2p = Sweep(geometry, blocks, device), B2P(geometry, blocks, device, solve.precision == "full")
-    found = {"sweep": sweep.launch(f"sweep: {why}")}
-    if b2p.obstacle is None:
-        found["b2p"] = b2p.launch(f"b2p: {why}")
+    ways: dict[str, dict[str, Any]] = {f"b2p{how}": {"share": share} for how, share in SHARES.items()} | {
+        "b2p, fewer stages": {"fewer": 2}
+    }
+    tiles = {name: B2P(geometry, blocks, device, solve.precision == "full", **way) for name, way in ways.items()}
+    found = {
+        f"sweep{how}": Sweep(geometry, blocks, device, share=share).launch(f"sweep{how}: {why}")
+        for how, share in SHARES.items()
+    }
+    found |= {name: one.launch(f"{name}: {why}") for name, one in tiles.items() if one.obstacle is None}
     if blocks.terms is None:
-        found["chain"] = chain(sweep.lines, f"chain: {why}")
-    return found
+        found["chain"] = chain(lines_of(geometry, blocks.length), f"chain: {why}")
+    different: dict[str, Launch] = {}
+    for name, launch in found.items():
+        if all(replace(launch, reasons=other.reasons) != other for other in different.values()):
+            different[name] = launch
+    return different
 
 
 def _together(geometry: Geometry, blocks: Blocks, device: Device, sequences: Sequences) -> Launch | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from math import ceil
 from typing import NamedTuple
 
 from recfact.gpu.geometry import Views
@@ -250,7 +251,7 @@ def pace(cost: Cost, warps: int, warp_bytes: int, wanted: Warps, split: Split, d
     return once * (1 + (split.segments > 1) / split.blocks)
 
 
-def warps_wanted(warp_bytes: int, room: int, device: Device) -> Warps:
+def warps_wanted(warp_bytes: int, room: int, device: Device, share: float = 1) -> Warps:
     """Return how many warps a kernel wants.
 
     Parameters
@@ -261,8 +262,10 @@ def warps_wanted(warp_bytes: int, room: int, device: Device) -> Warps:
         Warps that a multiprocessor holds.
     device : Device
         To be kept busy.
+    share : float
+        How many of the bytes that memory wants on their way are asked for.
     """
-    enough = max(-(-device.limits.bytes_wanted // warp_bytes), WARPS_NEEDED)
+    enough = max(ceil(share * device.limits.bytes_wanted / warp_bytes), WARPS_NEEDED)
     return Warps(min(enough, room) * device.multiprocessors, room * device.multiprocessors)
 
 

@@ -40,6 +40,8 @@ class Sweep:
         To be kept busy.
     sequences : Sequences, optional
         Which time is made of. Blocks count from the start of each.
+    share : float
+        As for `warps_wanted`.
     gate_heads : int, default 1
         Heads next to each other that share gates.
 
@@ -61,6 +63,7 @@ class Sweep:
         blocks: Blocks,
         device: Device,
         sequences: Sequences | None = None,
+        share: float = 1,
         gate_heads: int = 1,
     ) -> None:
         self.geometry, self.blocks, self.sequences, self.gate_heads = geometry, blocks, sequences, gate_heads
@@ -75,7 +78,7 @@ class Sweep:
         full = mixed or geometry.u.type.size == 8 or blocks.length % self.steps > 0
         wide = WIDEST_REGISTERS if full else WIDE_REGISTERS
         self.registers = NARROW_REGISTERS if ahead <= NARROW_BYTES else wide
-        wanted = warps_wanted(ahead, device.limits.room(THREADS // 32, self.registers), device)
+        wanted = warps_wanted(ahead, device.limits.room(THREADS // 32, self.registers), device, share)
         self.wanted = wanted.wanted
         if sequences is None:
             whole = -(-self.lines.count // THREADS) * THREADS // 32
@@ -84,8 +87,8 @@ class Sweep:
         else:
             self.split = sequences.split
             self.warps = -(-self.lines.count * sequences.count // 32)
-        share = self.lines.count / (32 * self.lines.warps)  # of lanes, those that have a line
-        self.pace = pace(Cost(INSTRUCTIONS, CYCLES), self.warps, ahead, wanted, self.split, device) / share
+        used = self.lines.count / (32 * self.lines.warps)  # share of lanes that have a line
+        self.pace = pace(Cost(INSTRUCTIONS, CYCLES), self.warps, ahead, wanted, self.split, device) / used
 
     def launch(self, why: str) -> Launch:
         """Return the launch. `why` is the first of its reasons."""

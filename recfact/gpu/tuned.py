@@ -1,4 +1,4 @@
-"""Which kernel was the fastest for solves of a kind when it was timed on a card. This is kept on disk.
+"""Which plan was the fastest for solves of a kind when it was timed on a card. This is kept on disk.
 
 Solves are of one kind if they have the same number types, window and options, if their channels and steps lie alike,
 and if their lengths have the same powers of two.
@@ -64,16 +64,16 @@ def winners() -> Winners:
 
 
 def winner(device: int, kind: str) -> str | None:
-    """Return the kernel that was the fastest for a kind of solves on a GPU, if any was timed."""
+    """Return the name of the plan that was the fastest for a kind of solves on a GPU, if any was timed."""
     kept = winners()
     return kept.get(card(device), {}).get(kind) if kept else None
 
 
-def keep(device: int, kind: str, kernel: str) -> None:
-    """Remember the fastest kernel for a kind of solves on a GPU, for this process and later ones."""
+def keep(device: int, kind: str, plan: str) -> None:
+    """Remember the fastest plan for a kind of solves on a GPU, for this process and later ones."""
     winners.cache_clear()
     kept = winners()
-    kept.setdefault(card(device), {})[kind] = kernel
+    kept.setdefault(card(device), {})[kind] = plan
     folder().mkdir(parents=True, exist_ok=True)
     with NamedTemporaryFile("w", encoding="utf-8", dir=folder(), suffix=".json", delete=False) as file:
         json.dump(kept, file, indent=1, sort_keys=True)

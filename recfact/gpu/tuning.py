@@ -1,4 +1,4 @@
-"""`tune`: the kernels that can do a solve, timed on the GPU at hand."""
+"""`tune`: the plans that may be the fastest for a solve, timed on the GPU at hand."""
 
 from __future__ import annotations
 
@@ -33,10 +33,12 @@ def tune(
     window: WindowLike = Full(),
     precision: str = "full",
 ) -> dict[str, float]:
-    """Time the kernels that can do a solve, and launch the fastest for solves of this kind from now on.
+    """Time the plans that may be the fastest for a solve, and launch the fastest for solves of this kind from now on.
 
-    Without this, kernels are chosen by an estimate. The fastest one is kept on disk for this card and its driver, in
-    ``recfact/gpu.json`` in the folder for caches (``XDG_CACHE_HOME``, or ``~/.cache``). Delete the file to forget it.
+    These are the kernels that can do it, also with half or twice as many warps as the estimate asks for, and `b2p` with
+    fewer tiles on their way. Without this, plans are chosen by the estimate. The fastest one is kept on disk for this
+    card and its driver, in ``recfact/gpu.json`` in the folder for caches (``XDG_CACHE_HOME``, or ``~/.cache``). Delete
+    the file to forget it.
 
     Parameters
     ----------
@@ -46,7 +48,8 @@ def tune(
     Returns
     -------
     dict of str to float
-        Seconds of a solve by kernel, the fastest first. There may be only one.
+        Seconds of a solve by the name of the plan, as "sweep" or "b2p, twice the warps", the fastest first. There may
+        be only one.
 
     Raises
     ------

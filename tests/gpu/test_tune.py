@@ -13,20 +13,24 @@ from gpu.stand_in import on_gpu
 
 import recfact as rf
 from recfact.errors import ArrayTypeError, OptionError, ShapeError
-from recfact.gpu import tuned, tuning
+from recfact.gpu import b2p, tuned, tuning
+from recfact.gpu.launch import alternatives
+from recfact.gpu.plans import Device
+from recfact.gpu.solves import Solve
 from recfact.number_types import BFLOAT16
+from recfact.strides import contiguous
 from recfact.windows import Full, Jagged, Uniform
 
 
 @pytest.fixture
 def times(monkeypatch):
-    """Seconds of each kernel, as the clock is made to say. Each is launched once."""
+    """Seconds of each plan, as the clock is made to say. Each is launched once."""
     made = {"sweep": 3.0, "b2p": 2.0, "chain": 1.0}
 
     def time_calls(calls, effort):
         for call in calls.values():
             call()
-        return {name: made[name] for name in calls}
+        return {name: made.get(name, 4.0) for name in calls}
 
     monkeypatch.setattr(tuning, "time_calls", time_calls)
     return made
@@ -50,12 +54,42 @@ def test_the_fastest_is_launched_from_then_on(machine, rng, times, fastest):
     a, u = arrays(rng)
     times[fastest] = 0.5
     found = rf.gpu.tune(on_gpu(a), on_gpu(u), axis=1)
-    assert list(found) == sorted(times, key=times.__getitem__)
-    assert [launch.launch.kernel for launch in machine.launches] == ["sweep", "b2p", "chain"]
+    assert list(found) == [*sorted(times, key=times.__getitem__), "b2p, fewer stages"]
+    assert [launch.launch.kernel for launch in machine.launches] == ["sweep", "b2p", "b2p", "chain"]
     assert kernel_of(machine, a, u) == fastest
     stand_in.forget()  # as a new process
     assert kernel_of(machine, a, u) == fastest
     assert kernel_of(machine, *arrays(rng, steps=700)) == fastest  # of the same kind
+
+
+def test_the_fastest_may_be_a_kernel_that_is_planned_in_another_way(machine, rng, times):
+    a, u = arrays(rng)
+    times["b2p, fewer stages"] = 0.5
+    rf.gpu.tune(on_gpu(a), on_gpu(u), axis=1)
+    stand_in.forget()  # as a new process
+    assert kernel_of(machine, a, u) == "b2p"
+    launch = machine.launches[-1].launch
+    assert dict(launch.macros)["STAGES"] == str(b2p.STAGES - 2)
+    assert launch.reasons[0] == "b2p, fewer stages: when it was timed, it was the fastest"
+
+
+def test_a_few_plans_are_timed_and_none_twice():
+    rows, shared = contiguous(BFLOAT16, (128, 8192, 16)), contiguous(BFLOAT16, (128, 8192, 1))
+    found = alternatives(Solve(shared, rows, rows, None, 1, Jagged(16)), Device((9, 0), 132))
+    segments = {
+        name: next(argument.value for argument in launch.arguments if argument.name == "segments")
+        for name, launch in found.items()
+    }
+    # sweep has 8 warps a segment, and at most 64 segments keep 8 blocks; twice as many warps of b2p have no room.
+    assert (
+        list(found)
+        == [*segments]
+        == ["sweep", "b2p", "b2p, half the warps", "b2p, twice the warps", "b2p, fewer stages"]
+    )
+    assert segments["b2p, half the warps"] < segments["b2p"] < segments["b2p, twice the warps"]
+    assert [dict(found[name].macros)["STAGES"] for name in ("b2p", "b2p, fewer stages")] == ["6", "4"]
+    exact = alternatives(Solve(shared, rows, rows, None, 1, Full()), Device((9, 0), 132))
+    assert list(exact) == ["sweep", "b2p", "b2p, fewer stages", "chain"]
 
 
 def test_other_kinds_and_cards_keep_their_plans(machine, rng, times):
@@ -113,7 +147,7 @@ def first(monkeypatch, times):
 def test_the_first_solve_of_a_kind_times_its_kernels_if_asked_to(machine, rng, first, capsys):
     a, u = arrays(rng)
     assert kernel_of(machine, a, u) == "chain"
-    assert [launch.launch.kernel for launch in machine.launches] == ["sweep", "b2p", "chain", "chain"]
+    assert [launch.launch.kernel for launch in machine.launches] == ["sweep", "b2p", "b2p", "chain", "chain"]
     told = capsys.readouterr().err
     assert "recfact: timed bfloat16/bfloat16/bfloat16, 1024x2x16" in told
     assert "chain 1000000.0 µs, b2p 2000000.0 µs" in told
