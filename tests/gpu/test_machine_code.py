@@ -13,6 +13,7 @@ from gpu.test_coverage import GRID, lengths, planned, sample
 from gpu.test_launch import shared_of
 
 from recfact import Full, Jagged, Uniform
+from recfact.gpu import sweep
 from recfact.gpu.compiler import options_of
 from recfact.gpu.multiprocessors import warps_of_registers
 from recfact.gpu.plans import Device, Launch
@@ -312,6 +313,13 @@ def test_sweep_issues_little():
     # Of the inputs one access a step, and one of the coefficients for all of them.
     assert sum(".128" in i.name for i in loop if i.opcode == "LDG") == steps + 1
     assert code.count("BAR") == 0
+
+
+@pytest.mark.parametrize("capability", TARGETS, ids=lambda target: f"sm_{target[0]}{target[1]}")
+def test_sweep_has_all_its_registers_and_spills_none(capability):
+    launch = kinds(Device(capability, 132))["sweep"]
+    code = machine_code(launch, capability)
+    assert (code.registers, code.stack) == (sweep.WIDE_REGISTERS, 0)
 
 
 def test_the_shortest_run_never_goes_back():

@@ -161,6 +161,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
         for (int k = 0; k < STEPS / COEFFICIENT_STEPS; ++k) chunk.load_coefficients(k, a, a_step);
         position += chunks * STEPS;
         const long long written = (position - begin) / STEPS;  // chunks that are written: the last ones
+        // In this loop the order of statements counts. With 16 bytes a lane, a chunk takes all of the 96 registers that
+        // there are, so that what is kept for one statement longer spills. The tests read the machine code of all targets.
         for (; chunks > 0; --chunks) {
             const bool more = chunks > 1, writes = chunks <= written;
             a += static_cast<long long>(a_step) * STEPS;
