@@ -68,9 +68,7 @@ def test_the_fastest_may_be_a_kernel_that_is_planned_in_another_way(machine, rng
     rf.gpu.tune(on_gpu(a), on_gpu(u), axis=1)
     stand_in.forget()  # as a new process
     assert kernel_of(machine, a, u) == "b2p"
-    launch = machine.launches[-1].launch
-    assert dict(launch.macros)["STAGES"] == str(b2p.STAGES - 2)
-    assert launch.reasons[0] == "b2p, fewer stages: when it was timed, it was the fastest"
+    assert dict(machine.launches[-1].launch.macros)["STAGES"] == str(b2p.STAGES - 2)
 
 
 def test_a_few_plans_are_timed_and_none_twice():
