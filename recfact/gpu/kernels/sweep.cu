@@ -162,7 +162,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
         position += chunks * STEPS;
         const long long written = (position - begin) / STEPS;  // chunks that are written: the last ones
         // In this loop the order of statements counts. With 16 bytes a lane, a chunk takes all of the 96 registers that
-        // there are, so that what is kept for one statement longer spills. The tests read the machine code of all targets.
+        // there are: what is kept one statement longer may spill. The tests read the machine code of all targets.
         for (; chunks > 0; --chunks) {
             const bool more = chunks > 1, writes = chunks <= written;
             a += static_cast<long long>(a_step) * STEPS;
