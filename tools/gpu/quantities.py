@@ -168,10 +168,10 @@ def _of_machine_code() -> Iterator[Quantity]:
     )
     loop = partial(_instructions, shifted)
     yield Quantity(instructions, of, "<=", 300, "machine code", loop)
-    for n, ratio in ((1024, None), (8192, 1)):
+    for n in (1024, 8192):
         tile = partial(_waiting, solve_launch(HEADS, n))
         yield Quantity(
-            f"cycles of a tile, alone / cycles for it, {n} steps", f"b2p ({HEADS})", "<=", ratio, "machine code", tile
+            f"cycles of a tile, alone / cycles for it, {n} steps", f"b2p ({HEADS})", "<=", 1, "machine code", tile
         )
     wide = kinds()["sweep"]
     step = partial(_waiting, wide)
