@@ -45,7 +45,7 @@ def curves(found: Records, text: str) -> Figure:
     apart.set_ylabel("minus P of the same seed, smoothed")
     apart.axhline(0, color="#999999", linewidth=0.6)
     whole.set_ylim(top=4.0)
-    apart.set_ylim(-0.2, 0.2)
+    apart.set_ylim(-0.1, 0.2)
     for axes in (whole, apart):
         axes.set_xlabel("steps of training")
     whole.legend(ncols=2)
@@ -90,14 +90,15 @@ def copying(found: Records) -> Figure:
 
 
 def answered(axes: Axes, found: Records, kind: str, first: int) -> np.ndarray:
-    """Draw the right answers of a task's variants over what they depend on, which starts at `first`."""
+    """Draw the right answers of a task's variants, a line a seed, over what they depend on, which starts at `first`."""
     longest = 0
     for colour, variant in zip(COLOURS, TASKS[kind].variants, strict=False):
         seeds = found.get(f"{kind}/{variant}", {})
         if seeds:
-            shares = [record["measured"]["right"] for record in seeds.values()]
-            longest = len(shares[0])
-            drawn(axes, shares, 1, colour, variant)
+            shares = np.transpose([record["measured"]["right"] for record in seeds.values()])
+            longest = len(shares)
+            lines = axes.plot(np.arange(first, first + longest), shares, color=colour, linewidth=0.9)
+            lines[0].set_label(variant)
     axes.set_ylabel("share of right answers")
     axes.set_ylim(0, 1.05)
     axes.legend()

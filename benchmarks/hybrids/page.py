@@ -56,8 +56,8 @@ PICTURES = {
     "bible-curves": "Losses in training, and their differences to P",
     "python-losses": "Losses on held-out modules, a dot a seed",
     "python-curves": "Losses in training, and their differences to P",
-    "parity": "Share of right answers by the step of the sequence",
-    "copying": "Share of right answers by the gap",
+    "parity": "Share of right answers by the step of the sequence, a line a seed",
+    "copying": "Share of right answers by the gap, a line a seed",
 }
 
 
