@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from queue import SimpleQueue
+from typing import Annotated
 
 import torch
 import typer
@@ -41,40 +42,46 @@ def run(name: str, seed: int = 0) -> None:
 
 
 @app.command("all")
-def run_all(jobs: int = 2, hours: float = 4.0) -> None:
+def run_all(jobs: Annotated[int, typer.Option(min=1)] = 2, hours: float = 4.0) -> None:
     """Run the rows that aren't recorded yet, JOBS at a time on a core each. None starts after HOURS."""
     usable = sorted(os.sched_getaffinity(0))
     cores: SimpleQueue[int] = SimpleQueue()
     for place in range(jobs):
         cores.put(usable[place % len(usable)])
+    failed: list[tuple[str, int]] = []
     end = time.monotonic() + 3600 * hours
     with bars() as start, ThreadPoolExecutor(jobs) as pool:
 
         def one(name: str, seed: int) -> None:
             if time.monotonic() < end:
                 core = cores.get()
-                follow(name, seed, core, start)
-                cores.put(core)
+                try:
+                    failed.extend([] if follow(name, seed, core, start) else [(name, seed)])
+                finally:
+                    cores.put(core)
 
         for stage in rows.stages():
             recorded = display.records(rows.RESULTS)
             left = [(name, seed) for name, seed in stage if seed not in recorded.get(name, {})]
             list(pool.map(lambda row: one(*row), left))
+    if failed:
+        raise typer.Exit(1)
 
 
-def follow(name: str, seed: int, core: int, start: Callable[[str, int], Report]) -> None:
-    """Run a row in a process of its own, and show what it reports."""
+def follow(name: str, seed: int, core: int, start: Callable[[str, int], Report]) -> bool:
+    """Run a row in a process of its own, and show what it reports. Return whether it went well."""
     command = [sys.executable, "-m", "benchmarks.hybrids", "run", name, "--seed", str(seed)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         os.sched_setaffinity(process.pid, {core})
         report: Report | None = None
         for line in process.stdout or ():
             words = line.split()
-            if words[0] == f"{name}-{seed}":
+            if words[:1] == [f"{name}-{seed}"]:
                 report = report or start(words[0], int(words[2]))
                 report(int(words[1]), float(words[3]))
     if process.returncode:
         print(f"{name}, seed {seed}: failed", file=sys.stderr)
+    return process.returncode == 0
 
 
 @contextmanager

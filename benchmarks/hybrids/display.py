@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -108,7 +109,7 @@ def others(found: Records, text: str) -> str:
     rows = []
     for variant, kept in with_recurrences(found, text).items():
         proved = [each for each in kept if each["proved"]]
-        windows = ", ".join(dict.fromkeys(each["proved"] or "none" for each in kept))
+        windows = ", ".join(each["proved"] or "none" for each in kept)
         rows.append(
             (
                 variant,
@@ -122,6 +123,11 @@ def others(found: Records, text: str) -> str:
     return table(titles, rows)
 
 
+def length(window: str | None) -> float:
+    """Return the block of a jagged window, and infinity where there is no window."""
+    return math.inf if window is None else int(window.split(":")[1])
+
+
 def coefficients(found: Records, text: str) -> str:
     """Return what recfact says about the coefficients of each layer, over its heads and seeds."""
     rows = []
@@ -129,7 +135,7 @@ def coefficients(found: Records, text: str) -> str:
         for number in range(len(kept[0]["layers"])):
             layers = [each["layers"][number] for each in kept]
             heads = [head for layer in layers for head in layer["heads"]]
-            unbounded = sum(head["window"] is None for head in heads)
+            proved = sorted({head["window"] for head in heads}, key=length)
             rows.append(
                 (
                     variant,
@@ -137,7 +143,7 @@ def coefficients(found: Records, text: str) -> str:
                     spread([head["median"] for head in heads]),
                     spread([head["beyond"] for head in heads if head["beyond"] is not None]),
                     spread([head["cut off"] for head in heads]),
-                    f"{unbounded} of {len(heads)}",
+                    " to ".join(dict.fromkeys((proved[0] or "none", proved[-1] or "none"))),
                     spread([layer["truncation"]["largest"] for layer in layers]),
                     spread([layer["rounding"]["largest"] for layer in layers]),
                     "yes" if all(layer["holds"] for layer in layers) else "no",
@@ -149,7 +155,7 @@ def coefficients(found: Records, text: str) -> str:
         "median coefficient",
         "weight from lag 32 on",
         "cut off by Jagged(16)",
-        "heads without a window",
+        "proved windows",
         "truncation",
         "rounding",
         "bounds hold",

@@ -25,17 +25,19 @@ CUTS = (
     "bits a byte more than with its own window. A lone 0.0000 says that all seeds changed by less than 0.00005."
 )
 OTHERS = (
-    "The same for other changes. *In bfloat16*: coefficients, inputs and states are rounded to bfloat16. *Blocks 8 "
-    "steps late*: the blocks of jagged windows start at another place. *Proved windows*: what `choose_window` finds "
-    "for all heads of a model together, for the unit roundoff of bfloat16."
+    "The same for other changes. *In bfloat16*: coefficients and inputs are rounded to bfloat16, and states once, "
+    "after sums in float32. *Blocks 8 steps late*: the blocks of jagged windows start at another place. *Proved "
+    "windows*: what `choose_window` finds for the unit roundoff of bfloat16 and the coefficients of all heads on "
+    "eight sequences, seed by seed."
 )
 COEFFICIENTS = (
-    "The coefficients on eight sequences that are held out: the mean over heads and seeds, and the range. *Weight from "
-    "lag 32 on*: the share of a row's entries in the transfer operator. *Cut off by Jagged(16)*: what truncation "
-    "removes from the states, as a fraction of their root mean square. *Heads without a window*: those for which no "
-    "window shorter than the sequence is proved to lose at most the unit roundoff of bfloat16. *Truncation* and "
-    "*rounding*: the largest errors that `verify` measures with the model's own window in bfloat16, in one sequence "
-    "and the first feature of each head, and whether they keep to their proved bounds."
+    "The coefficients on eight sequences that are held out: the mean over heads and seeds, and the range. *Weight "
+    "from lag 32 on*: the share of a row's entries in the transfer operator. *Cut off by Jagged(16)*: what truncation"
+    " removes from the states, as a fraction of their root mean square. *Proved windows*: the shortest and the "
+    "longest that `choose_window` finds for single heads, for the unit roundoff of bfloat16. *Truncation* and "
+    "*rounding*: the largest absolute errors that `verify` measures with the model's own window, in one sequence and "
+    "the first feature of each head, if every operation rounds to bfloat16; and whether they keep to their proved "
+    "bounds."
 )
 TASKS = {
     "recall": (
@@ -53,9 +55,9 @@ TASKS = {
 }
 PICTURES = {
     "bible-losses": "Losses on held-out books, a dot a seed",
-    "bible-curves": "Losses in training, and their differences to P",
+    "bible-curves": "Losses in training, and their differences to P, cut at 0.2",
     "python-losses": "Losses on held-out modules, a dot a seed",
-    "python-curves": "Losses in training, and their differences to P",
+    "python-curves": "Losses in training, and their differences to P, cut at 0.2",
     "parity": "Share of right answers by the step of the sequence, a line a seed",
     "copying": "Share of right answers by the gap, a line a seed",
 }

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -79,11 +80,12 @@ def train(
     model = run.make()
     optimiser = torch.optim.AdamW(groups_of(model), betas=(0.9, 0.95))
     steps, rate = run.settings["steps"], run.settings["rate"]
+    settings = {**run.settings, "seed": run.seed}
     checkpoint = work / f"{run.place}.pt"
     losses, seconds = [], 0.0
     if checkpoint.exists():
-        kept = torch.load(checkpoint)
-        if kept["settings"] != run.settings:
+        kept = read(checkpoint)
+        if kept["settings"] != settings:
             raise SystemExit(f"{checkpoint} is of other settings, {kept['settings']}; remove it to start anew")
         model.load_state_dict(kept["model"])
         optimiser.load_state_dict(kept["optimiser"])
@@ -91,7 +93,7 @@ def train(
     started, saved = time.monotonic() - seconds, seconds
 
     def save() -> None:
-        parts = {"model": model.state_dict(), "optimiser": optimiser.state_dict(), "settings": run.settings}
+        parts = {"model": model.state_dict(), "optimiser": optimiser.state_dict(), "settings": settings}
         replace(checkpoint, lambda path: torch.save({**parts, "losses": losses, "seconds": seconds}, path))
 
     for step in range(len(losses), steps):
@@ -124,6 +126,15 @@ def train(
     text = json.dumps(record, indent=1) + "\n"
     replace(results / f"{run.place}.json", lambda path: path.write_text(text, encoding="utf-8"))
     return record
+
+
+def read(checkpoint: Path) -> dict[str, Any]:
+    """Return what a checkpoint holds, or end with a line that says that it is damaged."""
+    try:
+        kept: dict[str, Any] = torch.load(checkpoint)
+    except (EOFError, OSError, RuntimeError, UnpicklingError) as error:
+        raise SystemExit(f"{checkpoint} is damaged ({error}); remove it to start anew") from error
+    return kept
 
 
 def groups_of(model: Model) -> list[dict[str, Any]]:
