@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, wraps
 from math import log
-from typing import TYPE_CHECKING, Any, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_origin, get_type_hints
 
 import typer
 
@@ -98,9 +98,7 @@ NOT_TYPED = TableOptions()
 def with_table(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options of `TableOptions` in the place of its argument `table`, as a decorator."""
     fields = get_type_hints(TableOptions, include_extras=True)
-    options = {
-        name: kind for name, kind in fields.items() if get_origin(kind) is not None and hasattr(kind, "__metadata__")
-    }
+    options = {name: kind for name, kind in fields.items() if get_origin(kind) is Annotated}
 
     @wraps(command)
     def taking(**given: Any) -> None:

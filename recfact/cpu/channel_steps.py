@@ -114,7 +114,7 @@ def several(lanes: Any, part: Steps, steps: int, states: int, oldest: int, fresh
     # Memory is fetched ahead in one direction: if most arrays run backwards, from the last channel back.
     backwards = part.as_.time + part.us.time + part.xs.time < 0
     source = further if passes else 0
-    ahead = max(1, PAGE // (part.channels * size(lanes) // width(lanes)))
+    ahead = max(1, PAGE // (part.groups * part.channels * size(lanes) // width(lanes)))
     for i in range(steps):
         for h in range(part.groups):
             a, u = part.a + place(part.as_, i, h, 0), part.u + place(part.us, i, h, 0)

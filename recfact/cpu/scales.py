@@ -70,7 +70,10 @@ def scaled(lanes: Any, scale: Any, value: Any) -> Any:
 
 @operation
 def rescaled(lanes: Any, product: Any, scale: Any) -> Any:
-    """Return products and their scales such that no product is subnormal. No product times its scale changes."""
+    """Return products and their scales such that no product is subnormal.
+
+    What they stand for changes only below the least number.
+    """
 
     def codegen(context: Any, builder: Any, args: Any) -> Any:
         product, scale = (to_vector(builder, lanes, argument) for argument in args[1:])

@@ -112,7 +112,9 @@ class B2P:
         self.split = split_blocks(units, geometry.steps, blocks, wanted, device, "tile")
         self.warps = units * self.split.segments
         used = geometry.channels / (TILE * columns)  # share of tiles that isn't beyond the channels
-        self.pace = pace(Cost(INSTRUCTIONS, CYCLES), self.warps, ahead, wanted, self.split, device) / used
+        self.pace = (
+            pace(Cost(INSTRUCTIONS, CYCLES), self.warps, ahead, wanted, self.split, bool(blocks.terms), device) / used
+        )
 
     def launch(self, why: str) -> Launch:
         """Return the launch. `why` is the first of its reasons."""

@@ -206,7 +206,8 @@ def gated_geometry(
         The recurrence of the values. Beside it are the gates k and q, whose strides of heads lead from group to group.
     together : int
         Heads next to each other that share gates. Groups are found by counting heads. If memory has another axis
-        between heads and features, there is nothing to count, and None in the place of both.
+        between heads and features, or heads merge with features, there is nothing to count, and None in the place of
+        both.
 
     Raises
     ------
@@ -227,6 +228,8 @@ def gated_geometry(
         for gate in (k, q)
     ]
     geometry = geometry_of(axis, a, v, y, None, False, beside=gates)
+    if together > 1 and geometry.channels != y.shape[last]:  # heads became channels, so they can't be counted
+        return None
     beside = tuple(
         replace(view, batch=view.batch // together, channel=view.channel // together, step=view.step // together)
         for view in geometry.beside

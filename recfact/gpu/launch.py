@@ -142,7 +142,7 @@ def plan_mixer(
     -------
     Launch or None
         None if nothing is to be computed, or if a product, a solve, and a product and a sum are better: the window has
-        several terms, there are too few lines for the whole recurrence, or features don't lie next to each other.
+        several terms, there are too few lines for the whole recurrence, time is contiguous, or heads can't be counted.
 
     Raises
     ------

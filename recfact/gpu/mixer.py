@@ -31,9 +31,9 @@ def mixed(a: Any, q: Any, k: Any, v: Any, window: Window) -> Any:
         The result, laid out as `v`, in the number type of the values, or in float32 if coefficients are. None if no
         kernel makes it at once.
     """
-    current_gpu()
     if q is None or k is None:
         return None
+    current_gpu()
     described = [as_device_array(array, name) for array, name in ((a, "a"), (q, "q"), (k, "k"), (v, "v"))]
     own_a, own_q, own_k, own = described
     dtype = own_a.dtype

@@ -229,7 +229,7 @@ class Cost(NamedTuple):
     cycles: int
 
 
-def pace(cost: Cost, warps: int, warp_bytes: int, wanted: Warps, split: Split, device: Device) -> float:
+def pace(cost: Cost, warps: int, warp_bytes: int, wanted: Warps, split: Split, carries: bool, device: Device) -> float:
     """Return the cycles in which a multiprocessor moves a KiB: what is slowest of memory, issue and waiting.
 
     Parameters
@@ -241,14 +241,16 @@ def pace(cost: Cost, warps: int, warp_bytes: int, wanted: Warps, split: Split, d
     wanted : Warps
         From `warps_wanted`.
     split : Split
-        How time is split. A block of each segment is read twice.
+        How time is split.
+    carries : bool
+        Whether blocks see the one before. A block of each segment is then read twice.
     device : Device
         Where they run.
     """
     present = min(warps, wanted.places) / device.multiprocessors
     memory = FLIGHT_CYCLES * KIB / min(present * warp_bytes, device.limits.bytes_wanted)
     once = max(memory, cost.instructions / SCHEDULERS, cost.cycles / present)
-    return once * (1 + (split.segments > 1) / split.blocks)
+    return once * (1 + (carries and split.segments > 1) / split.blocks)
 
 
 def warps_wanted(warp_bytes: int, room: int, device: Device, share: float = 1) -> Warps:

@@ -88,7 +88,9 @@ class Sweep:
             self.split = sequences.split
             self.warps = -(-self.lines.count * sequences.count // 32)
         used = self.lines.count / (32 * self.lines.warps)  # share of lanes that have a line
-        self.pace = pace(Cost(INSTRUCTIONS, CYCLES), self.warps, ahead, wanted, self.split, device) / used
+        self.pace = (
+            pace(Cost(INSTRUCTIONS, CYCLES), self.warps, ahead, wanted, self.split, bool(blocks.terms), device) / used
+        )
 
     def launch(self, why: str) -> Launch:
         """Return the launch. `why` is the first of its reasons."""

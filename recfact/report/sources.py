@@ -90,8 +90,11 @@ def find_source(source: str) -> Source:
                 f"{source} {problem if len(numbers) > 1 else 'is a number, and a file is needed'}; write the numbers "
                 "into a .csv file, one a line, or pipe them in and name -"
             )
-        near = path.parent.iterdir() if path.parent.is_dir() else ()
-        advice = did_you_mean(path.stem, {each.stem: str(each) for each in near if each.suffix in SUFFIXES})
+        try:
+            near = {each.stem: str(each) for each in path.parent.iterdir() if each.suffix in SUFFIXES}
+        except OSError:  # there is no such folder, or its names are nobody's business
+            near = {}
+        advice = did_you_mean(path.stem, near)
         raise DataFileError(f"there is no file {path}; {advice or 'name one that ends in .npy, .npz, .csv or .zarr'}")
     if path.is_dir() and path.suffix.lower() != ".zarr":
         raise DataFileError(f"{path} is a directory; name a file")

@@ -295,10 +295,13 @@ def test_the_pace_is_that_of_the_slowest_of_three(slowest):
     wanted = Warps(800, 1600)
     # 8 warps on a multiprocessor: with 2 KiB each half of what memory wants is under way.
     expected = {"memory": 2000 / 16, "instructions": 1000 / 4, "cycles": 1000 / 8}[slowest]
-    assert pace(cost, 800, 2048, wanted, split, device) == expected
-    assert pace(cost, 800, 2048, wanted, Split(10, 2, ""), device) == 1.1 * expected  # a block in 10 is read twice
+    assert pace(cost, 800, 2048, wanted, split, True, device) == expected
+    assert (
+        pace(cost, 800, 2048, wanted, Split(10, 2, ""), True, device) == 1.1 * expected
+    )  # a block in 10 is read twice
+    assert pace(cost, 800, 2048, wanted, Split(10, 2, ""), False, device) == expected
     if slowest == "memory":  # and more than it wants doesn't help
-        assert pace(cost, 3200, 4096, wanted, split, device) == 2000 / 32
+        assert pace(cost, 3200, 4096, wanted, split, True, device) == 2000 / 32
 
 
 @pytest.mark.parametrize(("device", "warps"), [(A10, 7), (RTX_5090, 7), (B200, 17)])

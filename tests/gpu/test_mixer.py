@@ -207,6 +207,9 @@ def test_what_takes_three_passes(rng):
     assert plan((2, 64, 4, 8), 2, spread=(0, 2, 3, 1)) is None  # time is contiguous
     assert plan((2, 2000, 4, 8), 2, "full") is None  # too few lines
     assert plan((0, 64, 4, 8), 2) is None
+    given = arrays(Case((2, 64, 4, 8), 2, a_shape=(64, 1)), rng)
+    given["q"], given["k"] = (np.repeat(gate, 2, -2)[..., ::2, :] for gate in (given["q"], given["k"]))
+    assert planned(given, "jagged:16") is None  # heads and their features would be one axis
 
 
 @pytest.mark.parametrize("name", ["batch", "heads before time", "projected together", "coefficients of all heads"])
