@@ -243,14 +243,14 @@ def pace(cost: Cost, warps: int, warp_bytes: int, wanted: Warps, split: Split, c
     split : Split
         How time is split.
     carries : bool
-        Whether blocks see the one before. A block of each segment is then read twice.
+        Whether segments see a block before them, which is then read twice.
     device : Device
         Where they run.
     """
     present = min(warps, wanted.places) / device.multiprocessors
     memory = FLIGHT_CYCLES * KIB / min(present * warp_bytes, device.limits.bytes_wanted)
     once = max(memory, cost.instructions / SCHEDULERS, cost.cycles / present)
-    return once * (1 + (carries and split.segments > 1) / split.blocks)
+    return once * (1 + 1 / split.blocks if carries and split.segments > 1 else 1)
 
 
 def warps_wanted(warp_bytes: int, room: int, device: Device, share: float = 1) -> Warps:

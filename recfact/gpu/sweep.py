@@ -87,10 +87,9 @@ class Sweep:
         else:
             self.split = sequences.split
             self.warps = -(-self.lines.count * sequences.count // 32)
+        carries = bool(blocks.terms) and sequences is None
         used = self.lines.count / (32 * self.lines.warps)  # share of lanes that have a line
-        self.pace = (
-            pace(Cost(INSTRUCTIONS, CYCLES), self.warps, ahead, wanted, self.split, bool(blocks.terms), device) / used
-        )
+        self.pace = pace(Cost(INSTRUCTIONS, CYCLES), self.warps, ahead, wanted, self.split, carries, device) / used
 
     def launch(self, why: str) -> Launch:
         """Return the launch. `why` is the first of its reasons."""
