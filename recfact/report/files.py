@@ -249,8 +249,8 @@ def open_zarr(source: Source) -> Any:
     """Return an array of zarr, of which no more is read than what is used. Its numbers aren't checked."""
     whole = source.place
     place = whole if source.part is None else f"{whole}/{source.part}"
-    found = _opened(place)
-    group = _opened(whole) if found is None else found
+    found, reason = _opened(place)
+    group = _opened(whole)[0] if found is None else found
     if isinstance(group, zarr().Group):
         arrays = listed(sorted(group.array_keys())) or "none"
         problem = f"{whole} has no array named {source.part!r}" if found is None else f"{place} is a group of zarr"
@@ -258,16 +258,18 @@ def open_zarr(source: Source) -> Any:
     if found is None and group is not None:
         _refuse_parts(source)
     if found is None:
-        raise DataFileError(f"{place} is not a readable array of zarr; name a folder that zarr has written")
+        raise DataFileError(f"{place} is not a readable array of zarr{reason}; name a folder that zarr has written")
     return found
 
 
-def _opened(place: str) -> Any:
-    """Return an array or a group of zarr, or None if there is none."""
+def _opened(place: str) -> tuple[Any, str]:
+    """Return an array or a group of zarr, or None if there is none, and why it can't be read."""
     try:
-        return zarr().open(place, mode="r")
-    except (ValueError, KeyError, FileNotFoundError):
-        return None
+        return zarr().open(place, mode="r"), ""
+    except FileNotFoundError:
+        return None, ""
+    except (ValueError, KeyError) as error:
+        return None, f" ({error})"
 
 
 def zarr() -> Any:
