@@ -142,6 +142,10 @@ def test_nan_and_infinity_go_where_the_loop_sends_them(offsets, method, window, 
         cut = (da.from_array(array, (4, 20, chunks)) for array in (a, u))
         x = rf.dask.solve(*cut, window=window, offsets=offsets, method=method)
         np.testing.assert_array_equal(np.isfinite(x.compute()), np.isfinite(expected))
+    for table in range(4):  # a sequence without axes beside time
+        cut = (da.from_array(array[table, 7], 3) for array in (a, u))
+        x = rf.dask.solve(*cut, window=window, offsets=offsets, method=method)
+        np.testing.assert_array_equal(np.isfinite(x.compute()), np.isfinite(expected[table, 7]))
 
 
 @pytest.mark.parametrize("method", ["chain", "carriers"])
