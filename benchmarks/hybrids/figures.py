@@ -31,16 +31,20 @@ def curves(found: Records, text: str) -> Figure:
     """Draw the losses in training, and beside them their differences to P of the same seed."""
     figure, (whole, apart) = new(2)
     base = found.get(f"{text}/P", {})
-    for colour, variant in zip(COLOURS * 2, variants(found, text), strict=False):
+    for number, variant in enumerate(variants(found, text)):
+        style: dict[str, Any] = {
+            "color": COLOURS[number % len(COLOURS)],
+            "linestyle": "-" if number < len(COLOURS) else "--",
+        }
         seeds = found[f"{text}/{variant}"]
-        drawn(whole, [record["losses"] for record in seeds.values()], SPAN, colour, variant)
+        drawn(whole, [record["losses"] for record in seeds.values()], variant, style)
         differences = [
             smooth(np.subtract(record["losses"], base[seed]["losses"]))
             for seed, record in seeds.items()
             if seed in base
         ]
         if differences and variant != "P":
-            drawn(apart, differences, SPAN, colour, variant)
+            drawn(apart, differences, variant, style)
     whole.set_ylabel("bits a byte, not yet seen in training")
     apart.set_ylabel("minus P of the same seed, smoothed")
     apart.axhline(0, color="#999999", linewidth=0.6)
@@ -105,12 +109,12 @@ def answered(axes: Axes, found: Records, kind: str, first: int) -> np.ndarray:
     return np.arange(first, first + longest)
 
 
-def drawn(axes: Axes, lines: list[Any], step: int, colour: str, label: str) -> None:
-    """Draw the mean of lines, one for each seed, over a band from the least to the greatest."""
+def drawn(axes: Axes, lines: list[Any], label: str, style: dict[str, Any]) -> None:
+    """Draw the mean of losses, a line for each seed, over a band from the least to the greatest."""
     values = np.asarray(lines)
-    places = step * np.arange(1, values.shape[1] + 1)
-    axes.plot(places, values.mean(0), color=colour, linewidth=1.1, label=label)
-    axes.fill_between(places, values.min(0), values.max(0), color=colour, alpha=0.2, linewidth=0)
+    places = SPAN * np.arange(1, values.shape[1] + 1)
+    axes.plot(places, values.mean(0), linewidth=1.1, label=label, **style)
+    axes.fill_between(places, values.min(0), values.max(0), color=style["color"], alpha=0.2, linewidth=0)
 
 
 def smooth(values: np.ndarray, width: int = 9) -> np.ndarray:
