@@ -56,7 +56,7 @@ def _in_one_pass(a: Tensor, q: Tensor | None, k: Tensor | None, v: Tensor, windo
 def _on_gpu(a: Tensor, q: Tensor | None, k: Tensor | None, v: Tensor, window: Window) -> Tensor | None:
     """Return the result by one launch on a GPU. It has no gradients, so it is None where derivatives may be wanted."""
     given = [one for one in (a, q, k, v) if one is not None]
-    if not all(one.is_cuda and _is_its_own(one) for one in given) or (
+    if not all(one.is_cuda and _holds_numbers(one) for one in given) or (
         torch.is_grad_enabled() and any(one.requires_grad for one in given)
     ):
         return None
@@ -68,20 +68,15 @@ def _on_gpu(a: Tensor, q: Tensor | None, k: Tensor | None, v: Tensor, window: Wi
     return y
 
 
-def _is_its_own(tensor: Tensor) -> bool:
-    """Say whether a tensor is torch's own, and not of a class that changes what operations do."""
-    return type(tensor) is Tensor or type(tensor) is torch.nn.Parameter
+def _holds_numbers(tensor: Tensor) -> bool:
+    """Say whether a tensor isn't of a class that computes in its own way, such as those of pieces on several GPUs."""
+    return type(tensor).__torch_dispatch__ is Tensor.__torch_dispatch__
 
 
 def _is_plain(tensor: Tensor) -> bool:
     """Say whether a tensor is no more than its numbers on the host, in C order."""
-    return (
-        _is_its_own(tensor)
-        and tensor.is_cpu
-        and tensor.is_contiguous()
-        and not tensor.is_neg()
-        and holds_memory(tensor)
-    )
+    kind = type(tensor) is Tensor or type(tensor) is torch.nn.Parameter
+    return kind and tensor.is_cpu and tensor.is_contiguous() and not tensor.is_neg() and holds_memory(tensor)
 
 
 class Mix(torch.autograd.Function):
