@@ -23,12 +23,13 @@ from recfact.gpu.plans import (
 )
 
 MOST_CHANNELS = 16  # of a thread
-MOST_TERMS = 8  # with more, arithmetic would take longer than memory
+MOST_TERMS = 4  # with more, registers spill
 TERM_BYTES = 64  # that a thread of several channels carries back from the blocks after its own, in registers
 LEAST_WARPS = 2  # that a multiprocessor must hold: solves, products and sums move several times as much
 THREADS = 32  # of a thread block
 SHARED_BYTES = 48 * KIB  # that a thread block has without asking for them
-BLOCK_REGISTERS, LAG_REGISTERS = 128, 168  # of a thread, if shared memory doesn't leave room for more
+FEW_TERMS = 2  # which leave a thread enough of fewer registers
+BLOCK_REGISTERS, MANY_REGISTERS = 128, 168  # of a thread, if shared memory doesn't leave room for more
 
 
 def backward_window(
@@ -137,7 +138,7 @@ def _fitted(
     size, held = geometry.u.type.size, terms + 1
     step_bytes = size * ((held + terms + 2 * slides) * lines.channels + (held + slides) * lines.coefficients)
     shared_bytes = THREADS * length * step_bytes
-    room = device.limits.room(1, LAG_REGISTERS if slides else BLOCK_REGISTERS, shared_bytes)
+    room = device.limits.room(1, MANY_REGISTERS if slides or terms > FEW_TERMS else BLOCK_REGISTERS, shared_bytes)
     if sequences is None:
         wanted = warps_wanted(2 * 32 * lines.channels * size * gradient_steps(lines), max(room, 1), device)
         split = split_time(lines.warps, -(-geometry.steps // length), terms, wanted, device)
