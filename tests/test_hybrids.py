@@ -241,6 +241,19 @@ def test_rows_have_names_that_lead_to_them(tiny, tmp_path):
         rows.row("bible/Q", 0, tmp_path)
 
 
+def test_what_is_damaged_is_named(tiny, tmp_path):
+    run = patterns.text_run("P", 0, 1e-2, steps=2)
+    trained(run, tmp_path)
+    (checkpoint,) = tmp_path.rglob("*.pt")
+    checkpoint.write_bytes(checkpoint.read_bytes()[:100])
+    with pytest.raises(SystemExit, match=r"P-0\.pt is damaged"):
+        trained(run, tmp_path)
+    (record,) = tmp_path.rglob("*.json")
+    record.write_text("{", encoding="utf-8")
+    with pytest.raises(SystemExit, match=r"P-0\.json is damaged"):
+        display.records(tmp_path / "results")
+
+
 def test_the_page_shows_what_has_been_run_and_no_more(tiny, tmp_path):
     assert "Nothing has been run" in page.shown({})
     for variant, seed in (("P", 0), ("P", 1), ("T", 1)):

@@ -21,7 +21,10 @@ def records(results: Path) -> Records:
     """Return all records in a folder."""
     found: Records = {}
     for path in sorted(results.rglob("*.json")):
-        record = json.loads(path.read_text(encoding="utf-8"))
+        try:
+            record = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise SystemExit(f"{path} is damaged ({error}); take it back from git, or remove it") from error
         found.setdefault(record["name"], {})[record["seed"]] = record
     return found
 

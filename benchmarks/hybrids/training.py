@@ -76,6 +76,10 @@ def train(
     every : float
         Seconds between checkpoints.
     """
+    folder = (results / run.place).parent
+    folder.mkdir(parents=True, exist_ok=True)
+    if not os.access(folder, os.W_OK):
+        raise SystemExit(f"{folder} must be writable, for the record of the row")
     torch.manual_seed(run.seed)
     model = run.make()
     optimiser = torch.optim.AdamW(groups_of(model), betas=(0.9, 0.95))
