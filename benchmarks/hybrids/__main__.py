@@ -56,7 +56,8 @@ def run_all(jobs: Annotated[int, typer.Option(min=1)] = 2, hours: float = 4.0) -
             if time.monotonic() < end:
                 core = cores.get()
                 try:
-                    failed.extend([] if follow(name, seed, core, start) else [(name, seed)])
+                    if not follow(name, seed, core, start):
+                        failed.append((name, seed))
                 finally:
                     cores.put(core)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from benchmarks.hybrids.patterns import PATTERNS, RATES
 from benchmarks.hybrids.tasks import TASKS
+from recfact.windows import check_window
 
 Records = dict[str, dict[int, dict[str, Any]]]
 """Records by name and seed."""
@@ -128,7 +129,7 @@ def others(found: Records, text: str) -> str:
 
 def length(window: str | None) -> float:
     """Return the block of a jagged window, and infinity where there is no window."""
-    return math.inf if window is None else int(window.split(":")[1])
+    return math.inf if window is None else check_window(window).block
 
 
 def coefficients(found: Records, text: str) -> str:
