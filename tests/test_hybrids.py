@@ -224,10 +224,10 @@ def test_a_search_for_the_rate_measures_the_loss_alone(tiny, tmp_path, monkeypat
 
 
 def test_rows_have_names_that_lead_to_them(tiny, tmp_path):
-    with pytest.raises(SystemExit, match=r"rate/P-0\.001 first"):
+    with pytest.raises(SystemExit, match=r"rate/P-0\.0003 first"):
         rows.row("bible/P", 0, tmp_path)
-    for variant in ("P", "F", "T"):
-        for rate, loss in zip(patterns.RATES, (2.5, 2.25, 2.75), strict=True):
+    for variant in rows.SEARCHED:
+        for rate, loss in zip(patterns.RATES, (2.5, 2.25, 2.5, 2.75), strict=True):
             path = tmp_path / "rate" / f"{variant}-{rate:g}-0.json"
             path.parent.mkdir(exist_ok=True)
             path.write_text(json.dumps({"measured": {"loss": loss}}))

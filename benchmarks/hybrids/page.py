@@ -18,7 +18,7 @@ LOSSES = (
 )
 RATES = (
     "Losses after a quarter of the training, seed 0, for each learning rate. The best rate of P also serves the "
-    "variants of P, and that of T serves S."
+    "variants of P. The rates that were found on this text serve the other one, too."
 )
 CUTS = (
     "What the loss becomes if a trained model is run with another window, without more training. Positive numbers are "

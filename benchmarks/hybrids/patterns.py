@@ -19,7 +19,7 @@ from benchmarks.hybrids.training import Run
 STEPS = 900
 """Steps of training. Those of a search for the learning rate are a quarter."""
 
-RATES = (1e-3, 3e-3, 1e-2)
+RATES = (3e-4, 1e-3, 3e-3, 1e-2)
 
 SIZE = {"dim": 128, "heads": 8, "groups": 2, "vocabulary": 256}
 """Of the models: about 0.73 million parameters, and as many in a Phalanx layer as in attention."""
@@ -42,7 +42,7 @@ class Pattern:
 
 PATTERNS = {
     "T": Pattern("AAAA", "attention only", searched="T"),
-    "S": Pattern("SASA", "attention in a window of 32 with sinks, 1:1", searched="T"),
+    "S": Pattern("SASA", "attention in a window of 32 with sinks, 1:1", searched="S"),
     "P": Pattern("PAPA", "Phalanx with Jagged(16), 1:1", {"window": "jagged:16"}),
     "P31": Pattern("PPPA", "P at 3:1", {"window": "jagged:16"}),
     "F": Pattern("PAPA", "P without truncation", {"window": "full"}, searched="F"),

@@ -15,18 +15,21 @@ WORK = HERE.parents[1] / "build" / "hybrids"
 """Where checkpoints and coefficients lie. Git ignores it."""
 
 MAIN = ("P", "F", "T", "S", "U", "decay", "fixed", "nogate")
+SEARCHED = ("P", "F", "T", "S")
+"""The patterns that have a search for the learning rate of their own."""
+
 SEEDS = (0, 1, 2)
 
 
 def stages() -> list[list[tuple[str, int]]]:
     """Return names and seeds of all rows, in stages. A stage needs what the stages before it found."""
     tasks = [(f"{kind}/{variant}", seed) for kind, task in TASKS.items() for variant in task.variants for seed in SEEDS]
-    rates = [(f"rate/{variant}-{rate:g}", 0) for variant, rate in product(("P", "F", "T"), RATES)]
+    rates = [(f"rate/{variant}-{rate:g}", 0) for variant, rate in product(SEARCHED, RATES)]
     main = [(f"bible/{variant}", seed) for seed, variant in product(SEEDS, MAIN)]
     others = [(f"bible/{variant}", 0) for variant in PATTERNS if variant not in MAIN]
-    python = [(f"python/{variant}", seed) for seed, variant in product(SEEDS, ("P", "F", "T", "S"))]
-    others += [(name, seed) for seed in SEEDS[1:] for name, _ in others]
-    return [rates, main, tasks, others, python]
+    python = [(f"python/{variant}", seed) for seed, variant in product(SEEDS, SEARCHED)]
+    again = [(name, seed) for seed, (name, _) in product(SEEDS[1:], others)]
+    return [rates, main, tasks, others, python, again]
 
 
 def row(name: str, seed: int, results: Path = RESULTS) -> Run:
