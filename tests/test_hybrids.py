@@ -12,7 +12,7 @@ import recfact as rf
 
 torch = pytest.importorskip("torch")
 
-from benchmarks.hybrids import data, display, page, patterns, rows, speed, tasks, theory, training  # noqa: E402
+from benchmarks.hybrids import data, display, figures, page, patterns, rows, speed, tasks, theory, training  # noqa: E402
 from benchmarks.hybrids.model import Model, in_window  # noqa: E402
 
 pytestmark = [
@@ -259,27 +259,40 @@ def test_the_page_shows_what_has_been_run_and_no_more(tiny, tmp_path):
     for variant, seed in (("P", 0), ("P", 1), ("T", 1)):
         trained(patterns.text_run(variant, seed, 1e-2, steps=2), tmp_path)
     trained(tasks.task_run("parity", "tanh-full", 0, steps=2), tmp_path)
+    trained(tasks.task_run("recall", "PA", 0, steps=20), tmp_path)
     found = display.records(tmp_path / "results")
     shown = page.shown(found)
     loss = {
         name: {seed: each["measured"]["loss"] for seed, each in seeds.items()}
         for name, seeds in found.items()
-        if name != "parity/tanh-full"
+        if name.startswith("bible/")
     }
     apart = f"{loss['bible/T'][1] - loss['bible/P'][1]:+.4f}".replace("-", "−")
     (line,) = (each for each in shown.splitlines() if each.startswith("| T |"))
     assert line.endswith(f"| 1 | {loss['bible/T'][1]:.3f} | {apart} |")
     assert f"({min(loss['bible/P'].values()):.3f} to {max(loss['bible/P'].values()):.3f})" in shown
     assert "## Parity" in shown
-    assert not any(title in shown for title in ("## Python", "## Recall", "## Copying", "## Learning rates", "| F |"))
+    assert "## Recall" in shown
+    assert not any(title in shown for title in ("## Python", "## Copying", "## Learning rates", "| F |"))
     (tmp_path / "_static").mkdir()
     (tmp_path / "hybrids.md").write_text(f"before\n{page.BEGIN}\nold\n{page.END}\nafter\n")
     page.publish(tmp_path / "results", tmp_path)
     written = (tmp_path / "hybrids.md").read_text()
     assert written == f"before\n{page.BEGIN}\n\n{shown}\n\n{page.END}\nafter\n"
-    for name in ("bible-losses", "bible-curves", "parity"):
+    for name in ("bible-losses", "bible-curves", "recall", "parity"):
         assert f"hybrids-{name}.svg" in written
         assert (tmp_path / "_static" / f"hybrids-{name}.svg").exists()
+
+
+def test_lines_lie_where_their_steps_and_gaps_are(tiny, tmp_path):
+    record = trained(tasks.task_run("recall", "PA", 0, steps=20), tmp_path)
+    (line,) = figures.recall(display.records(tmp_path / "results")).axes[0].lines
+    assert line.get_xdata().tolist() == [10, 20]
+    assert line.get_ydata().tolist() == record["losses"]
+    right = [0.75, 0.5, 0.25]
+    line, *_ = figures.copying({"copying/full": {0: {"measured": {"right": right}}}}).axes[0].lines
+    assert line.get_xdata().tolist() == [1, 2, 3]
+    assert line.get_ydata().tolist() == right
 
 
 def test_the_documents_show_what_is_recorded():

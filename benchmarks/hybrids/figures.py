@@ -72,10 +72,21 @@ def ranges(found: Records, text: str) -> Figure:
 
 
 @styled
+def recall(found: Records) -> Figure:
+    """Draw the losses of recall in training, a line a seed."""
+    figure, (axes,) = new(1)
+    by_variant(axes, found, "recall", lambda record: record["losses"], SPAN)
+    axes.set_xlabel("steps of training")
+    axes.set_ylabel("bits an answer")
+    axes.set_ylim(bottom=0)
+    return figure
+
+
+@styled
 def parity(found: Records) -> Figure:
     """Draw the share of right answers for each step of long sequences of bits."""
     figure, (axes,) = new(1)
-    answered(axes, found, "parity", 1)
+    answered(axes, found, "parity")
     axes.axvline(64, color="#999999", linewidth=0.6)
     axes.set_xlabel("step; training has 64")
     return figure
@@ -85,7 +96,7 @@ def parity(found: Records) -> Figure:
 def copying(found: Records) -> Figure:
     """Draw the share of right answers for each gap, and what Jagged(16) lets through at most without guessing."""
     figure, (axes,) = new(1)
-    gaps = answered(axes, found, "copying", 1)
+    gaps = answered(axes, found, "copying")
     reached = np.clip((32 - gaps) / 16, 0, 1)
     axes.plot(gaps, reached + (1 - reached) / VALUES, "--", color="#1b2330", linewidth=0.8, label="reach of Jagged(16)")
     axes.set_xlabel("steps from the marked token to the question")
@@ -93,20 +104,28 @@ def copying(found: Records) -> Figure:
     return figure
 
 
-def answered(axes: Axes, found: Records, kind: str, first: int) -> np.ndarray:
-    """Draw the right answers of a task's variants, a line a seed, over what they depend on, which starts at `first`."""
-    longest = 0
+def answered(axes: Axes, found: Records, kind: str) -> np.ndarray:
+    """Draw the right answers of a task's variants over what they depend on, and return that: 1, 2, ..."""
+    places = by_variant(axes, found, kind, lambda record: record["measured"]["right"], 1)
+    axes.set_ylabel("share of right answers")
+    axes.set_ylim(0, 1.05)
+    return places
+
+
+def by_variant(
+    axes: Axes, found: Records, kind: str, values: Callable[[dict[str, Any]], list[float]], apart: int
+) -> np.ndarray:
+    """Draw values of a task's variants, a line a seed, and return the places of the values: `apart`, 2 `apart`, ..."""
+    places = np.zeros(0)
     for colour, variant in zip(COLOURS, TASKS[kind].variants, strict=False):
         seeds = found.get(f"{kind}/{variant}", {})
         if seeds:
-            shares = np.transpose([record["measured"]["right"] for record in seeds.values()])
-            longest = len(shares)
-            lines = axes.plot(np.arange(first, first + longest), shares, color=colour, linewidth=0.9)
+            columns = np.transpose([values(record) for record in seeds.values()])
+            places = apart * np.arange(1, len(columns) + 1)
+            lines = axes.plot(places, columns, color=colour, linewidth=0.9)
             lines[0].set_label(variant)
-    axes.set_ylabel("share of right answers")
-    axes.set_ylim(0, 1.05)
     axes.legend()
-    return np.arange(first, first + longest)
+    return places
 
 
 def drawn(axes: Axes, lines: list[Any], label: str, style: dict[str, Any]) -> None:
@@ -138,7 +157,7 @@ def available(found: Records) -> dict[str, Callable[[], Figure]]:
         if variants(found, text):
             drawings[f"{text}-losses"] = partial(ranges, found, text)
             drawings[f"{text}-curves"] = partial(curves, found, text)
-    for kind, draw in (("parity", parity), ("copying", copying)):
+    for kind, draw in (("recall", recall), ("parity", parity), ("copying", copying)):
         if any(name.startswith(f"{kind}/") for name in found):
             drawings[kind] = partial(draw, found)
     return drawings
