@@ -10,6 +10,7 @@ from typing import Any
 
 from benchmarks.hybrids.patterns import PATTERNS, RATES
 from benchmarks.hybrids.tasks import TASKS
+from benchmarks.hybrids.theory import CUTS
 from recfact.windows import check_window
 
 Records = dict[str, dict[int, dict[str, Any]]]
@@ -98,14 +99,11 @@ def with_recurrences(found: Records, text: str) -> dict[str, list[dict[str, Any]
 
 def cuts(found: Records, text: str) -> str:
     """Return how the loss changes if the window of a trained model is changed."""
-    models = with_recurrences(found, text)
-    windows = list(dict.fromkeys(window for kept in models.values() for each in kept for window in each["cuts"]))
-    fixed = [window for window in windows if all(window in each["cuts"] for kept in models.values() for each in kept)]
     rows = [
-        (variant, *(spread([each["cuts"][window] for each in kept], 4, "+") for window in fixed))
-        for variant, kept in models.items()
+        (variant, *(spread([each["cuts"][window] for each in kept], 4, "+") for window in CUTS))
+        for variant, kept in with_recurrences(found, text).items()
     ]
-    return table(("trained as", *(f"`{window}`" for window in fixed)), rows)
+    return table(("trained as", *(f"`{window}`" for window in CUTS)), rows)
 
 
 def others(found: Records, text: str) -> str:

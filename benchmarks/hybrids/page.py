@@ -58,7 +58,10 @@ PICTURES = {
     "bible-curves": "Losses in training, and their differences to P, cut at 0.2",
     "python-losses": "Losses on held-out modules, a dot a seed",
     "python-curves": "Losses in training, and their differences to P, cut at 0.2",
-    "recall": "Losses while recall is learned, a line a seed; 6 bits are a guess among all values, 3 among those of the sequence",
+    "recall": (
+        "Losses while recall is learned, a line a seed. A guess costs 6 bits among all values, and 3 bits among those "
+        "of the sequence"
+    ),
     "parity": "Share of right answers by the step of the sequence, a line a seed",
     "copying": "Share of right answers by the gap, a line a seed",
 }
