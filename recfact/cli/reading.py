@@ -42,7 +42,7 @@ class TableOptions:
     missing: Missing = "refuse"
     group: str | None = None
 
-    def check(self) -> None:
+    def __post_init__(self) -> None:
         """Raise a usage error if options on times are without times, or exclude each other."""
         if self.dt is not None and self.time is not None:
             raise typer.BadParameter("--dt and --time exclude each other")
@@ -123,7 +123,6 @@ def read_problem(a: str | None, u: str | None, table: TableOptions, pick: str | 
     """
     from recfact.report.problem import bundled_problem, problem_from_files, problem_from_record
 
-    table.check()
     dt, time, unit, tau = table.dt, table.time, table.written_times, table.time_constant
     if table.zeros is not None and a is None:
         raise typer.BadParameter("--missing goes with --a: averages leave missing values out")
@@ -174,7 +173,6 @@ def read_batch(
     for name, value in (table.averages | {"pick": pick}).items():
         if value is not None:
             raise typer.BadParameter(f"{option} asks for all sequences of --a, and goes without --{name}")
-    table.check()
     if a is None:
         raise typer.BadParameter(f"{option} goes with a file in --a")
     batch = batch_from_files(a, u, axis, offsets, mapped=mapped, zeros=table.zeros)

@@ -76,7 +76,6 @@ def solve_files(
     if u in MADE_INPUTS and not Path(u).exists():
         advice = "type --u 1" if u == "ones" else "write a 1 and then zeros into a file"
         raise typer.BadParameter(f"--u must be a file or a number here, got {u!r}, which other commands take; {advice}")
-    table.check()
     if a is not None and not averages and is_streamed(a, u, out, reverse, offsets):
         found = stream(a, u, read_state(x0), axis, window, out, table.zeros)
         table.say_zeros()
