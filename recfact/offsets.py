@@ -53,7 +53,9 @@ def check_offsets(offsets: Any, steps: int) -> Array:
         )
     if given.dtype.kind not in "iu":
         raise OptionTypeError(
-            f"must be integers, got numbers of {given.dtype}", "offsets", advice="convert them with .astype(int)"
+            f"must be integers, where segments start, got an array of {given.dtype}",
+            "offsets",
+            advice="pass positions such as [0, 3, 6], not labels",
         )
     kept = np.ascontiguousarray(given, np.int64)
     if kept[0] != 0 or kept[-1] != steps:
