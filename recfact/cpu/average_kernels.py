@@ -91,9 +91,9 @@ def keep(one: Any, state: int, found: Average) -> None:
 
 
 @helper
-def nothing_yet(adjust: int) -> Average:
-    """Return the statistics before the first value. The recursive form then gives it all the weight."""
-    return Average(0.0, 0.0, 0.0 if adjust else 1.0, 0.0, 0.0, 0.0, 0.0)
+def nothing_yet() -> Average:
+    """Return the statistics before the first value."""
+    return Average(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 @helper
@@ -117,8 +117,11 @@ def of_large_values(before: Any, mean: Any, share: Any, value: Any) -> Any:
 
 @helper
 def with_value(one: Any, now: Average, value: Any, newest: Any, least: Any, kind: int, adjust: int) -> Average:
-    """Take in a value. In the recursive form its weight is `newest`, or if that is 0 what the one before has lost."""
-    left, share, before = 1.0, now.gone, now.left
+    """Take in a value. In the recursive form its weight is `newest`, or if that is 0 what the one before has lost.
+
+    The first value gets all the weight.
+    """
+    left, share, before = 1.0, now.gone if now.left > 0.0 else 1.0, now.left
     if adjust:
         left = now.left + 1.0
         share = 1.0 / left
@@ -176,7 +179,7 @@ def average_column(lanes: Any, of: Column, kind: int, adjust: int) -> None:
             store(given, of.x, i * of.x_step, shown(now, of.least, kind, of.unbiased))
         start = end
         if end < of.rows:
-            now = nothing_yet(adjust)
+            now = nothing_yet()
             following += 1
     keep(one, of.state, now)
 
