@@ -6,9 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import recfact
-from recfact.cli.app import app
+from recfact.cli import app, main
 from recfact.cli.output import Stream
 
 # Every command by what makes it print; the measurements themselves are left out.
@@ -44,16 +45,30 @@ def test_every_command_is_among_them():
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.usefixtures("blank_pictures")
 @pytest.mark.parametrize("arguments", [*PRINTING.values(), *OTHERS], ids=" ".join)
-def test_a_full_disk_is_one_line_and_exit_code_1(arguments):
-    with Path("/dev/full").open("w") as full:
-        done = run(arguments, stdout=full, stderr=subprocess.PIPE)
+def test_a_full_disk_is_one_line_and_exit_code_1(arguments, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["recfact", *arguments])
+    with Path("/dev/full").open("w") as full, Path("said.txt").open("w") as errors:
+        monkeypatch.setattr(sys, "stdout", full)
+        monkeypatch.setattr(sys, "stderr", errors)
+        with pytest.raises(SystemExit) as ended:
+            main()
+        sys.stdout.flush()  # what the disk didn't take, which now goes nowhere
     said = [
         line
-        for line in done.stderr.splitlines()
-        if not (line.startswith(b"recfact: compiling") or line.endswith(b" ..."))
+        for line in Path("said.txt").read_text().splitlines()
+        if not (line.startswith("recfact: compiling") or line.endswith(" ..."))
     ]
-    assert (done.returncode, said) == (1, [b"error: the output can't be written: No space left on device"])
+    assert (ended.value.code, said) == (1, ["error: the output can't be written: No space left on device"])
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("arguments", [PRINTING["horizon"], ["--help"]], ids=" ".join)
+def test_a_full_disk_leaves_nothing_to_say_at_the_end_of_a_process(arguments):
+    with Path("/dev/full").open("w") as full:
+        done = run(arguments, stdout=full, stderr=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (1, b"error: the output can't be written: No space left on device\n")
 
 
 def test_a_closed_pipe_is_one_line_and_exit_code_1():
@@ -94,6 +109,7 @@ def test_an_error_of_a_file_is_not_one_of_the_output(tmp_path):
 
 @pytest.mark.parametrize("command", ["", *PRINTING])
 def test_flags_show_no_type_in_the_help(command):
-    text = run([*command.split(), "--help"], stdout=subprocess.PIPE, stderr=subprocess.PIPE).stdout.decode()
+    text = CliRunner().invoke(app, [*command.split(), "--help"]).output
+    assert "Usage:" in text
     assert "<bool>" not in text
     assert "BOOLEAN" not in text
