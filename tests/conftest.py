@@ -47,6 +47,13 @@ def rng(request: pytest.FixtureRequest) -> np.random.Generator:
     return np.random.default_rng(crc32(request.node.nodeid.encode()))
 
 
+@pytest.fixture(params=[8, 1 << 15], ids=["small pieces", "large pieces"])
+def pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Average sequences that are longer than a piece, and shorter ones."""
+    monkeypatch.setattr("recfact.weighted.PIECE", request.param)
+    monkeypatch.setattr("recfact.weighted.LEAST_ROWS", 3)
+
+
 @pytest.fixture
 def blank_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the pictures of pages blank, for tests of what else is on a page: drawing them takes most of the time."""
