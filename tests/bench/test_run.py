@@ -33,6 +33,7 @@ def command(*arguments, code=0):
     return result
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_smoke_run_measures_or_names_everything(tmp_path):
     picture = tmp_path / "growth.svg"
