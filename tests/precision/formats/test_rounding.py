@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from noted import noted
 from rounding_oracle import (
     HOME_MADE,
     REPRESENTED,
@@ -73,11 +74,12 @@ def points(fmt):
     return np.concatenate([at, -at])
 
 
-@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("fmt", [fmt for fmt in REPRESENTED if fmt.zero and fmt.emax < 1023], ids=str)
-def test_every_number_every_midpoint_and_their_neighbours(fmt, mode):
+def test_every_number_every_midpoint_and_their_neighbours(fmt):
     x = points(fmt)
-    same(fmt.round(x, mode), by_definition(fmt, x, mode))
+    for mode in MODES:
+        with noted(mode=mode):
+            same(fmt.round(x, mode), by_definition(fmt, x, mode))
 
 
 @pytest.mark.parametrize("fmt", [fmt for fmt in REPRESENTED if ml_dtype(fmt) is not None], ids=str)
