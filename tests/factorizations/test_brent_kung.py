@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from market import coefficients, fractions, inputs, literal_matrix
+from noted import noted
 
 from recfact.algorithms import down_sweep, up_sweep
 from recfact.factorizations import BrentKung
@@ -47,16 +48,17 @@ def test_invariants_of_the_proof(n):
     assert np.all(stages[-1] == x)
 
 
-@pytest.mark.parametrize("n", range(1, 300))
-def test_counts_in_closed_form(n):
-    chain = BrentKung(np.full(n, 0.5))
-    m = n.bit_length() - 1
-    ones = n.bit_count()
-    assert chain.depth == 2 * m - (m > 0 and 2 * n < 3 * 2**m)
-    assert chain.nnz == 2 * n - ones - m - 1
-    # Forming: one product for each row that the up-sweep changes and that isn't the first of its stage.
-    assert chain.work == Work(chain.nnz + n - ones - m, chain.nnz)
-    assert chain.nnz < 2 * n
+def test_counts_in_closed_form():
+    for n in range(1, 300):
+        with noted(n=n):
+            chain = BrentKung(np.full(n, 0.5))
+            m = n.bit_length() - 1
+            ones = n.bit_count()
+            assert chain.depth == 2 * m - (m > 0 and 2 * n < 3 * 2**m)
+            assert chain.nnz == 2 * n - ones - m - 1
+            # Forming: one product for each row that the up-sweep changes and that isn't the first of its stage.
+            assert chain.work == Work(chain.nnz + n - ones - m, chain.nnz)
+            assert chain.nnz < 2 * n
 
 
 def test_work_is_linear_where_that_of_kogge_stone_is_not():

@@ -27,6 +27,7 @@ from market import (
     symbols,
     unit_roundoff,
 )
+from noted import noted
 
 import recfact as rf
 from recfact.errors import DTypeError, OptionError
@@ -92,27 +93,28 @@ def test_four_by_four_of_the_design():
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n", LENGTHS)
 @pytest.mark.parametrize("name", MARKET)
-def test_entries(name, n, dtype):
-    a = coefficients(name, n, dtype)
-    L, matrix = TransferOperator(a), literal_matrix(a)
-    dense = L.to_dense()
-    assert dense.shape == (n, n)
-    assert dense.dtype == L.dtype == dtype_of(dtype)
-    assert np.all(np.triu(dense, 1) == 0)
-    assert np.all(np.diagonal(dense) == 1)
-    if dtype == "sympy" and n:
-        assert not np.any(np.vectorize(sympy.expand, otypes=[object])(dense - matrix))
-    elif dtype in OBJECTS:
-        assert np.all(dense == matrix)
-    else:
-        assert_entries_are_accurate(dense, a, dtype)
-    for i, j in ((n - 1, 0), (n - 1, n - 1), (n // 2, 0), (0, n - 1)) if n else ():
-        assert L[i, j] == matrix[i, j]
-        assert L[i - n, j - n] == matrix[i, j]
-        assert L.T[j, i] == matrix[i, j]
-        assert type(L[i, j]) is type(dense[i, j])
+def test_entries(name, dtype):
+    for n in LENGTHS:
+        with noted(n=n):
+            a = coefficients(name, n, dtype)
+            L, matrix = TransferOperator(a), literal_matrix(a)
+            dense = L.to_dense()
+            assert dense.shape == (n, n)
+            assert dense.dtype == L.dtype == dtype_of(dtype)
+            assert np.all(np.triu(dense, 1) == 0)
+            assert np.all(np.diagonal(dense) == 1)
+            if dtype == "sympy" and n:
+                assert not np.any(np.vectorize(sympy.expand, otypes=[object])(dense - matrix))
+            elif dtype in OBJECTS:
+                assert np.all(dense == matrix)
+            else:
+                assert_entries_are_accurate(dense, a, dtype)
+            for i, j in ((n - 1, 0), (n - 1, n - 1), (n // 2, 0), (0, n - 1)) if n else ():
+                assert L[i, j] == matrix[i, j]
+                assert L[i - n, j - n] == matrix[i, j]
+                assert L.T[j, i] == matrix[i, j]
+                assert type(L[i, j]) is type(dense[i, j])
 
 
 def assert_entries_are_accurate(dense, a, dtype):
