@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import sympy
 from market import literal_matrix, random_fractions, symbols
+from noted import noted
 
 from recfact.errors import OptionError, ShapeError
 from recfact.factorizations.hierarchical import Hierarchical
@@ -208,18 +209,19 @@ def test_boundary_condition_of_the_blocks():
 
 
 @pytest.mark.parametrize(("local", "carrier"), STRATEGIES)
-@pytest.mark.parametrize("n", market.LENGTHS)
 @pytest.mark.parametrize("block", [1, 4, 16, 1000, (4, 2)])
-def test_all_lengths_in_exact_floats(local, carrier, n, block, rng):
-    # Small powers of two: every operation is exact, in any order.
-    a, u = rng.choice([0.0, 0.5, 1.0, -1.0, 2.0], n), rng.integers(-3, 4, (n, 2)).astype(float)
-    h = Hierarchical(a, block, local_solve=local, carrier_solve=carrier)
-    dense = literal_matrix(a)
-    assert h.shape == (n, n)
-    assert np.array_equal(h @ u, dense @ u)
-    assert np.array_equal(h.T @ u, dense.T @ u)
-    assert np.array_equal(h.to_dense(), dense)
-    assert h.carriers(u).shape == (h.blocks, 2)
+def test_all_lengths_in_exact_floats(local, carrier, block, rng):
+    for n in market.LENGTHS:
+        with noted(n=n):
+            # Small powers of two: every operation is exact, in any order.
+            a, u = rng.choice([0.0, 0.5, 1.0, -1.0, 2.0], n), rng.integers(-3, 4, (n, 2)).astype(float)
+            h = Hierarchical(a, block, local_solve=local, carrier_solve=carrier)
+            dense = literal_matrix(a)
+            assert h.shape == (n, n)
+            assert np.array_equal(h @ u, dense @ u)
+            assert np.array_equal(h.T @ u, dense.T @ u)
+            assert np.array_equal(h.to_dense(), dense)
+            assert h.carriers(u).shape == (h.blocks, 2)
 
 
 @pytest.mark.parametrize("dtype", [*market.FLOATS, *market.COMPLEX])

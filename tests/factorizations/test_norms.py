@@ -17,6 +17,7 @@ from market import (
     literal_matrix,
     symbols,
 )
+from noted import noted
 
 from recfact.errors import GrowthWarning, OptionError
 from recfact.factorizations.norms import STURM_SAFE
@@ -44,26 +45,27 @@ def test_exact_norms(name, n):
 
 
 @pytest.mark.parametrize("dtype", [name for name in DTYPES if name not in OBJECTS])
-@pytest.mark.parametrize("n", LENGTHS)
 @pytest.mark.parametrize("name", MARKET)
-def test_norms_of_floats(name, n, dtype):
-    a = coefficients(name, n, dtype)
-    L = TransferOperator(a)
-    matrix = literal_matrix(a.astype(complex))
-    inverse = np.eye(n) - np.diag(a.astype(complex)[1:], -1)[:n, :n]
-    # NumPy's own norms err by a small multiple of n eps of the largest singular value.
-    tolerance = 10 * (n + 1) * np.finfo(float).eps
-    for order in ORDERS:
-        norm = np.linalg.norm(matrix, order) if n else 0.0
-        inverse_norm = np.linalg.norm(inverse, order) if n else 0.0
-        for got, expected in (
-            (L.norm(order), norm),
-            (L.inv().norm(order), inverse_norm),
-            (L.cond(order), norm * inverse_norm),
-            (L.T.norm(order), np.linalg.norm(matrix.T, order) if n else 0.0),
-        ):
-            assert type(got) is float
-            assert abs(got - expected) <= 4 * tolerance * expected
+def test_norms_of_floats(name, dtype):
+    for n in LENGTHS:
+        with noted(n=n):
+            a = coefficients(name, n, dtype)
+            L = TransferOperator(a)
+            matrix = literal_matrix(a.astype(complex))
+            inverse = np.eye(n) - np.diag(a.astype(complex)[1:], -1)[:n, :n]
+            # NumPy's own norms err by a small multiple of n eps of the largest singular value.
+            tolerance = 10 * (n + 1) * np.finfo(float).eps
+            for order in ORDERS:
+                norm = np.linalg.norm(matrix, order) if n else 0.0
+                inverse_norm = np.linalg.norm(inverse, order) if n else 0.0
+                for got, expected in (
+                    (L.norm(order), norm),
+                    (L.inv().norm(order), inverse_norm),
+                    (L.cond(order), norm * inverse_norm),
+                    (L.T.norm(order), np.linalg.norm(matrix.T, order) if n else 0.0),
+                ):
+                    assert type(got) is float
+                    assert abs(got - expected) <= 4 * tolerance * expected
 
 
 def test_default_order_is_inf():
