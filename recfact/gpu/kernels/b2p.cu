@@ -15,21 +15,13 @@
 // and its results. Between two barriers stand loads first and stores last: the compiler doesn't move a load before a
 // store, nor anything over a branch.
 //
-// A block may begin inside a tile (SHIFTED). L_t u_t is right then as it is, because both blocks are neighbours. But the
-// rows of the later block go on from what the earlier one reached from zero, instead of from its state. A segment is
+// A block may begin inside a tile (SHIFTED). L_t u_t is right then as it is, because both blocks are neighbours. But
+// the rows of the later block go on from what the earlier one reached from zero, instead of from its state. A segment is
 // whole tiles: those from the first on that lies in none of the blocks before.
 //
 // A tile is taken in the order of memory also when the sweep runs backwards (REVERSE); L_t stands mirrored then. A tile
 // with a result or a carrier that isn't finite is repeated by plain steps: 0 * inf would spread it to rows before its
 // cause, and a product of coefficients may overflow in half precision where the states don't.
-//
-// Shared memory of a warp, in bytes from its start (a row of 16 halves takes 48, a row of 16 floats 96, which keeps all
-// accesses free of bank conflicts):
-//   inputs   SHARED_TILES x 16 rows: [step][channel], or [channel][step] if TIME_CONTIGUOUS, as in global memory
-//   L_t      16 rows, and 16 more for the rest if SPLIT
-//   product  16 rows of floats, laid out like the inputs
-//   vectors  two versions of each, which take turns from tile to tile: a (16 floats, in the order of the sweep), g (16,
-//            in the order of memory), and the carriers: of the state and of what the block reached from zero (16 each)
 //
 // Element (batch, head, channel, step) of an array lies at batch * array_batch + head * array_head + channel *
 // array_channel + step * array_step BYTES from its pointer, which is at step 0. Inputs and outputs are contiguous along
@@ -47,194 +39,7 @@
 //   SINGLE                       1 if a block is one tile
 //   SHIFTED                      1 if blocks, of at least a tile and with the one before, aren't whole tiles
 //   INITIAL                      1 if x0 holds the initial states
-#include "fragments.cuh"
-#include "numbers.cuh"
-
-using namespace nvcuda;
-
-constexpr int ALONE = 1, NEIGHBOUR = 2;
-constexpr int TILE = 16, HALF = 8;
-constexpr int ROW = 24;                              // numbers from row to row of a matrix in shared memory
-constexpr int MATRIX_BYTES = TILE * ROW * 2, PRODUCT_BYTES = TILE * ROW * 4;
-constexpr int SHARED_TILES = ASYNCHRONOUS ? STAGES : 1;
-constexpr int FACTOR = SHARED_TILES * MATRIX_BYTES;  // where L_t begins
-constexpr int PRODUCT = FACTOR + (1 + SPLIT) * MATRIX_BYTES;
-constexpr int VECTORS = PRODUCT + PRODUCT_BYTES;
-constexpr int WARP_BYTES = VECTORS + 8 * TILE * 4;
-constexpr bool LONG = WINDOW == NEIGHBOUR && !SINGLE;  // a state and what its block reached from zero differ
-constexpr unsigned int EVERYONE = 0xffffffffu;
-constexpr float RAISED = same<INPUT, half> ? 65536.0f : 1.0f;
-
-using Inputs = Vector<INPUT, HALF>;
-using Floats = Vector<float, HALF>;
-
-template <class T>
-using Right = wmma::fragment<wmma::matrix_b, TILE, TILE, TILE, INPUT, T>;
-
-struct Work {
-    unsigned char* memory;  // of the warp, shared
-
-    __device__ __forceinline__ INPUT* inputs(int stage) const {
-        return reinterpret_cast<INPUT*>(memory + stage % SHARED_TILES * MATRIX_BYTES);
-    }
-    __device__ __forceinline__ INPUT* factor(int term) const {
-        return reinterpret_cast<INPUT*>(memory + FACTOR + term * MATRIX_BYTES);
-    }
-    __device__ __forceinline__ float* product() const { return reinterpret_cast<float*>(memory + PRODUCT); }
-    __device__ __forceinline__ float* vector(int index) const {
-        return reinterpret_cast<float*>(memory + VECTORS) + index * TILE;
-    }
-    __device__ __forceinline__ float* coefficients(int version) const { return vector(version); }
-    __device__ __forceinline__ float* products(int version) const { return vector(2 + version); }
-    __device__ __forceinline__ float* carrier(int version) const { return vector(4 + version); }
-    __device__ __forceinline__ float* local_carrier(int version) const { return vector(6 + version); }
-};
-
-__device__ __forceinline__ Packet<16> read16(const float* shared) {
-    return load_shared(reinterpret_cast<const Packet<16>*>(shared));
-}
-__device__ __forceinline__ void write16(void* shared, Packet<16> value) {
-    store_shared(static_cast<Packet<16>*>(shared), value);
-}
-
-// Where a lane works: in copies, sums and results on 8 numbers of a row (the quarters of a warp take rows such that
-// neither the copies nor the sums meet in a bank), in L_t on half a row.
-struct Place {
-    int row, half;           // of the tile, in the order of memory
-    bool second;             // whether it takes the second four of its floats first
-    int factor_row, factor_half;  // in the order of the sweep
-    unsigned int keep[HALF - 1];  // of each entry of L_t: all bits where it goes on a product
-    float one[HALF];              // 1 where a product begins
-
-    __device__ __forceinline__ explicit Place(int lane) {
-        row = (lane >> 4) * 8 + ((lane >> 1) & 3) * 2 + ((lane >> 3) & 1);
-        half = lane & 1;
-        second = (row >> 2) & 1;
-        factor_row = lane & 15;
-        factor_half = lane >> 4;
-        const int diagonal = min(factor_row - factor_half * HALF, HALF - 1);
-#pragma unroll
-        for (int k = 0; k < HALF; ++k) {
-            if (k < HALF - 1) keep[k] = (k - diagonal) >> 31;  // a sign
-            one[k] = k == diagonal ? 1.0f : 0.0f;
-        }
-    }
-
-    // The number of its row at which the lane's four begins that it takes first or second.
-    __device__ __forceinline__ int four(int turn) const { return half * HALF + (turn == 0 ? second : !second) * 4; }
-};
-
-// Of a lane: its half of a row of L_t, in terms, and g of the row (in the first 16 lanes).
-struct Factor {
-    Inputs terms[1 + SPLIT];
-    float through;
-
-    // From the coefficients in shared memory.
-    __device__ __forceinline__ void build(const float* coefficients, const Place& at) {
-        Floats a;
-        a.packets[0] = read16(coefficients + at.factor_half * HALF);
-        a.packets[1] = read16(coefficients + at.factor_half * HALF + 4);
-        // From the diagonal to the left, as if the half began here. What is masked are the coefficients, so that the
-        // entries wait for nothing but each other.
-        float entries[HALF];
-        entries[HALF - 1] = at.one[HALF - 1];
-#pragma unroll
-        for (int k = HALF - 2; k >= 0; --k)
-            entries[k] = fmaf(__uint_as_float(__float_as_uint(a.items[k + 1]) & at.keep[k]), entries[k + 1], at.one[k]);
-        through = entries[0] * a.items[0];
-        // The left half of a lower row goes on from its right half.
-        float seed = __shfl_down_sync(EVERYONE, through, TILE);
-        if (at.factor_half == 1 || at.factor_row < HALF) seed = 1.0f;
-        through *= seed;
-#pragma unroll
-        for (int k = 0; k < HALF; ++k) {
-            const int place = REVERSE ? HALF - 1 - k : k;
-            entries[k] *= seed;
-            terms[0].set(place, entries[k]);
-        }
-#if SPLIT
-#pragma unroll
-        for (int k = 0; k < HALF; ++k) {
-            const int place = REVERSE ? HALF - 1 - k : k;
-            terms[1].set(place, (entries[k] - terms[0][place]) * RAISED);
-        }
-#endif
-    }
-
-    // To shared memory, with g in the order of memory if a lane takes it from there.
-    __device__ __forceinline__ void write(const Work& work, const Place& at, int lane, int version) const {
-        const int offset = REVERSE ? (TILE - 1 - at.factor_row) * ROW + (1 - at.factor_half) * HALF
-                                   : at.factor_row * ROW + at.factor_half * HALF;
-#pragma unroll
-        for (int term = 0; term <= SPLIT; ++term) write16(work.factor(term) + offset, terms[term].packets[0]);
-        if (TIME_CONTIGUOUS && lane < TILE)
-            store_shared(work.products(version) + (REVERSE ? TILE - 1 - lane : lane), through);
-    }
-};
-
-// L_t u_t, from shared memory to shared memory.
-__device__ __forceinline__ void multiply_tile(const Work& work, int stage) {
-    wmma::fragment<wmma::matrix_a, TILE, TILE, TILE, INPUT, wmma::row_major> factor;
-    wmma::fragment<wmma::accumulator, TILE, TILE, TILE, float> product;
-#if TIME_CONTIGUOUS
-    Right<wmma::col_major> inputs;
-#else
-    Right<wmma::row_major> inputs;
-#endif
-    load_fragment(inputs, work.inputs(stage), ROW);
-    wmma::fill_fragment(product, 0.0f);
-#pragma unroll
-    for (int term = SPLIT; term >= 0; --term) {
-        load_fragment(factor, work.factor(term), ROW);
-        wmma::mma_sync(product, factor, inputs, product);
-        if (term == 1 && RAISED != 1.0f) {
-#pragma unroll
-            for (int k = 0; k < product.num_elements; ++k) product.x[k] *= 1.0f / RAISED;
-        }
-    }
-    wmma::store_matrix_sync(work.product(), product, ROW, TIME_CONTIGUOUS ? wmma::mem_col_major : wmma::mem_row_major);
-}
-
-// Eight outputs of two times four, in their order.
-__device__ __forceinline__ Vector<OUTPUT, HALF> join(const Vector<OUTPUT, 4>& p, const Vector<OUTPUT, 4>& q,
-                                                     bool swap) {
-    constexpr int WORDS = sizeof(OUTPUT);  // of 4 bytes in four outputs
-    Vector<OUTPUT, HALF> all;
-#pragma unroll
-    for (int w = 0; w < WORDS; ++w) {
-        const unsigned int first = p.packets[0].words[w], second = q.packets[0].words[w];
-        all.packets[w / 4].words[w % 4] = swap ? second : first;
-        all.packets[(w + WORDS) / 4].words[(w + WORDS) % 4] = swap ? first : second;
-    }
-    return all;
-}
-
-// Repeat a tile by plain steps, a lane for each channel: results in `product`, carriers in `version`.
-__device__ __forceinline__ void repeat_tile(const Work& work, int lane, int stage, int version, bool linked,
-                                            bool enters, bool ends, int turn) {
-    if (lane >= TILE) return;
-    float state = load_shared(work.carrier(1 - version) + lane);
-    float local = LONG ? load_shared(work.local_carrier(1 - version) + lane) : state;
-    if (!linked) state = 0.0f;
-    if (enters) local = 0.0f;
-#pragma unroll 1
-    for (int r = 0; r < TILE; ++r) {
-        const int m = REVERSE ? TILE - 1 - r : r;
-        const int place = TIME_CONTIGUOUS ? lane * ROW + m : m * ROW + lane;
-        const float u = widen(load_shared(work.inputs(stage) + place));
-        const float a = load_shared(work.coefficients(version) + r);
-        const bool turns = SHIFTED && r == turn;
-        if (turns) {
-            state = local;
-            local = 0.0f;  // a product with zero would keep NaN
-        }
-        state = fmaf(r == 0 && !linked ? 0.0f : a, state, u);
-        local = fmaf((r == 0 && enters) || turns ? 0.0f : a, local, u);
-        store_shared(work.product() + place, state);
-    }
-    store_shared(work.carrier(version) + lane, ends ? local : state);
-    if (LONG) store_shared(work.local_carrier(version) + lane, local);
-}
+#include "products.cuh"
 
 extern "C" __global__ void __launch_bounds__(WARPS * 32, RESIDENT / WARPS) b2p(
     const char* a, const char* u, char* x, const char* x0,
@@ -365,19 +170,12 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, RESIDENT / WARPS) b2p(
             const int turn = SHIFTED && left < TILE ? static_cast<int>(left) : TILE;  // where the next block begins
             if (LONG) left += (left <= TILE ? block : 0) - TILE;
             multiply_tile(work, stage);
-            set_out(tile + STAGES - 1, (stage + STAGES - 1) % STAGES);  // in the place of the tile before
-            if (lane < TILE) store_shared(work.coefficients(1 - version) + lane, widen(ahead[(stage + 1) % STAGES]));
-            float begun = 0.0f;  // what a block that begins inside the tile has reached by its end
-            if (SHIFTED && turn < TILE && lane < TILE) {
-#pragma unroll 1
-                for (int r = turn; r < TILE; ++r) {
-                    const int m = REVERSE ? TILE - 1 - r : r;
-                    const int place = TIME_CONTIGUOUS ? lane * ROW + m : m * ROW + lane;
-                    const float a = r == turn ? 0.0f : load_shared(work.coefficients(version) + r);
-                    begun = fmaf(a, begun, widen(load_shared(work.inputs(stage) + place)));
-                }
-                store_shared(work.local_carrier(version) + lane, begun);
-            }
+            // In the place of the tile before.
+            set_out(tile + STAGES - 1, (stage + STAGES - 1) % STAGES);
+            if (lane < TILE)
+                store_shared(work.coefficients(1 - version) + lane, widen(ahead[(stage + 1) % STAGES]));
+            if (SHIFTED && turn < TILE && lane < TILE)
+                store_shared(work.local_carrier(version) + lane, reach_from(work, lane, stage, version, turn));
             __syncwarp();
 
             // L_t of the next tile, while this one waits for its product.
