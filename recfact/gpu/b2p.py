@@ -21,11 +21,25 @@ from recfact.gpu.plans import (
 )
 
 WARPS = 4  # of a thread block of b2p
-INSTRUCTIONS, CYCLES = 280, 560  # of a warp for a KiB, on any target at most; cycles of one that is alone
+# Of a warp for a KiB: by the compute capability from which on it is so, whether there are gates, and whether blocks
+# begin inside tiles. Counted in float16, which needs most, and rounded up to tens.
+COSTS = {
+    ((7, 5), False, False): Cost(210, 510),
+    ((7, 5), False, True): Cost(290, 590),
+    ((8, 0), False, False): Cost(190, 390),
+    ((8, 0), False, True): Cost(250, 500),
+    ((8, 0), True, False): Cost(160, 270),
+    ((8, 0), True, True): Cost(200, 360),
+    ((10, 0), False, False): Cost(180, 400),
+    ((10, 0), False, True): Cost(270, 490),
+    ((10, 0), True, False): Cost(150, 280),
+    ((10, 0), True, True): Cost(190, 330),
+}
 REGISTERS, FEW_REGISTERS = 128, 96  # of a thread
-BLACKWELL = (10, 0)  # compute capability from which few are enough for the same code
+BLACKWELL = 10  # major compute capability where few are enough, and memory wants more warps than many have room for
 STAGES = 6  # tiles of a warp, one of them in work; an even number, because two versions of the carriers take turns
 REGISTER_STAGES = 4  # if those on their way are in registers
+GATE_STAGES = 4  # if inputs come with gates, as three tiles instead of one
 ASYNCHRONOUS = (8, 0)  # compute capability from which copies to shared memory are asynchronous
 MOST_STEPS = 1 << 34  # tiles are counted in 32 bits
 GROUP = 8  # numbers of an access
@@ -35,12 +49,14 @@ ROW_NUMBERS = 24  # distance of rows of a matrix in shared memory, so that lanes
 
 def obstacle(geometry: Geometry, blocks: Blocks, device: Device) -> str | None:
     """Return why tensor cores can't do a solve, or None if they can."""
-    u, x = geometry.u, geometry.x
+    u, x, gates = geometry.u, geometry.x, geometry.beside
     least = u.type.tensor_cores
     if least is None:
         return f"{u.type.dtype} isn't a half-precision type"
     if device.capability < least:
         return f"{u.type.dtype} on tensor cores needs compute capability {least[0]}.{least[1]}"
+    if gates and device.capability < ASYNCHRONOUS:
+        return "gates on tensor cores need compute capability {}.{}".format(*ASYNCHRONOUS)
     if not geometry.shared or geometry.channels < GROUP:
         return "fewer than 8 channels share their coefficients"
     if blocks.terms is not None and blocks.length % TILE and (blocks.length < TILE or blocks.terms == 0):
@@ -53,7 +69,9 @@ def obstacle(geometry: Geometry, blocks: Blocks, device: Device) -> str | None:
         return "neither channels nor steps are contiguous"
     if (geometry.steps if along else geometry.channels) % GROUP:
         return "rows aren't whole groups of 8 numbers"
-    if not all(view.moves(GROUP, step=not along, channel=along) for view in (u, x)):
+    if any(gate.channel != gate.type.size for gate in gates):
+        return "channels of gates aren't contiguous"
+    if not all(view.moves(GROUP, step=not along, channel=along) for view in (u, x, *gates)):
         return "rows aren't aligned to 16 bytes"
     return None
 
@@ -64,7 +82,7 @@ class B2P:
     Parameters
     ----------
     geometry : Geometry
-        The solve.
+        The solve. Beside its arrays may be the gates k and q of a Phalanx layer.
     blocks : Blocks
         Windows with at most one block before each, or the exact recurrence.
     device : Device
@@ -75,11 +93,13 @@ class B2P:
         As for `warps_wanted`.
     fewer : int
         Tiles fewer that a warp has than by default, an even number.
+    gate_heads : int, default 1
+        Heads next to each other that share gates.
 
     Attributes
     ----------
     obstacle : str or None
-        Why tensor cores can't do it. There is then no launch.
+        Why tensor cores can't do it. There is then no launch, and nothing of what follows.
     warps : int
         How many there are.
     pace : float
@@ -96,25 +116,28 @@ class B2P:
         split_factor: bool,
         share: float = 1,
         fewer: int = 0,
+        gate_heads: int = 1,
     ) -> None:
-        self.geometry, self.blocks, self.split_factor = geometry, blocks, split_factor
+        self.geometry, self.blocks, self.split_factor, self.gate_heads = geometry, blocks, split_factor, gate_heads
         self.obstacle = obstacle(geometry, blocks, device)
+        if self.obstacle is not None:
+            return
         self.asynchronous = device.capability >= ASYNCHRONOUS
-        self.stages = (STAGES if self.asynchronous else REGISTER_STAGES) - fewer
-        self.registers = FEW_REGISTERS if device.capability >= BLACKWELL else REGISTERS
-        room = device.limits.room(
-            WARPS, self.registers, shared_bytes(self.stages if self.asynchronous else 1, split_factor)
-        )
-        ahead = (self.stages - 1) * TILE_BYTES
+        gated = bool(geometry.beside)
+        self.stages = (GATE_STAGES if gated else STAGES if self.asynchronous else REGISTER_STAGES) - fewer
+        self.registers = FEW_REGISTERS if device.capability[0] == BLACKWELL and not gated else REGISTERS
+        shared = shared_bytes(self.stages if self.asynchronous else 1, split_factor, gated)
+        room = device.limits.room(WARPS, self.registers, shared)
+        # k v of the next tile is made early, so with gates one tile less is on its way all the time.
+        ahead = (self.stages - 2) * TILE_BYTES * 3 if gated else (self.stages - 1) * TILE_BYTES
         wanted = warps_wanted(ahead, room, device, share)
         columns = -(-geometry.channels // TILE)
         units = geometry.batch * geometry.heads * columns  # warps of one segment
         self.split = split_blocks(units, geometry.steps, blocks, wanted, device, "tile")
         self.warps = units * self.split.segments
         used = geometry.channels / (TILE * columns)  # share of tiles that isn't beyond the channels
-        self.pace = (
-            pace(Cost(INSTRUCTIONS, CYCLES), self.warps, ahead, wanted, self.split, bool(blocks.terms), device) / used
-        )
+        cost = COSTS[generation(device), gated, blocks.terms is not None and blocks.length % TILE > 0]
+        self.pace = pace(cost, self.warps, ahead, wanted, self.split, bool(blocks.terms), device) / used
 
     def launch(self, why: str) -> Launch:
         """Return the launch. `why` is the first of its reasons."""
@@ -122,7 +145,8 @@ class B2P:
         whole = -(-geometry.steps // TILE) * TILE
         block = whole if blocks.terms is None else blocks.length
         ahead = whole - geometry.steps if geometry.reverse else 0  # of the ragged tile, which is the first
-        views = geometry.views  # the kernel goes backwards by itself
+        gates = dict(zip("kq", geometry.beside, strict=False))
+        views = {**geometry.views, **gates}  # the kernel goes backwards by itself
         macros = {
             "INPUT": geometry.u.type.c_type,
             "COEFFICIENT": geometry.a.type.c_type,
@@ -138,6 +162,7 @@ class B2P:
             "SINGLE": int(block == TILE),
             "SHIFTED": int(block % TILE > 0),
             "INITIAL": int(geometry.x0 is not None),
+            "GATED": int(bool(gates)),
         }
         return Launch(
             "b2p",
@@ -147,6 +172,7 @@ class B2P:
             0,
             (
                 *pointers(views),
+                *(wide(gate_heads=self.gate_heads) if gates else ()),
                 *wide(steps=geometry.steps, first=geometry.first_block(block) + ahead, block=block),
                 Argument("blocks", "int", split.blocks),
                 *wide(segments=split.segments, batch=geometry.batch, heads=geometry.heads, channels=geometry.channels),
@@ -157,7 +183,15 @@ class B2P:
         )
 
 
-def shared_bytes(tiles: int, split_factor: bool) -> int:
-    """Return the shared memory of a thread block: tiles, the terms of L_t and the product in float32, and vectors."""
-    matrices = tiles + 1 + split_factor + 2
-    return WARPS * (2 * ROW_NUMBERS * TILE * matrices + 4 * TILE * 8)
+def generation(device: Device) -> tuple[int, int]:
+    """Return the compute capability whose costs are those of a device."""
+    return max(since for since, *_ in COSTS if since <= device.capability)
+
+
+def shared_bytes(tiles: int, split_factor: bool, gated: bool = False) -> int:
+    """Return the shared memory of a thread block: tiles, the terms of L_t and the product in float32, and vectors.
+
+    With gates, tiles of three arrays arrive without gaps between rows, and there are two terms of the inputs.
+    """
+    matrices = (2 if gated else tiles) + 1 + split_factor + 2
+    return WARPS * (3 * tiles * TILE_BYTES * gated + 2 * ROW_NUMBERS * TILE * matrices + 4 * TILE * 8)

@@ -23,7 +23,6 @@ from recfact.gpu.plans import (
     Device,
     Launch,
     Sequences,
-    are_enough,
     blocks_of,
 )
 from recfact.gpu.sliding import sliding
@@ -155,10 +154,7 @@ def plan_mixer(
     found = gated_geometry(axis, a, q, k, v, y)
     if found is None or (blocks.terms or 0) > 1 or found[0].time_contiguous:
         return None
-    sweep = Sweep(found[0], blocks, device, gate_heads=found[1])
-    if blocks.terms is None and not are_enough(sweep.warps, y.shape[axis], None, device):
-        return None
-    return sweep.launch(f"sweep: it takes gates, which {found[1]} heads share")
+    return _choose(found[0], blocks, device, True, found[1])
 
 
 def alternatives(solve: Solve[Strided], device: Device) -> dict[str, Launch]:
@@ -201,9 +197,15 @@ def _together(geometry: Geometry, blocks: Blocks, device: Device, sequences: Seq
     return sweep.launch(f"sweep: all sequences together have {has}")
 
 
-def _choose(geometry: Geometry, blocks: Blocks, device: Device, split_factor: bool) -> Launch:
-    """Plan a window of at most two blocks, or the exact recurrence, with the kernel that fits it."""
-    sweep, b2p = Sweep(geometry, blocks, device), B2P(geometry, blocks, device, split_factor)
+def _choose(
+    geometry: Geometry, blocks: Blocks, device: Device, split_factor: bool, gate_heads: int = 1
+) -> Launch | None:
+    """Plan a window of at most two blocks, or the exact recurrence, with the kernel that fits it.
+
+    With gates there is None where it would be `chain`, which doesn't take them.
+    """
+    sweep = Sweep(geometry, blocks, device, gate_heads=gate_heads)
+    b2p = B2P(geometry, blocks, device, split_factor, gate_heads=gate_heads)
     exact = blocks.terms is None
     enough = WARPS_NEEDED * device.multiprocessors if exact else sweep.wanted
     plenty = sweep.warps >= enough and not sweep.split.short
@@ -226,5 +228,7 @@ def _choose(geometry: Geometry, blocks: Blocks, device: Device, split_factor: bo
             return b2p.launch(why)
         reason = f"b2p would have {would_have}"
     if exact and not plenty and geometry.steps > LEAST_STEPS:
+        if geometry.beside:
+            return None
         return chain(sweep.lines, f"chain: sweep would have {has} ({reason})")
     return sweep.launch(f"sweep: {has}, and not b2p: {reason}")

@@ -23,7 +23,7 @@ from recfact.gpu.plans import (
 
 WIDEST_REGISTERS, WIDE_REGISTERS, NARROW_REGISTERS = 128, 96, 80  # of a thread
 NARROW_BYTES = 1024  # of a warp's chunk
-INSTRUCTIONS, CYCLES = 64, 80  # of a warp for a KiB, on any target at most; cycles of one that is alone
+COST = Cost(60, 110)  # of a warp for a KiB, counted where most are needed, and rounded up to tens
 CHUNK_BYTES = 192  # of a thread's chunk and its coefficients, in registers
 
 
@@ -89,7 +89,7 @@ class Sweep:
             self.warps = -(-self.lines.count * sequences.count // 32)
         carries = bool(blocks.terms) and sequences is None
         used = self.lines.count / (32 * self.lines.warps)  # share of lanes that have a line
-        self.pace = pace(Cost(INSTRUCTIONS, CYCLES), self.warps, ahead, wanted, self.split, carries, device) / used
+        self.pace = pace(COST, self.warps, ahead, wanted, self.split, carries, device) / used
 
     def launch(self, why: str) -> Launch:
         """Return the launch. `why` is the first of its reasons."""

@@ -111,7 +111,9 @@ def moves_all_it_can_at_once(code: MachineCode, launch: Launch) -> None:
     loads, copies, stores = (widths(loop, opcode) for opcode in ("LDG", "LDGSTS", "STG"))
     if launch.kernel == "b2p":
         stages = int(macros["STAGES"])
-        assert stores == loads + copies - Counter({2: stages}) == Counter({16: stages})
+        arrays = 3 if macros["GATED"] == "1" else 1  # with gates, k and q beside the inputs
+        assert stores == Counter({16: stages})
+        assert loads + copies - Counter({2: stages}) == Counter({16: stages * arrays})
         # 16 lanes take a coefficient of a tile each: 32 bytes in one request, of which no lane has use for more.
         assert loads[2] == stages
         assert lead(loop) >= LEAST_LEAD
@@ -131,7 +133,9 @@ def moves_all_it_can_at_once(code: MachineCode, launch: Launch) -> None:
 @pytest.mark.parametrize("kind", kinds())
 @pytest.mark.parametrize("capability", TARGETS, ids=lambda target: f"sm_{target[0]}{target[1]}")
 def test_every_target(capability, kind):
-    launch = kinds(Device(capability, 132))[kind]
+    launch = kinds(Device(capability, 132)).get(kind)
+    if launch is None:
+        pytest.skip("no asynchronous copies")
     assert launch.kernel == kind.split()[0]
     code = machine_code(launch, capability)
     sound(code, launch)
@@ -162,6 +166,7 @@ def crowded(device: Device) -> dict[str, Launch]:
         **{kind: launch for kind, launch in kinds(device).items() if kind not in ("chain", "backward")},
         "b2p one term": planned(128, 16, half, Jagged(16), ROWS, precision="paper"),
         "b2p long blocks": planned(128, 16, half, Jagged(64), ROWS, initial=True, a_dtype="float32", out="float32"),
+        "b2p long blocks of heads": planned(128, 16, half, Jagged(64), a_dtype="float32", out="float32"),
         "sweep of one channel": planned(2048, 1, half, Jagged(16), initial=True),
         "sweep of short blocks": planned(128, 2, "float64", Jagged(2), shared=False),
         "sliding per channel": planned(8192, 16, "float32", Uniform(500), shared=False, initial=True),
@@ -173,7 +178,9 @@ def crowded(device: Device) -> dict[str, Launch]:
 @pytest.mark.parametrize("capability", TARGETS, ids=lambda target: f"sm_{target[0]}{target[1]}")
 def test_there_is_room_for_the_warps_that_plans_want(capability, kind):
     device = Device(capability, 132)
-    launch = crowded(device)[kind]
+    launch = crowded(device).get(kind)
+    if launch is None:
+        pytest.skip("no asynchronous copies")
     assert launch.kernel == kind.split()[0] or device.capability < (8, 0)
     code = machine_code(launch, capability)
     assert (code.log, code.stack) == ("", 0)

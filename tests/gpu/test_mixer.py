@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from gpu import bare_run, torch_stand_in
 from gpu.bare_run import need_compiler, run_bare
-from gpu.bounds import UNIT
+from gpu.bounds import HALF_SPACING, RAISED, TENSOR_CORE, UNIT
 from gpu.cases import COMPUTED, H100, need_emulator, random_numbers, strided
 from gpu.stand_in import on_gpu
+from gpu.test_planted_faults import PLANTED, edited, orders
 
 import recfact as rf
 from recfact.errors import DeviceError
@@ -19,10 +20,11 @@ from recfact.gpu.compiler import source_of
 from recfact.gpu.launch import plan_mixer
 from recfact.gpu.plans import Device, Launch
 from recfact.windows import blocks_and_terms, check_window
-from tools.gpu.emulator import RANDOM, TOGETHER, execute
+from tools.gpu.emulator import RANDOM, TOGETHER, Schedule, execute, text_of
 from tools.gpu.machine_code import machine_code, missing_tools
 
 SMALL = Device((9, 0), 1)  # few segments
+TURING = Device((7, 5), 40)  # no gates on tensor cores
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,8 @@ class Case:
     a_shape: tuple[int, ...] | None = None
     later: bool = False  # time after the heads
     cut: bool = False  # gates that are parts of one projection
+    kernel: str = "sweep"
+    device: Device = H100
 
 
 CASES = {
@@ -53,8 +57,19 @@ CASES = {
     "one feature": Case((2, 50, 4, 1), 4),
     "coefficients of all heads": Case((2, 50, 4, 8), 2, a_shape=(50, 1)),
     "coefficients of all batches": Case((2, 50, 4, 8), 2, a_shape=(50, 4)),
-    "bfloat16": Case((2, 60, 4, 16), 2, "bfloat16", a_dtype="float32"),
-    "float16": Case((2, 60, 4, 16), 2, "float16"),
+    "bfloat16": Case((2, 60, 4, 16), 2, "bfloat16", a_dtype="float32", device=TURING),
+    "float16": Case((2, 60, 4, 16), 2, "float16", device=TURING),
+    "tiles": Case((2, 60, 4, 16), 2, "bfloat16", kernel="b2p"),
+    "tiles of float16": Case((60, 6, 16), 2, "float16", kernel="b2p"),
+    "tiles in float32": Case((2, 150, 4, 16), 4, "bfloat16", a_dtype="float32", kernel="b2p"),
+    "tiles of float16 in float32": Case((700, 6, 16), 3, "float16", a_dtype="float32", kernel="b2p"),
+    "parts of tiles": Case((2, 150, 4, 24), 1, "float16", a_dtype="float32", kernel="b2p"),
+    "long blocks": Case((2, 300, 4, 16), 2, "bfloat16", "jagged:48", "float32", kernel="b2p"),
+    "blocks inside tiles": Case((2, 300, 4, 16), 2, "float16", "jagged:20", "float32", kernel="b2p"),
+    "blocks alone": Case((2, 60, 4, 16), 2, "bfloat16", "jagged:16:0", "float32", kernel="b2p"),
+    "full tiles": Case((300, 16, 16), 4, "float16", "full", "float32", kernel="b2p", device=SMALL),
+    "tiles projected together": Case((2, 60, 4, 16), 2, "bfloat16", cut=True, kernel="b2p"),
+    "tiles of heads before time": Case((2, 60, 4, 16), 2, "float16", later=True, kernel="b2p"),
     "float64": Case((2, 60, 4, 4), 2, "float64", window="jagged:9"),
     "complex": Case((2, 40, 4, 2), 2, "complex64", window="jagged:5"),
 }
@@ -85,8 +100,13 @@ def planned(given: dict[str, np.ndarray], window: str, device: Device = H100) ->
     return plan_mixer(strided(given["a"][..., None]), *places, axis=axis, window=check_window(window), device=device)
 
 
-def check(given: dict[str, np.ndarray], window: str) -> None:
-    """Compare with the host. A term takes a rounding for each coefficient, and one for each gate and for the sum."""
+def check(given: dict[str, np.ndarray], window: str, kernel: str = "sweep") -> None:
+    """Compare with the host. A term takes a rounding for each coefficient, and one for each gate and for the sum.
+
+    On tensor cores k v is exact, three products are summed up with 18 roundings each, and there is one multiply-add for
+    each tile. The product of both rests is left out, and an entry of L_t and k v are stored in two terms: each may cost
+    the square of a half's unit, or half the spacing of the smallest numbers.
+    """
     wide = np.complex128 if given["u"].dtype.kind == "c" else np.float64
     own = [given[name].astype(wide) for name in "aqku"]
     exact, sizes = (rf.phalanx(*values, window=window) for values in (own, map(abs, own)))
@@ -96,44 +116,96 @@ def check(given: dict[str, np.ndarray], window: str) -> None:
     unit = count * UNIT[computed] * (4 if exact.dtype.kind == "c" else 1)
     stored = UNIT[kind] if kind != computed else 0
     error = abs(given["x"].astype(wide) - exact)
-    assert (error <= sizes * unit / (1 - unit) * (1 + stored) + stored * abs(exact)).all()
+    most = sizes * unit / (1 - unit)
+    if kernel == "b2p":
+        half, (a, q, k, v) = str(given["u"].dtype), map(abs, own)
+        unit = (count + 54 + exact.shape[-3] // 16) * TENSOR_CORE
+        spread = rf.phalanx(a, None, None, np.ones_like(v), window=window)
+        least = RAISED if half == "float16" else HALF_SPACING[half]
+        lost = least * 2 * 16 * (1 + k.max() * v.max()) * (1 + spread)
+        q = np.repeat(q, v.shape[-2] // q.shape[-2], -2)
+        most = (sizes - v) * (unit / (1 - unit) + 2 * UNIT[half] ** 2) + q * lost
+        most = most + UNIT["float32"] * (sizes + most)
+    assert (error <= most * (1 + stored) + stored * abs(exact) + HALF_SPACING.get(kind, 0)).all()
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_results_are_those_of_the_host(rng, name):
     need_compiler()
-    given, window = arrays(CASES[name], rng), CASES[name].window
-    launch = planned(given, window)
+    case = CASES[name]
+    given = arrays(case, rng)
+    launch = planned(given, case.window, case.device)
     assert launch is not None
-    assert (launch.kernel, dict(launch.macros)["GATED"]) == ("sweep", "1")
+    assert (launch.kernel, dict(launch.macros)["GATED"]) == (case.kernel, "1")
     run_bare(launch, given)
-    check(given, window)
+    check(given, case.window, case.kernel)
 
 
-@pytest.mark.parametrize("window", ["full", "jagged:3", "jagged:8", "jagged:8:0"])
-def test_every_length_of_the_last_block(rng, window):
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("window", ["full", "jagged:3", "jagged:8", "jagged:8:0", "jagged:16", "jagged:25"])
+def test_every_length_of_the_last_block(rng, window, dtype):
     need_compiler()
-    for n in (1, 2, 3, *range(15, 35), 150):
-        given = arrays(Case((2, n, 4, 8), 2), rng)
+    kernels = set()
+    for n in (1, 2, 3, *range(15, 35), *range(48, 52), 150):
+        given = arrays(Case((2, n, 4, 8), 2, dtype, a_dtype="float32"), rng)
         for device in (SMALL, H100):
             given["x"][...] = np.nan
-            run_bare(planned(given, window, device), given)
-            check(given, window)
+            launch = planned(given, window, device)
+            run_bare(launch, given)
+            check(given, window, launch.kernel)
+            kernels.add(launch.kernel)
+    # Lengths that a window doesn't cut are those of the full one.
+    assert ("b2p" in kernels) == (dtype == "float16")
+
+
+def gated_on_tensor_cores(rng: np.random.Generator, window: str = "jagged:20") -> dict[str, np.ndarray]:
+    """Return arrays of halves whose result shows what a rounding to halves would cost."""
+    return arrays(Case((2, 500, 4, 16), 2, "float16", window, "float32"), rng)
+
+
+@pytest.mark.parametrize("window", ["jagged:16", "jagged:20", "jagged:16:0"])
+def test_products_of_gates_beyond_halves(rng, window):
+    need_compiler()
+    given = gated_on_tensor_cores(rng, window)
+    given["k"][:, 40:43] = given["u"][:, 40:43] = 300  # 90000 isn't a number of float16
+    given["k"][:, 200:240] *= 2.0**-10
+    given["u"][:, 200:240] *= 2.0**-10
+    launch = planned(given, window)
+    assert launch.kernel == "b2p"
+    run_bare(launch, given)
+    check(given, window, "b2p")
+
+
+@pytest.mark.parametrize("window", ["jagged:16", "jagged:20", "jagged:48"])
+def test_what_is_not_finite_spreads_as_in_the_loop(rng, window):
+    need_compiler()
+    given = gated_on_tensor_cores(rng, window)
+    given["u"][0, 37, 1, 3], given["u"][1, 100, 2, 5], given["k"][0, 201, 0, 7] = np.inf, np.nan, np.inf
+    given["q"][0, 301, 1, 2], given["q"][1, 150, 0, 1] = np.inf, np.nan
+    launch = planned(given, window)
+    assert launch.kernel == "b2p"
+    run_bare(launch, given)
+    with np.errstate(all="ignore"):
+        exact = rf.phalanx(*(given[name].astype(np.float64) for name in "aqku"), window=window)
+    np.testing.assert_array_equal(np.isnan(given["x"]), np.isnan(exact))
+    np.testing.assert_array_equal(np.isinf(given["x"]), np.isinf(exact))
 
 
 EMULATED = ("batch", "heads before time", "full", "many segments", "bfloat16", "odd features", "complex")
+EMULATED += ("tiles", "tiles of float16", "blocks inside tiles", "long blocks", "parts of tiles")
 
 
 @pytest.mark.parametrize("name", EMULATED)
 def test_the_kernel_has_no_fault_and_the_same_bits_in_every_order(rng, name):
     need_emulator()
-    given, window, results = arrays(CASES[name], rng), CASES[name].window, []
-    launch = planned(given, window)
+    case, results = CASES[name], []
+    given = arrays(case, rng)
+    launch = planned(given, case.window, case.device)
     assert launch is not None
     for schedule in (TOGETHER, *RANDOM[:2]):
         own = {**given, "x": np.empty_like(given["x"])}
-        execute(launch, own, H100.capability, schedule=schedule, outputs=("x",)).check()
-        check(own, window)
+        execute(launch, own, case.device.capability, schedule=schedule, outputs=("x",)).check()
+        check(own, case.window, case.kernel)
         results.append(own["x"])
     for found in results[1:]:
         np.testing.assert_array_equal(found, results[0])
@@ -152,12 +224,17 @@ def test_it_moves_the_bytes_of_its_arrays_and_three_passes_move_more_than_twice_
     assert three > 2.5 * moved
 
 
+TIGHT = ("batch", "full", "many segments", "bfloat16", "float64", "complex", "tiles in float32", "tiles of float16")
+TIGHT += ("long blocks", "blocks inside tiles", "blocks alone", "full tiles")
+
+
 @pytest.mark.parametrize("capability", [(7, 5), (9, 0), (12, 0)])
-@pytest.mark.parametrize("name", ["batch", "full", "many segments", "bfloat16", "float64", "complex"])
+@pytest.mark.parametrize("name", TIGHT)
 def test_nothing_spills(rng, name, capability):
     if missing := missing_tools():
         pytest.skip(missing)
-    launch = planned(arrays(CASES[name], rng), CASES[name].window, Device(capability, 1))
+    case = CASES[name]
+    launch = planned(arrays(case, rng), case.window, Device(capability, case.device.multiprocessors))
     assert launch is not None
     code = machine_code(launch, capability)
     assert (code.log, code.stack) == ("", 0)
@@ -174,20 +251,73 @@ MUTATIONS = {
     "gates that don't go on from a step alone": ("gates.pass(1);", ""),
     "a step alone without gates": ("gates.input(0, c, inputs[c])", "inputs[c]"),
 }  # fmt: skip
+TILE_MUTATIONS = {
+    "a tile's gates for each head": ("group = h / gate_heads", "group = h % gate_heads"),
+    "the other gate of a tile's inputs": ("read16(work.own(stage, 1))", "read16(work.own(stage, 2))"),
+    "a tile's residual left out": ("fmaf(queries[k][c], x, values[k][c])", "queries[k][c] * x"),
+    "a tile's gates that stay at the start": ("+ step * k_step", "+ lane_step * k_step"),
+    "gates of the first tile for all": ("k += TILE * k_step;", ""),
+    "gates of the next tile": ("gates.take(work, at, stage)", "gates.take(work, at, (stage + 1) % STAGES)"),
+    "the rest of k v left out": ("wmma::mma_sync(product, factor, rests, product);", ""),
+    "the rest of k v as large as it is stored": ("            lower(LIFTED);", ""),
+    "a rest that isn't stored larger": ("terms[0][c]) * LIFTED", "terms[0][c]) * 1.0f"),
+    "the rest of L_t as large as k v's": ("RAISED / LIFTED", "RAISED"),
+    "a block inside a tile without the rest": ("if (GATED) u = fmaf(", "if (false) u = fmaf("),
+    "results in another order": ("four_of(query, at.second", "four_of(query, !at.second"),
+    "a repeated tile without k": ("gates.write_products(work, at, stage);", ""),
+    "a repeated tile without q": (
+        "quads[k].set(c, gates.output(k, c, states.items[c]));\n                }",
+        "quads[k].set(c, states.items[c]);\n                }",
+    ),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("fault", MUTATIONS)
+@pytest.mark.parametrize("fault", [*MUTATIONS, *TILE_MUTATIONS])
 def test_planted_faults_are_seen(rng, monkeypatch, fault):
     need_compiler()
-    old, new = MUTATIONS[fault]
-    text = source_of("sweep")
+    old, new = (MUTATIONS | TILE_MUTATIONS)[fault]
+    kernel, window = ("sweep", "jagged:5") if fault in MUTATIONS else ("b2p", "jagged:20")
+    text = source_of(kernel)
     assert text.count(old) == 1
     monkeypatch.setattr(bare_run, "source_of", lambda kernel: text.replace(old, new))
     monkeypatch.setattr(bare_run, "_built", bare_run._built.__wrapped__)
-    given = arrays(Case((2, 500, 4, 8), 2), rng)
-    run_bare(planned(given, "jagged:5"), given)
+    if kernel == "b2p":
+        given = gated_on_tensor_cores(rng)
+        if "repeated" in fault:
+            given["k"][:, 40:43] = given["u"][:, 40:43] = 300
+        if "inside" in fault:  # one input of each block lives on in the next
+            given["a"][...] = 0.99
+            given["u"][:, np.arange(500) % 20 != 3] = 0
+    else:
+        given = arrays(Case((2, 500, 4, 8), 2), rng)
+    launch = planned(given, window)
+    assert launch.kernel == kernel
+    run_bare(launch, given)
     with pytest.raises(AssertionError):
-        check(given, "jagged:5")
+        check(given, window, kernel)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["no barrier of the warp", "a copy not awaited"])
+def test_faults_planted_in_the_ptx_of_tiles_are_seen(rng, fault):
+    need_emulator()
+    given = arrays(Case((300, 2, 16), 1, "float16", a_dtype="float32"), rng)
+    given["k"][5::16, 0, 3] = given["u"][5::16, 1, 3] = 300  # in one head, tiles are repeated
+    launch = planned(given, "jagged:32")
+    assert (launch.kernel, dict(launch.macros)["GATED"]) == ("b2p", "1")
+
+    def run(text: str, schedule: Schedule) -> tuple[bool, bytes]:
+        own = {**given, "x": np.empty_like(given["x"])}
+        report = execute(launch, own, H100.capability, text=text, schedule=schedule, outputs=("x",))
+        return bool(report.faults), own["x"].tobytes()
+
+    text = text_of(launch, H100.capability)
+    right = run(text, TOGETHER)
+    assert not right[0]
+    texts = edited(text, *PLANTED[fault])
+    assert texts
+    for number, one in enumerate(texts):
+        assert any(run(one, schedule) != right for schedule in orders()), f"number {number}"
 
 
 def test_what_takes_three_passes(rng):
@@ -212,14 +342,19 @@ def test_what_takes_three_passes(rng):
     assert planned(given, "jagged:16") is None  # heads and their features would be one axis
 
 
-@pytest.mark.parametrize("name", ["batch", "heads before time", "projected together", "coefficients of all heads"])
+LAUNCHED = ("batch", "heads before time", "projected together", "coefficients of all heads")
+LAUNCHED += ("tiles", "tiles of float16", "tiles projected together", "tiles of heads before time")
+
+
+@pytest.mark.parametrize("name", LAUNCHED)
 def test_phalanx_launches_it_alone(machine, rng, name):
     given = arrays(CASES[name], rng)
     machine.launches.clear()
     y = rf.phalanx(*(on_gpu(given[part]) for part in "aqku"), window=CASES[name].window)
-    assert [dict(launch.launch.macros).get("GATED") for launch in machine.launches] == ["1"]
+    launched = [(one.launch.kernel, dict(one.launch.macros).get("GATED")) for one in machine.launches]
+    assert launched == [(CASES[name].kernel, "1")]
     given["x"] = y.get()
-    check(given, CASES[name].window)
+    check(given, CASES[name].window, CASES[name].kernel)
 
 
 def test_phalanx_takes_what_it_does_not(machine, rng):

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gpu import test_mixer
 from gpu.bounds import bound
 from gpu.cases import H100, LAYOUTS, Case
 from gpu.test_kernels import FEW, NO_TENSOR_CORES, make_case
@@ -159,6 +160,27 @@ def test_gradients(window):
 @pytest.mark.parametrize("window", GRADIENTS)
 def test_the_check_of_gradients_without_a_gpu(machine, window):
     gradients_agree(window, 200)
+
+
+def mixed_here(name: str) -> None:
+    """Hold the mixer of a Phalanx layer on the GPU to that of the host, by the kernel planned for the GPU at hand."""
+    case = test_mixer.CASES[name]
+    given = test_mixer.arrays(case, np.random.default_rng(0))
+    launch = test_mixer.planned(given, case.window, run.device_of(0))
+    assert launch is not None
+    given["x"] = from_gpu(rf.phalanx(*(to_gpu(given[part]) for part in "aqku"), window=case.window))
+    test_mixer.check(given, case.window, launch.kernel)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", test_mixer.LAUNCHED)
+def test_mixers(name):
+    mixed_here(name)
+
+
+@pytest.mark.parametrize("name", ["batch", "tiles"])
+def test_the_check_of_mixers_without_a_gpu(machine, name):
+    mixed_here(name)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

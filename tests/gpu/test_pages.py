@@ -67,6 +67,16 @@ def test_the_numbers_on_the_page_of_tuning_are_those_of_the_code():
         assert getattr(importlib.import_module(f"recfact.gpu.{module}"), constant) == number(value), name
 
 
+def test_the_costs_on_the_page_of_tuning_are_those_of_the_code():
+    shown = [(*row[:2], *map(int, row[2:])) for row in rows_of_tuning("Which kernel") if len(row) == 4]
+    inside = {False: "", True: ", blocks that begin inside tiles"}
+    expected = [
+        (f"`b2p`{' with gates' * gated}{inside[shifted]}", "{}.{}".format(*since), *cost)
+        for (since, gated, shifted), cost in b2p.COSTS.items()
+    ]
+    assert shown == [*expected, ("`sweep`", "7.5", *sweep.COST)]
+
+
 def test_what_kernels_take_on_the_page_of_tuning_is_what_plans_assume():
     tensor, lines, tiles, slots = rows_of_tuning("What a kernel takes of it")
     for row, registers in (

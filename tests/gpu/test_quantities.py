@@ -12,7 +12,8 @@ from gpu.cases import H100, LAYOUTS, described, need_emulator, need_tools
 from typer.testing import CliRunner
 
 from recfact.errors import MissingExtraError
-from recfact.gpu.plans import Device
+from recfact.gpu import sweep
+from recfact.gpu.plans import Cost, Device
 from recfact.windows import Full, Jagged
 from tools.gpu import check, machine_code, nvrtc, quantities
 from tools.gpu.check import as_markdown
@@ -113,6 +114,18 @@ def test_the_page_was_counted_from_these_sources():
     ]
     assert [[*row[:3], row[5]] for row in shown()[2:]] == asked
     assert [row[4] for row in shown()[2:]] == ["-" if row[2] == "-" else "yes" for row in shown()[2:]]
+
+
+def test_plans_take_for_costs_what_was_counted():
+    """The largest number counted, rounded up to tens."""
+    counted = {(row[0], row[1]): float(row[3]) for row in shown()[2:]}
+    found: dict[str, list[Cost]] = {}
+    for of, (cost, _) in quantities.costs().items():
+        most = (counted[name, of] for name in ("main loop's instructions / KiB moved", "cycles / KiB moved, alone"))
+        found.setdefault(of.split()[0], []).append(Cost(*(-(-int(-(-number // 1)) // 10) * 10 for number in most)))
+        if of.startswith("b2p"):
+            assert cost == found["b2p"][-1]
+    assert Cost(*map(max, zip(*found["sweep"], strict=True))) == sweep.COST
 
 
 def test_the_page_shows_the_machine_code():

@@ -118,9 +118,11 @@ HEADS, ROWS = "head, time, channel", "head, channel, time"
 def kinds(device: Device = H100) -> dict[str, Launch]:
     """Plan a solve for each kernel, and for each way in which it moves tiles."""
     half = "bfloat16" if device.capability >= (8, 0) else "float16"
+    gated = {"b2p with gates": described_mixer(128, 8, 8192, 16, half, Jagged(16), device=device)}
     return {
         "b2p": described(HEADS, 128, 8192, 16, half, Jagged(16), device=device),
         "b2p along time": described(ROWS, 128, 8192, 16, half, Jagged(16), device=device, reverse=True),
+        **(gated if device.capability >= (8, 0) else {}),
         "sweep": described(HEADS, 8192, 8192, 16, half, Jagged(16), device=device),
         "sweep float32": described(HEADS, 8192, 8192, 16, "float32", Jagged(16), device=device),
         "sweep with gates": described_mixer(8192, 8, 8192, 16, half, Jagged(16), device=device),

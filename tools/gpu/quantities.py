@@ -19,11 +19,11 @@ from recfact.gpu.b2p import REGISTERS, TILE_BYTES
 from recfact.gpu.benchmark import LONG
 from recfact.gpu.compiler import options_of, source_of
 from recfact.gpu.machine import SOLVE
-from recfact.gpu.plans import Device, Launch
+from recfact.gpu.plans import Cost, Device, Launch
 from recfact.gpu.sweep import WIDE_REGISTERS
 from recfact.windows import Full, Jagged, Uniform, Window
 from tools.gpu.critical_path import cycles, lead
-from tools.gpu.examples import H100, HEADS, LAYOUTS, ROWS, TARGETS, described, kinds
+from tools.gpu.examples import H100, HEADS, LAYOUTS, ROWS, TARGETS, described, described_mixer, kinds
 from tools.gpu.machine_code import machine_code
 from tools.gpu.occupancy import resident_warps
 from tools.gpu.traffic import gradient_traffic, mixer_traffic, traffic
@@ -44,7 +44,15 @@ GRADIENTS: tuple[tuple[str, Window, str, tuple[int, int, int]], ...] = (
     ("backward_window of two terms", Jagged(16, 2), "u", (8, 4096, 16)),
     ("backward_window of lags", Uniform(16), "u", (8, 2048, 16)),
 )
-MIXER = (16, 2, 2048, 16)  # heads, groups that share gates, steps and channels
+# Heads, groups that share gates, steps and channels; what is asked of what moves, over the bytes of the arrays. A warp
+# of `b2p` has one head, so those that share gates ask for them one by one, at the same time.
+MIXERS: tuple[tuple[str, tuple[int, int, int, int], float | None], ...] = (
+    ("sweep with gates", (16, 2, 2048, 16), 1.10),
+    ("b2p with gates", (1, 1, 8192, 16), 1.10),
+    ("b2p with gates that 8 heads share", (8, 1, 1024, 16), None),
+)
+TILES = (128, 8, 8192, 16)
+Launches = list[tuple[tuple[int, int], Launch]]  # with the targets that they are for
 # Where blocks in shared memory leave room for fewer warps, they have more registers.
 MOST_REGISTERS: dict[str, float | None] = {"b2p": REGISTERS, "backward": REGISTERS, "backward_window": None}
 KERNELS = ("b2p", "backward", "backward_window", "chain", "sliding", "sweep")
@@ -154,8 +162,10 @@ def _of_machine_code() -> Iterator[Quantity]:
                 f"warps on a multiprocessor, {n} steps", f"b2p ({layout})", ">=", least, "machine code", warps
             )
     for layout in LAYOUTS:
-        flight = partial(_in_flight, layout)
+        flight = partial(_in_flight, solve_launch(layout))
         yield Quantity("KiB on their way to a multiprocessor", f"b2p ({layout})", ">=", 32, "machine code", flight)
+    flight = partial(_in_flight, kinds()["b2p with gates"])
+    yield Quantity("KiB on their way to a multiprocessor", "b2p with gates", ">=", 32, "machine code", flight)
     instructions = "main loop's instructions / KiB moved"
     for precision, terms, most in (("paper", "one term", 190), ("full", "two terms", 220)):
         for layout in LAYOUTS:
@@ -176,14 +186,10 @@ def _of_machine_code() -> Iterator[Quantity]:
     wide = kinds()["sweep"]
     step = partial(_waiting, wide)
     yield Quantity("cycles of a step, alone / cycles for it", f"sweep ({HEADS})", "<=", 1, "machine code", step)
-    for kernel, plan in (("b2p", b2p), ("sweep", sweep)):
-        for target in TARGETS:
-            launch = kinds(Device(target, H100.multiprocessors))[kernel]
-            of = "{}, capability {}.{}".format(kernel, *target)
-            loop = partial(_instructions, launch, target)
-            yield Quantity(instructions, of, "<=", plan.INSTRUCTIONS, "machine code", loop)
-            alone = partial(_cycles, launch, target)
-            yield Quantity("cycles / KiB moved, alone", of, "<=", plan.CYCLES, "machine code", alone)
+    for of, (cost, launches) in costs().items():
+        loop, alone = partial(_most, _instructions, launches), partial(_most, _cycles, launches)
+        yield Quantity(instructions, of, "<=", cost.instructions, "machine code", loop)
+        yield Quantity("cycles / KiB moved, alone", of, "<=", cost.cycles, "machine code", alone)
     ahead = partial(_lead, "b2p")
     of = "b2p, any target"
     yield Quantity("cycles from a load to its use, alone", of, ">=", LEAST_LEAD, "machine code", ahead)
@@ -231,9 +237,10 @@ def _of_traffic() -> Iterator[Quantity]:
     for kernel, window, given, lines in GRADIENTS:
         moved = partial(gradient_traffic, window, *lines)
         yield Quantity(f"bytes moved / bytes of a, {given}, g, du and da", kernel, "<=", 1.10, "emulator", moved)
-    for k, (whole, asked) in enumerate((("a, q, k, v and y", 1.10), ("three passes", 0.5))):
-        part = partial(_mixer_traffic, k)
-        yield Quantity(f"bytes moved / bytes of {whole}", "sweep with gates", "<=", asked, "emulator", part)
+    for kind, shape, most in MIXERS:
+        for k, (whole, asked) in enumerate((("a, q, k, v and y", most), ("three passes", most and 0.5))):
+            part = partial(_mixer_traffic, shape, k)
+            yield Quantity(f"bytes moved / bytes of {whole}", kind, "<=", asked, "emulator", part)
     for layout, heads, multiprocessors, window in PARTS:
         launch = _part(layout, heads, multiprocessors, window)
         for name, relation, least, attribute in numbers[:3]:
@@ -242,14 +249,40 @@ def _of_traffic() -> Iterator[Quantity]:
             yield Quantity(name, f"{launch.kernel} ({layout})", relation, asked, "emulator", part)
 
 
+def costs() -> dict[str, tuple[Cost, Launches]]:
+    """Return what plans take kernels to cost, and launches of each, for all targets that it is of."""
+    found: dict[str, tuple[Cost, Launches]] = {}
+    for (since, gated, shifted), cost in b2p.COSTS.items():
+        window = Jagged(52 if shifted else 16)
+        launches: Launches = []
+        for target in TARGETS:
+            device = Device(target, H100.multiprocessors)
+            if b2p.generation(device) == since and gated:
+                launches.append((target, described_mixer(*TILES, "float16", window, device=device)))
+            elif b2p.generation(device) == since:
+                launches.append((target, described(HEADS, *SOLVE, "float16", window, device=device)))
+        where = "in blocks that begin inside tiles, from" if shifted else "from"
+        found["{} {} {}.{} on".format("b2p with gates" if gated else "b2p", where, *since)] = cost, launches
+    for kind in ("sweep", "sweep with gates"):
+        found[f"{kind}, any target"] = sweep.COST, _on_all_targets(kind)
+    return found
+
+
+def _most(count: Callable[[Launch, tuple[int, int]], float], launches: Launches) -> float:
+    return max(count(launch, target) for target, launch in launches)
+
+
 def _resident(launch: Launch) -> float:
     return resident_warps(launch, machine_code(launch, H100.capability), H100)
 
 
-def _in_flight(layout: str) -> float:
-    """Return what is under way while a warp is at work on one tile of those that it has."""
-    launch = solve_launch(layout)
-    return _resident(launch) * (int(dict(launch.macros)["STAGES"]) - 1) * TILE_BYTES / 1024
+def _in_flight(launch: Launch) -> float:
+    """Return what is under way while a warp of `b2p` is at work on one tile of those that it has.
+
+    With gates, the inputs of the next tile are made meanwhile, and tiles are of three arrays.
+    """
+    stages, gated = (int(dict(launch.macros)[name]) for name in ("STAGES", "GATED"))
+    return _resident(launch) * (3 * (stages - 2) if gated else stages - 1) * TILE_BYTES / 1024
 
 
 def _chain_in_flight() -> float:
@@ -281,8 +314,12 @@ def _cycles(launch: Launch, target: tuple[int, int] = H100.capability) -> float:
 
 
 def _times(launch: Launch) -> int:
-    """Return how often a round of the main loop moves a KiB: for a tile of `b2p`, or a step of `sweep`."""
-    return int(dict(launch.macros)["STAGES" if launch.kernel == "b2p" else "STEPS"])
+    """Return how often a round of the main loop moves a KiB: for a tile of `b2p`, or a step of `sweep`.
+
+    With gates it moves two: half a KiB of each array.
+    """
+    macros = dict(launch.macros)
+    return int(macros["STAGES" if launch.kernel == "b2p" else "STEPS"]) * (1 + int(macros["GATED"]))
 
 
 def _waiting(launch: Launch) -> float:
@@ -302,8 +339,10 @@ def _barriers(kind: str) -> float:
     return float(sum(machine_code(launch, target).count("BAR") for target, launch in _on_all_targets(kind)))
 
 
-def _on_all_targets(kind: str) -> list[tuple[tuple[int, int], Launch]]:
-    return [(target, kinds(Device(target, H100.multiprocessors))[kind]) for target in TARGETS]
+def _on_all_targets(kind: str) -> Launches:
+    """Return the launches of a kind for all targets that have it."""
+    found = [(target, kinds(Device(target, H100.multiprocessors))) for target in TARGETS]
+    return [(target, launches[kind]) for target, launches in found if kind in launches]
 
 
 def _traffic(layout: str, window: Window, attribute: str) -> float:
@@ -311,8 +350,8 @@ def _traffic(layout: str, window: Window, attribute: str) -> float:
     return float(getattr(traffic(launch, layout, *SOLVE), attribute))
 
 
-def _mixer_traffic(which: int) -> float:
-    return mixer_traffic(Jagged(16), *MIXER)[which]
+def _mixer_traffic(shape: tuple[int, int, int, int], which: int) -> float:
+    return mixer_traffic(Jagged(16), *shape)[which]
 
 
 def _part(layout: str, heads: int, multiprocessors: int, window: Window) -> Launch:
@@ -330,6 +369,7 @@ def digest() -> str:
     launches += [described(layout, *SOLVE, "bfloat16", Full()) for layout in LAYOUTS]
     launches += [solve_launch(layout, precision=precision) for layout in LAYOUTS for precision in ("full", "paper")]
     launches += [solve_launch(layout, 1024) for layout in LAYOUTS]
+    launches += [launch for _, costed in costs().values() for _, launch in costed]
     launches += [chain_launch(), shifted_launch(), short_launch(), *(_part(*part) for part in PARTS)]
     parts = [repr((launch, options_of(launch))) for launch in launches]
     for kernel in KERNELS:

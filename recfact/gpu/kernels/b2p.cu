@@ -16,8 +16,8 @@
 // store, nor anything over a branch.
 //
 // A block may begin inside a tile (SHIFTED). L_t u_t is right then as it is, because both blocks are neighbours. But
-// the rows of the later block go on from what the earlier one reached from zero, instead of from its state. A segment is
-// whole tiles: those from the first on that lies in none of the blocks before.
+// the rows of the later block go on from what the earlier one reached from zero, instead of from its state. A segment
+// is whole tiles: those from the first on that lies in none of the blocks before.
 //
 // A tile is taken in the order of memory also when the sweep runs backwards (REVERSE); L_t stands mirrored then. A tile
 // with a result or a carrier that isn't finite is repeated by plain steps: 0 * inf would spread it to rows before its
@@ -39,10 +39,14 @@
 //   SINGLE                       1 if a block is one tile
 //   SHIFTED                      1 if blocks, of at least a tile and with the one before, aren't whole tiles
 //   INITIAL                      1 if x0 holds the initial states
+//   GATED                        1 if the gates k and q of a Phalanx layer act on inputs and states (tile_gates.cuh)
 #include "products.cuh"
 
 extern "C" __global__ void __launch_bounds__(WARPS * 32, RESIDENT / WARPS) b2p(
     const char* a, const char* u, char* x, const char* x0,
+#if GATED
+    const char* k, const char* q, long long gate_heads,
+#endif
     long long steps,     // of the recurrence
     long long first,     // steps from the start of the first tile to the end of the first block, in order of the sweep
     long long block,     // steps of every other block
@@ -52,15 +56,19 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, RESIDENT / WARPS) b2p(
     long long a_batch, long long a_head, long long a_step,
     long long u_batch, long long u_head, long long u_channel, long long u_step,
     long long x_batch, long long x_head, long long x_channel, long long x_step,
-    long long x0_batch, long long x0_head, long long x0_channel) {
+    long long x0_batch, long long x0_head, long long x0_channel
+#if GATED
+    , long long k_batch, long long k_head, long long k_channel, long long k_step,
+    long long q_batch, long long q_head, long long q_channel, long long q_step
+#endif
+) {
     __shared__ __align__(128) unsigned char memory[WARPS * WARP_BYTES];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const Work work = {memory + warp * WARP_BYTES};
     const Place at(lane);
 
     const long long columns = (channels + TILE - 1) / TILE;  // tiles next to each other in a head
-    const long long units = batch * heads * columns;
-    const long long index = blockIdx.x * static_cast<long long>(WARPS) + warp;
+    const long long units = batch * heads * columns, index = blockIdx.x * static_cast<long long>(WARPS) + warp;
     const long long segment = index / units, unit = index - segment * units;
     if (segment >= segments) return;
     const long long head_index = unit / columns, channel = (unit - head_index * columns) * TILE;
@@ -84,7 +92,6 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, RESIDENT / WARPS) b2p(
     const int lane_step = TIME_CONTIGUOUS ? at.half * HALF : at.row;
     const int lane_channel = TIME_CONTIGUOUS ? at.row : at.half * HALF;
     const long long memory_tile = REVERSE ? tiles - 1 - tile : tile;
-    constexpr int AHEAD = REVERSE ? -TILE : TILE;
     const char* u_next = u + b * u_batch + h * u_head + (channel + lane_channel) * u_channel +
                          (memory_tile * TILE + lane_step) * u_step;
     char* x_next = x + b * x_batch + h * x_head + (channel + lane_channel) * x_channel +
@@ -92,6 +99,13 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, RESIDENT / WARPS) b2p(
     // Coefficient r of a tile leads into its step r of the sweep: from the step before or after in memory.
     const long long coefficient_step = memory_tile * TILE + (REVERSE ? TILE - lane : lane);
     const char* a_next = a + b * a_batch + h * a_head + coefficient_step * a_step;
+    Gates gates;
+#if GATED
+    const long long group = h / gate_heads, own_channel = channel + lane_channel, step = memory_tile * TILE + lane_step;
+    gates.k = k + b * k_batch + group * k_head + own_channel * k_channel + step * k_step;
+    gates.q = q + b * q_batch + group * q_head + own_channel * q_channel + step * q_step;
+    gates.k_step = k_step, gates.q_step = q_step;
+#endif
 
     // Which tiles, in the order of the sweep, have what a lane moves: those from `first` on, `count` of them. Only the
     // ragged tile (the last one forwards, the first one backwards) and the first coefficient make a difference.
@@ -118,7 +132,9 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, RESIDENT / WARPS) b2p(
     auto set_out = [&](int next, int stage) {  // for the next tile
         const bool here = static_cast<unsigned int>(next - u_first) < u_count;
 #if ASYNCHRONOUS
-        copy16_async(work.inputs(stage) + at.row * ROW + at.half * HALF, u_next, here ? 16 : 0);
+        copy16_async(GATED ? work.own(stage, 0) : work.inputs(stage) + at.row * ROW + at.half * HALF, u_next,
+                     here ? 16 : 0);
+        gates.set_out(work, stage, here);
         commit_async();
 #else
         arriving[stage] = load_if(reinterpret_cast<const Packet<16>*>(u_next), here);
@@ -153,6 +169,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, RESIDENT / WARPS) b2p(
     Factor factor;
     factor.build(work.coefficients(0), at);
     factor.write(work, at, lane, 0);
+    gates.build(work, 0);
+    gates.write(work, at);
     __syncwarp();
 
     long long left = entry == 0 ? first : block;  // steps from the start of the tile to the end of the block
@@ -170,20 +188,21 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, RESIDENT / WARPS) b2p(
             const int turn = SHIFTED && left < TILE ? static_cast<int>(left) : TILE;  // where the next block begins
             if (LONG) left += (left <= TILE ? block : 0) - TILE;
             multiply_tile(work, stage);
-            // In the place of the tile before.
-            set_out(tile + STAGES - 1, (stage + STAGES - 1) % STAGES);
-            if (lane < TILE)
-                store_shared(work.coefficients(1 - version) + lane, widen(ahead[(stage + 1) % STAGES]));
+            set_out(tile + STAGES - 1, (stage + STAGES - 1) % STAGES);  // in the place of the tile before
+            if (lane < TILE) store_shared(work.coefficients(1 - version) + lane, widen(ahead[(stage + 1) % STAGES]));
             if (SHIFTED && turn < TILE && lane < TILE)
                 store_shared(work.local_carrier(version) + lane, reach_from(work, lane, stage, version, turn));
             __syncwarp();
 
-            // L_t of the next tile, while this one waits for its product.
+            // L_t of the next tile, while this one waits for its product; with gates, also its inputs.
             const float g = factor.through;
             factor.build(work.coefficients(1 - version), at);
+            if (GATED) {
+                arrive((stage + 1) % STAGES);
+                gates.build(work, (stage + 1) % STAGES);
+            }
 
             Vector<OUTPUT, 4> quads[2];
-            // The rank-one update, four numbers at a time; `k` counts them in the order in which this lane takes them.
             // Whether a step, in the order of memory, belongs to a block that begins inside the tile.
             auto late = [&](int step) { return SHIFTED && (REVERSE ? TILE - 1 - step : step) >= turn; };
             float row_g = 0.0f, row_carrier = 0.0f, row_local = 0.0f;
@@ -205,6 +224,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, RESIDENT / WARPS) b2p(
                 factors[k].packets[0] = read16((TIME_CONTIGUOUS ? work.products(version) : carrier) + four);
                 if (LONG && !TIME_CONTIGUOUS) other[k].packets[0] = read16(work.local_carrier(1 - version) + four);
             }
+            gates.take(work, at, stage);
+            // The rank-one update, four numbers at a time; `k` counts them in the order in which this lane takes them.
             float check = 0.0f;
 #pragma unroll
             for (int k = 0; k < 2; ++k) {
@@ -215,7 +236,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, RESIDENT / WARPS) b2p(
                     const float w = local[k].items[c];
                     const float row_from = SHIFTED && late(four + c) ? row_local : row_carrier;
                     states.items[c] = fmaf(factors[k].items[c], TIME_CONTIGUOUS ? row_from : row_g, w);
-                    quads[k].set(c, states.items[c]);
+                    quads[k].set(c, gates.output(k, c, states.items[c]));
                     check = fmaf(states.items[c], 0.0f, check);
                     if (LONG) {
                         // What the block reached from zero; a block that begins here doesn't see its first coefficient.
@@ -246,7 +267,9 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, RESIDENT / WARPS) b2p(
                 }
             }
             factor.write(work, at, lane, 1 - version);
+            gates.write(work, at);
             if (__builtin_expect(__any_sync(EVERYONE, check != 0.0f), 0)) {
+                gates.write_products(work, at, stage);
                 __syncwarp();
                 repeat_tile(work, lane, stage, version, linked, enters, ends, turn);
                 __syncwarp();
@@ -255,7 +278,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, RESIDENT / WARPS) b2p(
                     Vector<float, 4> states;
                     states.packets[0] = read16(work.product() + at.row * ROW + at.four(k));
 #pragma unroll
-                    for (int c = 0; c < 4; ++c) quads[k].set(c, states.items[c]);
+                    for (int c = 0; c < 4; ++c) quads[k].set(c, gates.output(k, c, states.items[c]));
                 }
             }
             const bool here = static_cast<unsigned int>(tile - x_first) < x_count;
@@ -270,7 +293,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, RESIDENT / WARPS) b2p(
             if (enters && WINDOW == ALONE) left = block;
             linked = !(WINDOW == ALONE && enters);
             ++tile;
-            arrive((stage + 1) % STAGES);
+            if (!GATED) arrive((stage + 1) % STAGES);
             __syncwarp();
         }
     }

@@ -2,7 +2,9 @@
 //
 // Shared memory of a warp, in bytes from its start (a row of 16 halves takes 48, a row of 16 floats 96, which keeps all
 // accesses free of bank conflicts):
-//   inputs   SHARED_TILES x 16 rows: [step][channel], or [channel][step] if TIME_CONTIGUOUS, as in global memory
+//   own      with GATED: of STAGES tiles, the inputs v and the gates k and q, 16 bytes of each lane next to each other
+//   inputs   SHARED_TILES x 16 rows: [step][channel], or [channel][step] if TIME_CONTIGUOUS, as in global memory; with
+//            GATED the two terms of k v
 //   L_t      16 rows, and 16 more for the rest if SPLIT
 //   product  16 rows of floats, laid out like the inputs
 //   vectors  two versions of each, which take turns from tile to tile: a (16 floats, in the order of the sweep), g (16,
@@ -15,10 +17,12 @@
 
 constexpr int ALONE = 1, NEIGHBOUR = 2;  // values of WINDOW
 constexpr int TILE = 16, HALF = 8;
+constexpr int AHEAD = REVERSE ? -TILE : TILE;        // steps in memory from tile to tile
 constexpr int ROW = 24;                              // numbers from row to row of a matrix in shared memory
 constexpr int MATRIX_BYTES = TILE * ROW * 2, PRODUCT_BYTES = TILE * ROW * 4;
-constexpr int SHARED_TILES = ASYNCHRONOUS ? STAGES : 1;
-constexpr int FACTOR = SHARED_TILES * MATRIX_BYTES;  // where L_t begins
+constexpr int SHARED_TILES = GATED ? 2 : ASYNCHRONOUS ? STAGES : 1;
+constexpr int INPUTS = GATED ? STAGES * 3 * 32 * 16 : 0;      // where inputs begin
+constexpr int FACTOR = INPUTS + SHARED_TILES * MATRIX_BYTES;  // where L_t begins
 constexpr int PRODUCT = FACTOR + (1 + SPLIT) * MATRIX_BYTES;
 constexpr int VECTORS = PRODUCT + PRODUCT_BYTES;
 constexpr int WARP_BYTES = VECTORS + 8 * TILE * 4;
@@ -30,8 +34,13 @@ using Floats = Vector<float, HALF>;
 struct Work {
     unsigned char* memory;  // of the warp, shared
 
+    // What a lane moves of v, k or q.
+    __device__ __forceinline__ INPUT* own(int stage, int array) const {
+        return reinterpret_cast<INPUT*>(memory + ((stage * 3 + array) * 32 + threadIdx.x % 32) * 16);
+    }
+    // Of a stage, or a term.
     __device__ __forceinline__ INPUT* inputs(int stage) const {
-        return reinterpret_cast<INPUT*>(memory + stage % SHARED_TILES * MATRIX_BYTES);
+        return reinterpret_cast<INPUT*>(memory + INPUTS + stage % SHARED_TILES * MATRIX_BYTES);
     }
     __device__ __forceinline__ INPUT* factor(int term) const {
         return reinterpret_cast<INPUT*>(memory + FACTOR + term * MATRIX_BYTES);
@@ -46,8 +55,8 @@ struct Work {
     __device__ __forceinline__ float* local_carrier(int version) const { return vector(6 + version); }
 };
 
-__device__ __forceinline__ Packet<16> read16(const float* shared) {
-    return load_shared(reinterpret_cast<const Packet<16>*>(shared));
+__device__ __forceinline__ Packet<16> read16(const void* shared) {
+    return load_shared(static_cast<const Packet<16>*>(shared));
 }
 __device__ __forceinline__ void write16(void* shared, Packet<16> value) {
     store_shared(static_cast<Packet<16>*>(shared), value);
@@ -79,6 +88,14 @@ struct Place {
     // The number of its row at which the lane's four begins that it takes first or second.
     __device__ __forceinline__ int four(int turn) const { return half * HALF + (turn == 0 ? second : !second) * 4; }
 };
+
+// Four of eight inputs, the first or the last.
+__device__ __forceinline__ Vector<INPUT, 4> four_of(const Inputs& all, bool last) {
+    Vector<INPUT, 4> part;
+#pragma unroll
+    for (int w = 0; w < 2; ++w) part.packets[0].words[w] = last ? all.packets[0].words[2 + w] : all.packets[0].words[w];
+    return part;
+}
 
 // Eight outputs of two times four, in their order.
 __device__ __forceinline__ Vector<OUTPUT, HALF> join(const Vector<OUTPUT, 4>& p, const Vector<OUTPUT, 4>& q,
