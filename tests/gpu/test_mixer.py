@@ -234,6 +234,8 @@ def test_nothing_spills(rng, name, capability):
     if missing := missing_tools():
         pytest.skip(missing)
     case = CASES[name]
+    if case.kernel == "b2p" and capability < (8, 0):
+        pytest.skip("gates on tensor cores need compute capability 8.0")
     launch = planned(arrays(case, rng), case.window, Device(capability, case.device.multiprocessors))
     assert launch is not None
     code = machine_code(launch, capability)
