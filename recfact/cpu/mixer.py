@@ -6,7 +6,7 @@ The window must be the whole recurrence, or blocks that see at most the block be
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, lru_cache, partial
 from itertools import pairwise
 from math import prod
 from typing import Any
@@ -17,8 +17,8 @@ from recfact.arrays import Array
 from recfact.cpu import limits
 from recfact.cpu.addresses import address
 from recfact.cpu.backward import TILE
-from recfact.cpu.channels import lanes_of
 from recfact.cpu.engine import thread_count
+from recfact.cpu.head_vectors import Heads, heads_in_vectors
 from recfact.cpu.mixer_kernels import mix, mix_back
 from recfact.cpu.numbers import LINE
 from recfact.cpu.threads import run_all
@@ -30,28 +30,20 @@ from recfact.windows import Window, blocks_within
 class Mixer:
     """A mixer of one size: its sequences, steps, groups of heads, heads of a group, and channels of a head.
 
-    `block` and `terms` say what the window keeps.
+    `block` and `terms` say what the window keeps. The gradients start from a state every `tile` steps. `kept` is the
+    shape of the states that enter tiles, (batch, tiles, heads, channels). None enter separate blocks.
     """
 
-    dtype: np.dtype[Any]
+    lanes: Heads
     batch: int
     n: int
     groups: int
     heads: int
     channels: int
+    tile: int
     block: int
     terms: int
-
-    @property
-    def tile(self) -> int:
-        """Steps after which a state is kept for the gradients."""
-        return self.block if self.block < self.n else TILE
-
-    @property
-    def kept(self) -> tuple[int, ...]:
-        """The shape of the states that enter tiles, (batch, tiles, heads, channels). None enter separate blocks."""
-        tiles = -(-self.n // self.tile) if self.terms or self.block >= self.n else 0
-        return self.batch, tiles, self.groups * self.heads, self.channels
+    kept: tuple[int, ...]
 
     def mix(self, y: int, entering: int, a: int, q: int, k: int, v: int) -> None:
         """Compute q x + v, where x solves the recurrence with inputs k v.
@@ -70,20 +62,19 @@ class Mixer:
         self, dv: int, dk: int, dq: int, da: int, g: int, entering: int, a: int, q: int, k: int, v: int
     ) -> None:
         """Compute the gradients of values, gates and coefficients from those of the results, `g`, all by address."""
-        self._run(mix_back, (dv, dk, dq, da, g, entering, a, q, k, v), 2 * self.tile + 4)
+        self._run(mix_back, (dv, dk, dq, da, g, entering, a, q, k, v), 2 * self.tile + 5)
 
     def _run(self, kernel: Any, addresses: tuple[int, ...], rows: int) -> None:
         """Run a kernel that keeps `rows` rows. Problems are as large as the caches, and the threads, let them be."""
         channels = self.heads * self.channels
         threads = thread_count(None, self.batch * self.n * self.groups * channels)
         together = most_together(self.groups, limits.ROOM // (rows * channels), self.batch * self.groups // threads)
-        width = min(LINE // self.dtype.itemsize, self.channels & -self.channels)
-        run = kernel[lanes_of(self.dtype, width, False)]
+        run = kernel[self.lanes]
         sizes = (self.n, self.groups, together, self.heads, self.channels, self.tile, self.block, self.terms)
-        numbers = rows * together * channels + self.groups * self.heads * width
+        room = rows * together * channels * self.lanes.itemsize + LINE
 
         def work(first: int, last: int) -> None:
-            area = np.empty(numbers * self.dtype.itemsize + LINE, np.uint8)
+            area = np.empty(room, np.uint8)
             run(*addresses, first, last, *sizes, -(-address(area) // LINE) * LINE)
 
         problems = self.batch * self.groups // together
@@ -113,18 +104,28 @@ def mixed(a: Array, q: Array | None, k: Array | None, v: Array, window: Window) 
     return y
 
 
+@cache
 def most_together(groups: int, room: int, share: int) -> int:
     """Return into how large equal parts to cut groups, of which some have room together and are a share of a thread."""
     most = max(1, min(groups, room, share))
     return next(size for size in range(most, 0, -1) if groups % size == 0)
 
 
+@lru_cache(1 << 10)
 def mixer_of(dtype: np.dtype[Any], values: tuple[int, ...], groups: int, window: Window) -> Mixer | None:
-    """Return the mixer of values of a shape, (..., n, heads, channels), or None if no kernel has one."""
+    """Return the mixer of values of a shape, (..., n, heads, channels), or None if no kernel has one.
+
+    It is kept, because each call of a layer asks for it.
+    """
     *lead, n, heads, channels = values
     block, terms = blocks_within(window, n)
     if dtype not in (FLOAT32, FLOAT64) or prod(values) == 0 or terms > 1 or channels % limits.FEW_LANES:
         return None
     if block < n and block > limits.BACKWARD_BLOCK:
         return None
-    return Mixer(dtype, prod(lead), n, groups, heads // groups, channels, block, terms)
+    tile = block if block < n else TILE
+    tiles = -(-n // tile) if terms or block >= n else 0
+    batch, each = prod(lead), heads // groups
+    lanes = heads_in_vectors(dtype.name, each, channels)
+    kept = batch, tiles, heads, channels
+    return Mixer(lanes, batch, n, groups, each, channels, tile, block, terms, kept)

@@ -3,33 +3,44 @@
 Numbers lie in C order: values (batch, n, groups, heads, channels), gates (batch, n, groups, channels), coefficients
 (batch, n, groups, heads). Groups of heads share gates. A problem is one sequence, or some groups of it. It walks
 through memory in one direction, forward or backward. Its states wait in a scratch area that stays in a cache. What is
-read and what is written is fetched a page ahead: processors see few steps ahead themselves, and lines that are written
-would be waited for as well.
+read and what is written is fetched ahead: processors see few steps ahead themselves, and lines that are written would
+be waited for as well.
 
-The states that enter tiles of steps are kept. The gradients need no others, because they solve each tile again. What
-they hold of a step lies in pairs of vectors: what a state is by its own block, and what the block before adds to it.
+A row is one loop over its vectors, which are as wide as some heads together. Loops over groups, heads and vectors
+inside each other would begin anew all the time. That takes longer than the arithmetic.
+
+The states that enter tiles of steps are kept. The gradients need no others, because they solve each tile again. Where
+blocks see the block before, two recurrences are followed each way: one within the block, and one that starts a block
+earlier. Results come from the second one itself. The sum of its two parts would be NaN where both overflow.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from recfact.cpu.backward_kernels import give
 from recfact.cpu.channel_vectors import fetch
 from recfact.cpu.compilation import helper, kernel
+from recfact.cpu.head_vectors import (
+    each_head,
+    for_heads,
+    heads_at_once,
+    load_factors,
+    one_head,
+    over_channels,
+    over_heads,
+)
 from recfact.cpu.numbers import PAGE
-from recfact.cpu.operations import add, fma, load, load_shared, multiply, nought, single, size, store, width
+from recfact.cpu.operations import add, fma, load, multiply, nought, single, size, store, width
 
 
 class Part(NamedTuple):
-    """The part of an array that a problem works on: groups of heads of some vectors each.
+    """The part of an array that a problem works on: groups of some heads.
 
-    `bytes` is the size of the part of a row of values. The rows of values, gates and coefficients are `row`, `gate_row`
-    and `factor_row` bytes apart. The first numbers of the part are `value`, `gate` and `factor` bytes behind those of
-    the arrays.
+    A head has `vectors` vectors, or a vector has several heads. `bytes` is the size of the part of a row of values. The
+    rows of values, gates and coefficients are `row`, `gate_row` and `factor_row` bytes apart. The first numbers of the
+    part are `value`, `gate` and `factor` bytes behind those of the arrays. Memory is fetched `ahead` bytes ahead.
     """
 
-    groups: int
     heads: int
     vectors: int
     bytes: int
@@ -39,6 +50,20 @@ class Part(NamedTuple):
     value: int
     gate: int
     factor: int
+    ahead: int
+
+
+class Place(NamedTuple):
+    """Where a vector of a row is: bytes behind the start of values, gates and coefficients.
+
+    `head` counts from the first one of its group, and `vector` from the first one of its head.
+    """
+
+    value: int
+    gate: int
+    factor: int
+    head: int
+    vector: int
 
 
 @helper
@@ -47,18 +72,38 @@ def part_of(lanes: Any, problem: int, n: int, groups: int, together: int, heads:
     number = size(single(lanes))
     batch, group = problem * together // groups, problem * together % groups
     factor, gate, value = heads * number, channels * number, heads * channels * number
+    row = groups * value
     return Part(
-        together,
         heads,
-        channels // width(lanes),
+        channels // width(lanes) if heads_at_once(lanes) == 1 else 1,
         together * value,
-        groups * value,
+        row,
         groups * gate,
         groups * factor,
-        batch * n * groups * value + group * value,
+        batch * n * row + group * value,
         batch * n * groups * gate + group * gate,
         batch * n * groups * factor + group * factor,
+        (PAGE + row - 1) // row * row,
     )
+
+
+@helper
+def first_of(part: Part, i: int) -> Place:
+    """Return the place of the first vector of the part of row `i`."""
+    return Place(part.value + i * part.row, part.gate + i * part.gate_row, part.factor + i * part.factor_row, 0, 0)
+
+
+@helper
+def next_to(lanes: Any, part: Part, place: Place) -> Place:
+    """Return the place of the next vector. Divisions would take longer than counting."""
+    gate, factor, head, vector = place.gate + size(one_head(lanes)), place.factor, place.head, place.vector + 1
+    if vector == part.vectors:
+        vector, head, factor = 0, head + heads_at_once(lanes), factor + size(each_head(lanes))
+        if head == part.heads:
+            head = 0
+        else:  # the heads of a group share gates
+            gate = gate - part.vectors * size(one_head(lanes))
+    return Place(place.value + size(lanes), gate, factor, head, vector)
 
 
 @helper
@@ -71,7 +116,7 @@ def copy(lanes: Any, source: int, target: int, part: Part) -> None:
 @helper
 def gated(lanes: Any, gate: int, at: int, value: Any) -> Any:
     """Multiply by a gate. Without gates, at address 0, they are 1."""
-    return multiply(lanes, load(lanes, gate, at), value) if gate else value
+    return multiply(lanes, for_heads(lanes, load(one_head(lanes), gate, at)), value) if gate else value
 
 
 @helper
@@ -79,23 +124,19 @@ def mix_row(
     lanes: Any, y: int, a: int, q: int, k: int, v: int, part: Part, i: int, own: int, old: int, starts: bool
 ) -> None:
     """Take step `i`. The states `own` start anew with blocks, and the states `old`, unless at 0, a block earlier."""
-    for j in range(part.groups):
-        for c in range(part.vectors):
-            gate = part.gate + i * part.gate_row + (j * part.vectors + c) * size(lanes)
-            for h in range(j * part.heads, (j + 1) * part.heads):
-                at = (h * part.vectors + c) * size(lanes)
-                place = part.value + i * part.row + at
-                fetch(lanes, v + place + PAGE)
-                fetch(lanes, y + place + PAGE)
-                factor = load_shared(lanes, a, part.factor + i * part.factor_row + h * size(single(lanes)))
-                value = load(lanes, v, place)
-                u = gated(lanes, k, gate, value)
-                x = u if starts else fma(lanes, factor, load(lanes, own, at), u)
-                store(lanes, own, at, x)
-                if old:
-                    x = fma(lanes, factor, load(lanes, old, at), u) if i else u
-                    store(lanes, old, at, x)
-                store(lanes, y, place, add(lanes, gated(lanes, q, gate, x), value))
+    place = first_of(part, i)
+    for at in range(0, part.bytes, size(lanes)):
+        fetch(lanes, v + place.value + part.ahead)
+        fetch(lanes, y + place.value + part.ahead)
+        factor, value = load_factors(lanes, a, place.factor), load(lanes, v, place.value)
+        u = gated(lanes, k, place.gate, value)
+        x = u if starts else fma(lanes, factor, load(lanes, own, at), u)
+        store(lanes, own, at, x)
+        if old:
+            x = fma(lanes, factor, load(lanes, old, at), u) if i else u
+            store(lanes, old, at, x)
+        store(lanes, y, place.value, add(lanes, gated(lanes, q, place.gate, x), value))
+        place = next_to(lanes, part, place)
 
 
 @kernel
@@ -160,20 +201,27 @@ def put(lanes: Any, source: int, target: int, second: bool, part: Part) -> None:
 @helper
 def solve_row(lanes: Any, a: int, k: int, v: int, part: Part, i: int, pairs: int, starts: bool, carries: bool) -> None:
     """Take step `i` from the row of pairs before it, at `pairs`."""
-    for j in range(part.groups):
-        for c in range(part.vectors):
-            gate = part.gate + i * part.gate_row + (j * part.vectors + c) * size(lanes)
-            for h in range(j * part.heads, (j + 1) * part.heads):
-                at = (h * part.vectors + c) * size(lanes)
-                factor = load_shared(lanes, a, part.factor + i * part.factor_row + h * size(single(lanes)))
-                w = gated(lanes, k, gate, load(lanes, v, part.value + i * part.row + at))
-                before = pairs + 2 * at
-                if not starts:
-                    w = fma(lanes, factor, load(lanes, before, 0), w)
-                store(lanes, before + 2 * part.bytes, 0, w)
-                if carries:
-                    carried = multiply(lanes, factor, load(lanes, before, size(lanes)))
-                    store(lanes, before + 2 * part.bytes, size(lanes), carried)
+    place = first_of(part, i)
+    for at in range(0, part.bytes, size(lanes)):
+        before = pairs + 2 * at
+        factor = load_factors(lanes, a, place.factor)
+        u = gated(lanes, k, place.gate, load(lanes, v, place.value))
+        w = u if starts else fma(lanes, factor, load(lanes, before, 0), u)
+        store(lanes, before + 2 * part.bytes, 0, w)
+        if carries:
+            x = fma(lanes, factor, load(lanes, before, size(lanes)), u)
+            store(lanes, before + 2 * part.bytes, size(lanes), x)
+        place = next_to(lanes, part, place)
+
+
+@helper
+def give(lanes: Any, of: int, gate: int, value: Any, first: bool) -> None:
+    """Store the gradient of a gate, or add that of more heads to it. It isn't wanted at address 0."""
+    if of:
+        found = over_heads(lanes, value)
+        if not first:
+            found = add(one_head(lanes), load(one_head(lanes), of, gate), found)
+        store(one_head(lanes), of, gate, found)
 
 
 @helper
@@ -196,59 +244,50 @@ def back_row(
     carries: bool,
     ends: bool,
     passes: bool,
-    sums: int,
 ) -> None:
-    """Take step `i` back, from the pairs of the step before it, and from the pairs of cotangents at `later`.
+    """Take step `i` back, from the pairs of the step before it, and from the triples of cotangents at `later`.
 
-    The first vector of a pair of cotangents is of the step behind it, and the second of the block behind it.
+    The vectors of a triple are the cotangent within the block, what the block behind adds to it, and their sum.
     `starts` and `ends` say whether a block does. `carries` and `passes` say whether it sees the block before, and
     whether it is seen from the block behind.
     """
-    for j in range(part.groups - 1, -1, -1):
-        for c in range(part.vectors - 1, -1, -1):
-            gate = part.gate + i * part.gate_row + (j * part.vectors + c) * size(lanes)
-            of_key, of_query = nought(lanes), nought(lanes)
-            for h in range((j + 1) * part.heads - 1, j * part.heads - 1, -1):
-                at, number = (h * part.vectors + c) * size(lanes), h * size(single(lanes))
-                place = part.value + i * part.row + at
-                before, behind = pairs + 2 * at, later + 2 * at
-                fetch(lanes, g + place - PAGE)
-                fetch(lanes, dv + place - PAGE)
-                value, given = load(lanes, v, place), load(lanes, g, place)
-                z = gated(lanes, q, gate, given)
-                factor = nought(lanes)
-                if passes or not ends:
-                    factor = load_shared(lanes, a, part.factor + (i + 1) * part.factor_row + number)
-                if not ends:
-                    z = fma(lanes, factor, load(lanes, behind, 0), z)
-                store(lanes, behind, 0, z)
+    sums = nought(lanes)
+    place = first_of(part, i)
+    for at in range(0, part.bytes, size(lanes)):
+        before, behind = pairs + 2 * at, later + 3 * at
+        fetch(lanes, g + place.value - part.ahead)
+        fetch(lanes, dv + place.value - part.ahead)
+        value, given = load(lanes, v, place.value), load(lanes, g, place.value)
+        z = gated(lanes, q, place.gate, given)
+        du, passed = z, nought(lanes)
+        if passes or not ends:
+            factor = load_factors(lanes, a, place.factor + part.factor_row)
+            if passes:
+                passed = multiply(lanes, factor, load(lanes, behind, size(lanes)))
+                du = fma(lanes, factor, load(lanes, behind, 2 * size(lanes)), z)
+                store(lanes, behind, size(lanes), passed)
+                store(lanes, behind, 2 * size(lanes), du)
+            if not ends:
+                z = fma(lanes, factor, load(lanes, behind, 0), z)
+            if not passes:
                 du = z
-                if passes:
-                    passed = multiply(lanes, factor, load(lanes, behind, size(lanes)))
-                    store(lanes, behind, size(lanes), passed)
-                    du = add(lanes, z, passed)
-                x, product = load(lanes, before + 2 * part.bytes, 0), nought(lanes)
-                if not starts:
-                    product = multiply(lanes, du, load(lanes, before, 0))
-                if carries:
-                    x = add(lanes, x, load(lanes, before + 2 * part.bytes, size(lanes)))
-                    product = fma(lanes, z, load(lanes, before, size(lanes)), product)
-                give(
-                    lanes,
-                    da,
-                    part.factor + i * part.factor_row + number,
-                    product,
-                    1,
-                    part.vectors - 1 - c,
-                    part.vectors,
-                    sums + h * size(lanes),
-                )
-                of_query, of_key = fma(lanes, given, x, of_query), fma(lanes, value, du, of_key)
-                store(lanes, dv, place, add(lanes, gated(lanes, k, gate, du), given))
-            if q:
-                store(lanes, dq, gate, of_query)
-            if k:
-                store(lanes, dk, gate, of_key)
+        store(lanes, behind, 0, z)
+        product = nought(lanes)
+        x = load(lanes, before + 2 * part.bytes, 0)
+        if carries:
+            x = load(lanes, before + 2 * part.bytes, size(lanes))
+            product = multiply(lanes, z, load(lanes, before, size(lanes)))
+            if passes and not starts:
+                product = fma(lanes, passed, load(lanes, before, 0), product)
+        elif not starts:
+            product = multiply(lanes, du, load(lanes, before, 0))
+        sums = add(lanes, sums, product) if place.vector else product
+        if place.vector == part.vectors - 1:
+            store(each_head(lanes), da, place.factor, over_channels(lanes, sums))
+        give(lanes, dq, place.gate, multiply(lanes, given, x), place.head == 0)
+        give(lanes, dk, place.gate, multiply(lanes, value, du), place.head == 0)
+        store(lanes, dv, place.value, add(lanes, gated(lanes, k, place.gate, du), given))
+        place = next_to(lanes, part, place)
 
 
 @kernel
@@ -279,14 +318,13 @@ def mix_back(
     """Compute the gradients of values, gates and coefficients from those of the results, `g`.
 
     The other parameters are those of `mix`. A tile is a block, or the block is the whole sequence. `scratch` has room
-    for the part of ``2 * tile + 4`` rows, and for a vector of each head.
+    for the part of ``2 * tile + 5`` rows.
     """
     tiles = (n + tile - 1) // tile
     for problem in range(first, last):
         part = part_of(lanes, problem, n, groups, together, heads, channels)
         kept = entering + part_of(lanes, problem, tiles, groups, together, heads, channels).value
         later = scratch + 2 * (tile + 1) * part.bytes
-        sums = later + 2 * part.bytes
         end = n
         while end > 0:
             begin = (end - 1) // tile * tile
@@ -298,7 +336,9 @@ def mix_back(
                 put(lanes, kept + begin // tile * part.row, scratch, True, part)
             if passes:
                 for at in range(0, part.bytes, size(lanes)):
-                    store(lanes, later + 2 * at, size(lanes), load(lanes, later + 2 * at, 0))
+                    z = load(lanes, later + 3 * at, 0)
+                    store(lanes, later + 3 * at, size(lanes), z)
+                    store(lanes, later + 3 * at, 2 * size(lanes), z)
             for i in range(begin, end):
                 row = scratch + 2 * (i - begin) * part.bytes
                 solve_row(lanes, a, k, v, part, i, row, fresh and i == begin, left)
@@ -324,6 +364,5 @@ def mix_back(
                     left,
                     ends,
                     passes,
-                    sums,
                 )
             end = begin

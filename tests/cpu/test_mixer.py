@@ -15,7 +15,15 @@ from recfact.cpu.mixer import mixed, mixer_of, most_together
 WINDOWS = [rf.Full(), rf.Jagged(4), rf.Jagged(4, 0), rf.Jagged(3), rf.Jagged(1), rf.Jagged(1, 0), rf.Uniform(2)]
 windows = pytest.mark.parametrize("window", WINDOWS, ids=str)
 LENGTHS = (1, 2, 4, 5, 8, 9, 15, 16, 17, 33)
-GROUPS = ((1, 1), (2, 3), (3, 2))  # and heads of each
+GROUPS = ((1, 1), (2, 3), (3, 2), (2, 4), (1, 12))  # and heads of each: vectors hold one, two or four of them
+
+
+@pytest.fixture(autouse=True)
+def mixers_of_these_limits():
+    """Forget mixers that were made under other limits."""
+    mixer_of.cache_clear()
+    yield
+    mixer_of.cache_clear()
 
 
 def kept(n, window):
@@ -162,6 +170,19 @@ def test_what_is_not_finite_stays_in_its_place(window, rng):
     back[1, :, 2, 5] = kept(11, window)[7]
     assert np.isfinite(y).all()
     assert np.isfinite(dv[~back]).all()
+
+
+def test_states_are_solved_themselves_where_their_parts_overflow():
+    """What a block makes itself and what the block before adds are infinite, and their sum is finite."""
+    a, one, u = np.ones((1, 12, 1), "float32"), np.ones((1, 12, 1, 8), "float32"), np.zeros((1, 12, 1, 8), "float32")
+    a[:, 5], u[:, 3], u[:, 4] = 2, -2e38, 2e38
+    window = rf.Jagged(4)
+    x = rf.solve(a[..., None], u, axis=1, window=window)
+    assert np.isfinite(x[:, :8]).all()  # the next block only sees what this one makes itself
+    np.testing.assert_array_equal(computed(a, one, one, u, one, window)[2], x)
+    # Cotangents are the same backward. They meet the coefficient of the step behind them.
+    turned = np.roll(a[:, ::-1], 1, 1)
+    np.testing.assert_array_equal(computed(turned, one, one, one, u[:, ::-1].copy(), window)[3], x[:, ::-1])
 
 
 @windows
