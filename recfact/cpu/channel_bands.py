@@ -15,6 +15,7 @@ from typing import Any
 from recfact.cpu.block_runs import blocks_in_run, steps_skipped
 from recfact.cpu.channel_mending import areas_at
 from recfact.cpu.channel_runs import channel_edge, channel_of, first_of_step, gather_both, scatter
+from recfact.cpu.channel_steps import Steps
 from recfact.cpu.channel_sums import suffixes
 from recfact.cpu.channel_vectors import factor_at, place
 from recfact.cpu.channel_windows import TAME, slide_groups
@@ -132,8 +133,13 @@ def slide_steps(
 
 
 @apart
-def look_back(runs: Any, row: Row, edge: int, lags: int, channels: int, entered: bool, sums: int) -> bool:
-    """Find for each channel the suffix sums of the block before a step, and return whether nothing in it is wild."""
+def look_back(
+    runs: Any, row: Row, edge: int, lags: int, channels: int, entered: bool, sums: int, spare: int
+) -> bool:
+    """Find for each channel the suffix sums of the block before a step, and return whether nothing in it is wild.
+
+    At `spare` is room for three accumulators.
+    """
     one = single(runs)
     kept = accumulator(one)
     us, as_ = strides_of(runs, row.u_step, channels), strides_of(runs, row.a_step, channels)
@@ -148,7 +154,8 @@ def look_back(runs: Any, row: Row, edge: int, lags: int, channels: int, entered:
             largest = higher(kept, largest, load(one, u, place(us, step, 0, channel)))
         calm = calm and is_calm(kept, highest, largest, lags)
         a_at, u_at = a + channel * as_.lane, u + channel * us.lane
-        suffixes(one, a_at, u_at, as_, us, lags, 1, 1, 1, 1, sums + channel * lags * size(kept))
+        part = Steps(a_at, u_at, 0, as_, us, us, 1, 1, spare)
+        suffixes(one, part, lags, 1, 1, sums + channel * lags * size(kept))
     return calm
 
 
@@ -314,7 +321,7 @@ def band_channels(
             if done >= max(skipped, lags):
                 blocks = blocks_in_run(runs, steps - done, lags, most, 0)
             if blocks > 0 and not ready:
-                calm, ready = look_back(runs, row, done, lags, channels, initial, sums), True
+                calm, ready = look_back(runs, row, done, lags, channels, initial, sums, more), True
             following = min(done + max(width(runs) * blocks, 1) * lags, steps)
             solved = False
             if blocks > 0 and calm:

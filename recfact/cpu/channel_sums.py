@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from recfact.cpu.channel_steps import Steps
 from recfact.cpu.channel_vectors import AHEAD, FOLD, factor_at, fetch_ahead, folded, folded_vectors, place, vectors
 from recfact.cpu.compilation import helper
 from recfact.cpu.magnitudes import below, higher
@@ -16,106 +17,117 @@ from recfact.cpu.operations import accumulator, fma, load, multiply, nought, sin
 from recfact.cpu.runs import is_streamed
 from recfact.cpu.scales import SPACING, no_scale, rescaled, scaled
 from recfact.cpu.tile_solvers import further
-from recfact.cpu.turning import Strides
 
 
 @helper
-def suffixes_of(
-    lanes: Any, a: int, u: int, as_: Strides, us: Strides, steps: int, lead: int, block: int, found: int, row: int
-) -> None:
-    """Find the suffix sums of the channels of a vector. The addresses are those of its first channel."""
+def suffixes_of(lanes: Any, part: Steps, begun: int, steps: int, lead: int, block: int, found: int, row: int) -> None:
+    """Take up to `SPACING` steps of `suffixes`, of which `begun` are done, for the channels of a vector.
+
+    The addresses are those of its first channel.
+    """
     kept = accumulator(lanes)
-    last = steps - 1
-    factor, value = factor_at(lanes, a, last * as_.time, as_, 0), load(lanes, u, last * us.time)
+    last = steps - 1 - begun
     after = found + (last - lead) // block * row
     left = (last - lead) % block
+    factor, value = factor_at(lanes, part.a, last * part.as_.time, part.as_, 0), load(lanes, part.u, last * part.us.time)
     scale = no_scale(kept)
-    for i in range(last, lead - 1, -1):
-        if i < last:
-            if (last - i) % SPACING == 0:
-                factor, scale = rescaled(kept, factor, scale)
-            value = fma(kept, factor, scaled(kept, scale, load(lanes, u, i * us.time)), value)
-            factor = multiply(kept, factor, factor_at(lanes, a, i * as_.time, as_, 0))
+    if begun > 0:
+        value = load(kept, part.state, 0)
+        factor, scale = rescaled(kept, load(kept, part.state, row), load(kept, part.state, 2 * row))
+    for i in range(last, max(last - SPACING, lead - 1), -1):
+        if i < steps - 1:
+            value = fma(kept, factor, scaled(kept, scale, load(lanes, part.u, i * part.us.time)), value)
+            factor = multiply(kept, factor, factor_at(lanes, part.a, i * part.as_.time, part.as_, 0))
         if left == 0:
             store(kept, after, 0, value)
             after -= row
             left = block
         left -= 1
+    store(kept, part.state, 0, value)
+    store(kept, part.state, row, factor)
+    store(kept, part.state, 2 * row, scale)
 
 
 @helper
-def suffixes(
-    lanes: Any,
-    a: int,
-    u: int,
-    as_: Strides,
-    us: Strides,
-    steps: int,
-    groups: int,
-    channels: int,
-    lead: int,
-    block: int,
-    found: int,
-) -> None:
+def suffixes(lanes: Any, part: Steps, steps: int, lead: int, block: int, found: int) -> None:
     """Find the states that the suffixes of a group of blocks reach at its end. The first block has `lead` steps."""
     kept = accumulator(lanes)
-    count = vectors(lanes, channels)
-    row = groups * count * size(kept)
-    whole = folded_vectors(lanes, channels)
-    for h in range(groups):
-        a_at, u_at, at = a + h * as_.group, u + h * us.group, found + h * count * size(kept)
-        for v in range(0, whole, FOLD):
-            offset = v * width(lanes)
-            a_tile, u_tile = a_at + offset * as_.lane, u_at + offset * us.lane
-            suffixes_of(folded(lanes), a_tile, u_tile, as_, us, steps, lead, block, at + v * size(kept), row)
-        for v in range(whole, count):
-            channel = min(v * width(lanes), channels - width(lanes))
-            a_tile, u_tile = a_at + channel * as_.lane, u_at + channel * us.lane
-            suffixes_of(lanes, a_tile, u_tile, as_, us, steps, lead, block, at + v * size(kept), row)
+    count = vectors(lanes, part.channels)
+    row = part.groups * count * size(kept)
+    whole = folded_vectors(lanes, part.channels)
+    for begun in range(0, steps - lead, SPACING):
+        for h in range(part.groups):
+            for v in range(0, whole, FOLD):
+                at = (h * count + v) * size(kept)
+                suffixes_of(folded(lanes), vector_of(lanes, part, h, v), begun, steps, lead, block, found + at, row)
+            for v in range(whole, count):
+                at = (h * count + v) * size(kept)
+                suffixes_of(lanes, vector_of(lanes, part, h, v), begun, steps, lead, block, found + at, row)
+
+
+@helper
+def vector_of(lanes: Any, part: Steps, group: int, vector: int) -> Steps:
+    """Return the steps from the first channel of a vector on. The last vector may overlap the one before it."""
+    channel = min(vector * width(lanes), part.channels - width(lanes))
+    return Steps(
+        part.a + place(part.as_, 0, group, channel),
+        part.u + place(part.us, 0, group, channel),
+        part.x + place(part.xs, 0, group, channel),
+        part.as_,
+        part.us,
+        part.xs,
+        part.groups,
+        part.channels,
+        part.state + (group * vectors(lanes, part.channels) + vector) * size(accumulator(lanes)),
+    )
 
 
 @helper
 def join_of(
     lanes: Any,
-    a: int,
-    u: int,
-    x: int,
-    as_: Strides,
-    us: Strides,
-    xs: Strides,
+    part: Steps,
+    begun: int,
     steps: int,
     joined: int,
     known: bool,
     entered: bool,
     block: int,
     most: tuple[float, float],
-    sums: int,
     found: int,
     row: int,
     later: tuple[int, int, int],
 ) -> Any:
-    """Do what `join` does for the channels of a vector. The addresses are those of its first channel.
+    """Take up to `SPACING` steps of `join`, of which `begun` are done, for the channels of a vector.
 
-    `later` are the addresses of later coefficients, inputs and states to fetch. Returns those at which to go on, and
-    whether nothing is wild.
+    The addresses are those of its first channel. `later` are those of later coefficients, inputs and states to fetch.
+    Returns those at which to go on, and whether nothing is wild.
     """
     kept = accumulator(lanes)
-    value = load(lanes, u, 0)
+    a, u, x, as_, us, xs = part.a, part.u, part.x, part.as_, part.us, part.xs
+    value = load(lanes, u, begun * us.time)
     state, factor = value, nought(kept)
-    highest, largest = nought(kept), higher(kept, nought(kept), value)
-    if known:
-        factor = factor_at(lanes, a, 0, as_, 0)
-        highest = higher(kept, highest, factor)
-    if entered:
-        entry = load(kept, sums, 0)
-        largest = higher(kept, largest, entry)
-        state = fma(kept, factor, entry, state)
+    highest, largest = nought(kept), nought(kept)
     product, scale = factor, no_scale(kept)
-    for i in range(steps):
-        fetch_ahead(lanes, later[0], as_, i)
-        fetch_ahead(lanes, later[1], us, i)
+    if begun > 0:
+        state = load(kept, part.state, 0)
+        product, scale = rescaled(kept, load(kept, part.state, row), load(kept, part.state, 2 * row))
+    else:
+        largest = higher(kept, largest, value)
+        if known:
+            factor = factor_at(lanes, a, 0, as_, 0)
+            highest = higher(kept, highest, factor)
+        if entered:
+            entry = load(kept, part.state, 0)
+            largest = higher(kept, largest, entry)
+            state = fma(kept, factor, entry, state)
+        product = factor
+    turns = min(SPACING, steps - begun)
+    for turn in range(turns):
+        i = begun + turn
+        fetch_ahead(lanes, later[0], as_, turn)
+        fetch_ahead(lanes, later[1], us, turn)
         if not is_streamed(lanes):
-            fetch_ahead(lanes, later[2], xs, i)
+            fetch_ahead(lanes, later[2], xs, turn)
         if i > 0:
             factor, value = factor_at(lanes, a, i * as_.time, as_, 0), load(lanes, u, i * us.time)
             highest, largest = higher(kept, highest, factor), higher(kept, largest, value)
@@ -123,12 +135,13 @@ def join_of(
         result = state
         if i < joined:
             if i > 0:
-                if i % SPACING == 0:
-                    product, scale = rescaled(kept, product, scale)
                 product = multiply(kept, product, factor)
             result = fma(kept, product, scaled(kept, scale, load(kept, found, i // block * row)), state)
         store(lanes, x, i * xs.time, result)
-    passed = steps * size(lanes)
+    store(kept, part.state, 0, state)
+    store(kept, part.state, row, product)
+    store(kept, part.state, 2 * row, scale)
+    passed = turns * size(lanes)
     if us.time < 0:
         passed = -passed
     tame = below(kept, highest, most[0]) and below(kept, largest, most[1])
@@ -138,84 +151,67 @@ def join_of(
 @helper
 def join(
     lanes: Any,
-    a: int,
-    now: int,
-    x: int,
-    as_: Strides,
-    us: Strides,
-    xs: Strides,
-    edge: int,
+    part: Steps,
     steps: int,
-    groups: int,
-    channels: int,
     joined: int,
+    known: bool,
     entered: bool,
     block: int,
     most: tuple[float, float],
-    sums: int,
     found: int,
 ) -> bool:
     """Do what `channel_mending.combine` does if nothing is wild, and return whether nothing is.
 
     If something is wild, the states are worthless. `most` are the largest allowed magnitudes of coefficients and
-    inputs. At `sums` are the states that enter the first step, if any.
+    inputs. At `part.state` are the states that enter the first step, if any. `known` says that its coefficient is there.
     """
     kept = accumulator(lanes)
-    count = vectors(lanes, channels)
-    row = groups * count * size(kept)
-    known = edge > 0 or entered  # in reverse, the first coefficient isn't there
+    count = vectors(lanes, part.channels)
+    row = part.groups * count * size(kept)
+    whole = folded_vectors(lanes, part.channels)
     calm = True
-    for h in range(groups):
-        a_at, u_at, x_at = a + place(as_, edge, h, 0), now + place(us, 0, h, 0), x + place(xs, edge, h, 0)
-        distance = max(steps, AHEAD)
-        end_of_row = channels * size(single(lanes)) if us.time < 0 else 0
-        later = (
-            a_at + distance * as_.time + end_of_row,
-            further(u_at + distance * us.time + end_of_row, us.time < 0),
-            x_at + distance * xs.time + end_of_row,
-        )
-        for v in range(0, folded_vectors(lanes, channels), FOLD):
-            channel, at = v * width(lanes), (h * count + v) * size(kept)
-            later, tame = join_of(
-                folded(lanes),
-                a_at + channel * as_.lane,
-                u_at + channel * us.lane,
-                x_at + channel * xs.lane,
-                as_,
-                us,
-                xs,
-                steps,
-                joined,
-                known,
-                entered,
-                block,
-                most,
-                sums + at,
-                found + at,
-                row,
-                later,
+    backwards = part.us.time < 0
+    end_of_row = part.channels * size(single(lanes)) if backwards else 0
+    for begun in range(0, steps, SPACING):
+        for h in range(part.groups):
+            ahead = begun + AHEAD
+            later = (
+                part.a + place(part.as_, ahead, h, 0) + end_of_row,
+                further(part.u + place(part.us, ahead, h, 0) + end_of_row, backwards),
+                part.x + place(part.xs, ahead, h, 0) + end_of_row,
             )
-            calm = calm and tame
-        for v in range(folded_vectors(lanes, channels), count):
-            channel, at = min(v * width(lanes), channels - width(lanes)), (h * count + v) * size(kept)
-            later, tame = join_of(
-                lanes,
-                a_at + channel * as_.lane,
-                u_at + channel * us.lane,
-                x_at + channel * xs.lane,
-                as_,
-                us,
-                xs,
-                steps,
-                joined,
-                known,
-                entered,
-                block,
-                most,
-                sums + at,
-                found + at,
-                row,
-                later,
-            )
-            calm = calm and tame
+            for v in range(0, whole, FOLD):
+                at = found + (h * count + v) * size(kept)
+                later, tame = join_of(
+                    folded(lanes),
+                    vector_of(lanes, part, h, v),
+                    begun,
+                    steps,
+                    joined,
+                    known,
+                    entered,
+                    block,
+                    most,
+                    at,
+                    row,
+                    later,
+                )
+                calm = calm and tame
+            for v in range(whole, count):
+                at = found + (h * count + v) * size(kept)
+                later, tame = join_of(
+                    lanes,
+                    vector_of(lanes, part, h, v),
+                    begun,
+                    steps,
+                    joined,
+                    known,
+                    entered,
+                    block,
+                    most,
+                    at,
+                    row,
+                    later,
+                )
+                calm = calm and tame
     return calm

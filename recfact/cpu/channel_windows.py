@@ -16,6 +16,7 @@ from typing import Any
 
 from recfact.cpu.channel_kernels import enter
 from recfact.cpu.channel_mending import Areas, areas_at, bound_states, combine
+from recfact.cpu.channel_steps import Steps
 from recfact.cpu.channel_sums import join, suffixes
 from recfact.cpu.channel_vectors import place, vectors
 from recfact.cpu.compilation import helper, kernel
@@ -87,7 +88,8 @@ def slide_groups(
     if begin > 0:
         earlier, calm_before = (terms + 1) * block, False
         a_at, u_at = a + (begin - earlier) * as_.time, before - earlier * us.time
-        suffixes(lanes, a_at, u_at, as_, us, earlier, groups, channels, block, block, areas.found)
+        part = Steps(a_at, u_at, x, as_, us, xs, groups, channels, areas.sums)
+        suffixes(lanes, part, earlier, block, block, areas.found)
     while edge < steps:
         taken = min(lead + terms * block, steps - edge)
         now = u + edge * source.time
@@ -100,25 +102,9 @@ def slide_groups(
         enters_now = edge == 0 and entered
         if enters_now:
             enter(lanes, x0, x0_group, x0_lane, groups, channels, areas.sums, 1)
-        calm_now = join(
-            lanes,
-            a,
-            now,
-            x,
-            as_,
-            us,
-            xs,
-            edge,
-            taken,
-            groups,
-            channels,
-            joined,
-            enters_now,
-            block,
-            most,
-            areas.sums,
-            areas.found,
-        )
+        part = Steps(a + edge * as_.time, now, x + edge * xs.time, as_, us, xs, groups, channels, areas.sums)
+        # In reverse, the first coefficient isn't there.
+        calm_now = join(lanes, part, taken, joined, edge > 0 or enters_now, enters_now, block, most, areas.found)
         if not (calm_now and calm_before):
             if enters_now:
                 enter(lanes, x0, x0_group, x0_lane, groups, channels, areas.sums, 1)
@@ -146,8 +132,7 @@ def slide_groups(
             )
         calm_before = calm_now
         if edge + taken < steps:
-            a_at = a + edge * as_.time
-            suffixes(lanes, a_at, now, as_, us, taken, groups, channels, lead, block, areas.found)
+            suffixes(lanes, part, taken, lead, block, areas.found)
         # The inputs of this group, addressed from the edge of the next group.
         before = now + taken * us.time
         earlier = taken
