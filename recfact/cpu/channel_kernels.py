@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from recfact.cpu.channel_steps import Steps, four, narrow, pair, several
+from recfact.cpu.channel_steps import Steps, four, narrow, several, three
 from recfact.cpu.channel_vectors import fills, overlapped, place, vectors
 from recfact.cpu.compilation import helper, kernel
 from recfact.cpu.operations import accumulator, drain, integer, load, single, size, store, streamed, width
@@ -179,9 +179,15 @@ def follow(
                     channels,
                     state,
                 )
+                fits = (states == 2 or states == 3) and groups == 1 and fills(lanes, channels)
+                row = vectors(lanes, channels) * size(accumulator(lanes))
                 if block == 1 and states > 1 and done == edge:
                     edge = min(steps, ready)
-                    several(lanes, at, edge - done, states, 0, states - 1, True)
+                    if fits:
+                        places = (state, state + (states - 2) * row, state + (states - 1) * row)
+                        three(lanes, at, edge - done, places, False, True)
+                    else:
+                        several(lanes, at, edge - done, states, 0, states - 1, True)
                     done = edge
                     continue
                 fresh = -1
@@ -194,9 +200,10 @@ def follow(
                 if states == 1 and fresh >= 0:
                     taken = 1
                     several(lanes, at, 1, 1, 0, 0, False)
-                elif states == 2 and groups == 1 and fills(lanes, channels):
-                    row = vectors(lanes, channels) * size(accumulator(lanes))
-                    pair(lanes, at, taken, state + oldest * row, state + (1 - oldest) * row, fresh >= 0)
+                elif fits:
+                    middle, newest = (oldest + states - 2) % states, (oldest + states - 1) % states
+                    places = (state + oldest * row, state + middle * row, state + newest * row)
+                    three(lanes, at, taken, places, fresh >= 0, False)
                 elif states == 1 and groups == 1 and channels <= 2 * width(lanes):
                     narrow(lanes, at, taken)
                 elif states == 1 and groups == 1 and channels == 4 * width(lanes):

@@ -1,7 +1,7 @@
 """Steps of channels that lie next to each other in memory: rows of one number of each channel.
 
 Each channel is a plain loop with one fused multiply-add per step and state. The states stay in registers if the
-channels fill one, two or four vectors and the window follows one or two states. Others wait in a scratch area that
+channels fill one, two or four vectors and the window follows up to three states. Others wait in a scratch area that
 stays in the first-level cache.
 """
 
@@ -71,31 +71,39 @@ def four(lanes: Any, part: Steps, steps: int) -> None:
 
 
 @helper
-def pair_of(lanes: Any, part: Steps, steps: int, oldest: int, other: int, starts: bool) -> None:
-    """Do what `pair` does for channels that fill a vector. The states stay in registers."""
+def three_of(lanes: Any, part: Steps, steps: int, places: tuple[int, int, int], starts: bool, passes: bool) -> None:
+    """Do what `three` does for channels that fill a vector. The states stay in registers."""
     kept = accumulator(lanes)
-    old, new = load(kept, oldest, 0), load(kept, other, 0)
+    old, middle, new = load(kept, places[0], 0), load(kept, places[1], 0), load(kept, places[2], 0)
+    only_two = places[0] == places[1]
     for i in range(steps):
         factor, value = factor_at(lanes, part.a, i * part.as_.time, part.as_, 0), load(lanes, part.u, i * part.us.time)
-        old, new = fma(kept, factor, old, value), value if starts else fma(kept, factor, new, value)
-        starts = False
+        if passes:
+            old = fma(kept, factor, new if only_two else middle, value)
+            middle, new = fma(kept, factor, new, value), value
+        else:
+            old, middle = fma(kept, factor, old, value), fma(kept, factor, middle, value)
+            new = value if starts else fma(kept, factor, new, value)
+            starts = False
         store(lanes, part.x, i * part.xs.time, old)
-    store(kept, oldest, 0, old)
-    store(kept, other, 0, new)
+    store(kept, places[1], 0, middle)
+    store(kept, places[0], 0, old)
+    store(kept, places[2], 0, new)
 
 
 @helper
-def pair(lanes: Any, part: Steps, steps: int, oldest: int, other: int, starts: bool) -> None:
-    """Take `steps` steps with two states of channels that fill one vector, two or four.
+def three(lanes: Any, part: Steps, steps: int, places: tuple[int, int, int], starts: bool, passes: bool) -> None:
+    """Take `steps` steps with three states of channels that fill one vector, two or four.
 
-    `oldest` and `other` are the places of the states. The other ones start anew at the first step if it `starts`.
+    `places` are those of the states, the oldest first. The other parameters are as in `several`: the newest starts anew
+    at the first step if it `starts`. With two states, the first two places are the same.
     """
     if part.channels == width(lanes):
-        pair_of(lanes, part, steps, oldest, other, starts)
+        three_of(lanes, part, steps, places, starts, passes)
     elif part.channels == 2 * width(lanes):
-        pair_of(doubled(lanes), part, steps, oldest, other, starts)
+        three_of(doubled(lanes), part, steps, places, starts, passes)
     else:
-        pair_of(doubled(doubled(lanes)), part, steps, oldest, other, starts)
+        three_of(doubled(doubled(lanes)), part, steps, places, starts, passes)
 
 
 @helper
