@@ -136,7 +136,8 @@ def band_tile(
         starts = Starts(r, tile, word)
         scan = BlockScan(r, tile, coefficients, inputs, starts)
         own = scan.alone(r.splat(state))
-        before = r.select(starts.before, scan.total, r.b.fmul(scan.total, r.splat(product)))
+        total = r.b.fmul(scan.latest, scan.earlier)
+        before = r.select(starts.before, total, r.b.fmul(total, r.splat(product)))
         scale_before = r.select(starts.before, r.one, r.splat(scale))
         products = [
             r.select(since, product, r.b.fmul(product, before))

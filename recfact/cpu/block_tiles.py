@@ -40,8 +40,10 @@ class BlockScan:
     ----------
     states, products : list of vectors
         The states w and products g of the steps since the last start in their chunk, by place in the chunk.
-    reached, total : vector
-        The same for all chunks before, since the last start in them.
+    reached : vector
+        The same state for all chunks before, since the last start in them.
+    latest, earlier : vector
+        Two factors of the same product. They aren't multiplied by each other, for the reason given at `tiles.combine`.
     """
 
     def __init__(self, r: Registers, tile: Tile, a: Sequence[Any], u: Sequence[Any], starts: Starts) -> None:
@@ -51,20 +53,25 @@ class BlockScan:
         for before, k in pairwise(tile.order):
             products[k] = r.select(starts.at[k], a[k], r.b.fmul(products[before], a[k]))
             states[k] = r.select(starts.at[k], u[k], r.fma(a[k], states[before], u[k]))
-        total, reached = products[self.last], states[self.last]
+        latest, earlier, reached = products[self.last], r.one, states[self.last]
         for stage, within in enumerate(starts.within):
             lanes = tile.earlier(1 << stage)
-            reached = r.select(within, reached, r.fma(total, r.shuffle(reached, r.zero, lanes), reached))
-            total = r.select(within, total, r.b.fmul(total, r.shuffle(total, r.one, lanes)))
+            reached = r.select(within, reached, r.fma(latest, r.shuffle(reached, r.zero, lanes), reached))
+            earlier = r.select(within, r.one, r.shuffle(latest, r.one, lanes))
+            if stage < len(starts.within) - 1:
+                latest = r.b.fmul(latest, earlier)
         self.states, self.products = states, products
-        self.reached, self.total = (
-            r.shuffle(value, nothing, tile.earlier(1)) for value, nothing in ((reached, r.zero), (total, r.one))
-        )
+        self.reached = r.shuffle(reached, r.zero, tile.earlier(1))
+        self.latest, self.earlier = (r.shuffle(factor, r.one, tile.earlier(1)) for factor in (latest, earlier))
+
+    def entered(self, entry: Any) -> Any:
+        """Return the states that enter the chunks from the states that entered at the last start before them."""
+        return self.r.fma(self.latest, self.r.b.fmul(self.earlier, entry), self.reached)
 
     def alone(self, entry: Any) -> list[Any]:
         """Return the states without carrier terms. `entry` is the state before the sub-tile, in all lanes."""
         r = self.r
-        entering = r.select(self.starts.before, self.reached, r.fma(self.total, entry, self.reached))
+        entering = r.select(self.starts.before, self.reached, self.entered(entry))
         steps = zip(self.starts.since, self.states, self.products, strict=True)
         return [r.select(since, state, r.fma(product, entering, state)) for since, state, product in steps]
 
@@ -95,7 +102,7 @@ class BlockScan:
         for stage, within in enumerate(starts.within):
             latest = r.select(within, latest, r.shuffle(latest, r.zero, self.tile.earlier(1 << stage)))
         latest = r.select(starts.before, r.shuffle(latest, r.zero, self.tile.earlier(1)), entry)
-        entering = r.fma(self.total, latest, self.reached)
+        entering = self.entered(latest)
         results = {}
         for k in order:
             entering = r.select(starts.at[k], previous[k], entering)
@@ -161,15 +168,15 @@ def inner_tile(tile: Any, a: Any, u: Any, x: Any, terms: Any, carried: Any, left
         (sub,) = read(r, tile, a, u).values()
         combine(r, tile, sub)
         before, last, step = tile.earlier(1), tile.lane(tile.count - 1), tile.order[-1]
-        total = r.shuffle(r.multiply(sub.latest, sub.earlier), r.one, before)
-        reached = r.shuffle(sub.reached, r.zero, before)
-        ends = [r.lane(vector, last) for vector in (total, reached, sub.products[step], sub.states[step])]
+        latest, earlier = (r.shuffle(factor, r.one, before) for factor in (sub.latest, sub.earlier))
+        within = latest, earlier, r.shuffle(sub.reached, r.zero, before)
+        ends = [r.lane(vector, last) for vector in (*within, sub.products[step], sub.states[step])]
 
         def leave(term: Any, values: Sequence[Any]) -> list[Any]:
-            after = r.fma(ends[2], r.fma(ends[0], r.load_number(carried, term), ends[1]), ends[3])
-            return [keep_last(r, after, left, term, values[0])]
+            entering = r.fma(ends[0], r.multiply(ends[1], r.load_number(carried, term)), ends[2])
+            return [keep_last(r, r.fma(ends[3], entering, ends[4]), left, term, values[0])]
 
-        entering = r.fma(total, r.splat(r.load_number(carried, terms)), reached)
+        entering = r.fma(latest, r.multiply(earlier, r.splat(r.load_number(carried, terms))), within[2])
         (checks,) = r.repeat(b.add(terms, r.index(1)), leave, [r.zero])
         states = [r.fma(sub.products[k], entering, sub.states[k]) for k in range(CHUNK)]
         return write_sure(r, tile, x, states, checks, unsure)
@@ -194,7 +201,7 @@ def one_start_tile(
     """Solve a tile in which one block starts, with one carrier term or more and the same bits as `blocks_tile`.
 
     The states that pass the start are scalars. The state w and the product g of the step before are found once. Each
-    number of terms then gives the state that passes. Behind ``unsure`` is room for ten vectors.
+    number of terms then gives the state that passes. Behind ``unsure`` is room for eleven vectors.
     """
 
     def codegen(context: Any, b: Any, args: Any) -> Any:
@@ -204,38 +211,42 @@ def one_start_tile(
         starts = Starts(r, tile, bits)
         scan = BlockScan(r, tile, coefficients, inputs, starts)
         step, last = tile.order[-1], tile.lane(tile.count - 1)
-        pieces = [*scan.states, *scan.products, scan.reached, scan.total]
+        pieces = [*scan.states, *scan.products, scan.reached, scan.latest, scan.earlier]
         room = r.at(unsure, CHUNK * VECTOR)
         for row, vector in enumerate(pieces):
             r.store_accumulators(vector, r.at(room, row * VECTOR))
         lane, place = place_before(r, tile, bits)
         number = b.add(place, lane)
-        state, product, reached, total = (
+        state, product, reached, latest, earlier = (
             r.load_number(room, b.add(at, r.index(row * tile.count)))
-            for at, row in ((number, 0), (number, CHUNK), (lane, 2 * CHUNK), (lane, 2 * CHUNK + 1))
+            for at, row in ((number, 0), (number, CHUNK), *((lane, 2 * CHUNK + factor) for factor in range(3)))
         )
-        ends = [r.lane(vector, last) for vector in (scan.states[step], scan.products[step], scan.reached, scan.total)]
+        own_state, own_product, *within = (
+            r.lane(vector, last)
+            for vector in (scan.states[step], scan.products[step], scan.reached, scan.latest, scan.earlier)
+        )
         ended = r.nonzero(b.and_(bits, r.index(tile.last_chunk)))
         at_first, nothing_passes = r.nonzero(b.and_(bits, r.index(tile.first_bit))), r.nonzero(fresh)
 
         def passes(entry: Any) -> Any:
             """Return the state that passes the start, from the state that enters the tile."""
-            before = b.select(at_first, entry, r.fma(product, r.fma(total, entry, reached), state))
+            before = r.fma(product, r.fma(latest, b.fmul(earlier, entry), reached), state)
+            before = b.select(at_first, entry, before)
             return b.select(nothing_passes, r.lane(r.zero, 0), before)
 
         def one_more(turn: Any, values: Sequence[Any]) -> list[Any]:
             checks, _, passed = values
             term = b.add(turn, r.index(1))
-            entering = b.select(ended, passed, r.fma(ends[3], passed, ends[2]))
-            checks = keep_last(r, r.fma(ends[1], entering, ends[0]), left, term, checks)
+            entering = b.select(ended, passed, r.fma(within[1], b.fmul(within[2], passed), within[0]))
+            checks = keep_last(r, r.fma(own_product, entering, own_state), left, term, checks)
             return [checks, passed, passes(r.load_number(carried, term))]
 
-        alone = b.select(ended, ends[0], r.fma(ends[1], ends[2], ends[0]))
+        alone = b.select(ended, own_state, r.fma(own_product, within[0], own_state))
         first = passes(r.load_number(carried, r.index(0)))
         checks, passed, _ = r.repeat(terms, one_more, [keep_last(r, alone, left, r.index(0), r.zero), first, first])
         passed = r.splat(passed)
         entering = r.select(starts.before, passed, r.splat(r.load_number(carried, terms)))
-        entering = r.fma(scan.total, entering, scan.reached)
+        entering = scan.entered(entering)
         states = [
             r.fma(product, r.select(since, passed, entering), state)
             for since, product, state in zip(starts.since, scan.products, scan.states, strict=True)
