@@ -133,9 +133,7 @@ def slide_steps(
 
 
 @apart
-def look_back(
-    runs: Any, row: Row, edge: int, lags: int, channels: int, entered: bool, sums: int, spare: int
-) -> bool:
+def look_back(runs: Any, row: Row, edge: int, lags: int, channels: int, entered: bool, sums: int, spare: int) -> bool:
     """Find for each channel the suffix sums of the block before a step, and return whether nothing in it is wild.
 
     At `spare` is room for three accumulators.

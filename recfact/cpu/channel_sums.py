@@ -1,7 +1,7 @@
 """The states of a group of blocks under a long window, and the sums of its suffixes, a few vectors at a time.
 
-Most of the time is spent here. So the numbers that pass from step to step stay in registers, and single states aren't
-checked. If coefficients are hardly above 1 and inputs are far from the largest number, no state on the way of a window
+Most of the time is spent here. So the numbers that pass from step to step stay in registers for `SPACING` steps. Then
+the other channels take these steps, so memory is walked in its order. Single states aren't checked. If coefficients are hardly above 1 and inputs are far from the largest number, no state on the way of a window
 can overflow. Only this is checked.
 """
 
@@ -29,8 +29,8 @@ def suffixes_of(lanes: Any, part: Steps, begun: int, steps: int, lead: int, bloc
     last = steps - 1 - begun
     after = found + (last - lead) // block * row
     left = (last - lead) % block
-    factor, value = factor_at(lanes, part.a, last * part.as_.time, part.as_, 0), load(lanes, part.u, last * part.us.time)
-    scale = no_scale(kept)
+    factor = factor_at(lanes, part.a, last * part.as_.time, part.as_, 0)
+    value, scale = load(lanes, part.u, last * part.us.time), no_scale(kept)
     if begun > 0:
         value = load(kept, part.state, 0)
         factor, scale = rescaled(kept, load(kept, part.state, row), load(kept, part.state, 2 * row))
@@ -50,7 +50,10 @@ def suffixes_of(lanes: Any, part: Steps, begun: int, steps: int, lead: int, bloc
 
 @helper
 def suffixes(lanes: Any, part: Steps, steps: int, lead: int, block: int, found: int) -> None:
-    """Find the states that the suffixes of a group of blocks reach at its end. The first block has `lead` steps."""
+    """Find the states that the suffixes of a group of blocks reach at its end. The first block has `lead` steps.
+
+    At `part.state` is room for three numbers of each channel.
+    """
     kept = accumulator(lanes)
     count = vectors(lanes, part.channels)
     row = part.groups * count * size(kept)
@@ -162,8 +165,9 @@ def join(
 ) -> bool:
     """Do what `channel_mending.combine` does if nothing is wild, and return whether nothing is.
 
-    If something is wild, the states are worthless. `most` are the largest allowed magnitudes of coefficients and
-    inputs. At `part.state` are the states that enter the first step, if any. `known` says that its coefficient is there.
+    If something is wild, the states are worthless. `known` says that the first coefficient is there. `most` are the
+    largest allowed magnitudes of coefficients and inputs. At `part.state` are the states that enter the first step, if
+    any, and behind them is room for the products and their scales.
     """
     kept = accumulator(lanes)
     count = vectors(lanes, part.channels)

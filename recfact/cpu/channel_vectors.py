@@ -14,7 +14,7 @@ from recfact.cpu.operations import load, load_shared, size, width
 from recfact.cpu.turning import Strides
 
 FOLD = 4  # vectors at a time; with fewer, each waits for its own last step
-AHEAD = 32  # steps ahead at which memory is fetched, or the steps of a group if these are more
+AHEAD = 32  # steps ahead at which memory is fetched
 
 
 @helper

@@ -93,10 +93,13 @@ def test_states_that_overflow_on_the_way_stay_infinite(dtype, reverse):
     assert_same(solve(a, u, None, reverse, window), expected)
 
 
-@pytest.mark.parametrize("window", PLAIN, ids=str)
+@pytest.mark.parametrize("window", [*PLAIN, Jagged(3, 9), Uniform(20), Uniform(33)], ids=str)
 @pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
 def test_wide_rows_have_the_bits_of_narrow_ones(window, reverse):
-    """Rows of four vectors and more are walked in the order of memory, several vectors at a time."""
+    """Rows of four vectors and more are walked in the order of memory, several vectors at a time.
+
+    Windows that slide are walked sixteen steps at a time.
+    """
     rng = np.random.default_rng(4)
     a, u = rng.uniform(-1, 1, (45, 2, 150)).astype(np.float32), rng.standard_normal((45, 2, 150)).astype(np.float32)
     for groups, first, last in [(2, 0, 150), (1, 3, 147), (1, 10, 74)]:

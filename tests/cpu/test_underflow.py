@@ -105,6 +105,28 @@ def along(a, u, reverse, window, channels):
     return x[::-1] if reverse else x
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_terms_lose_less_in_long_windows_of_channels(kind, dtype, reverse):
+    """K is 9. So many steps lie before the edge that the term crosses, and the others behind it."""
+    steps = limits.SPAN + 1
+    coefficients, first, near, rest = case(kind, steps, dtype)
+    smallest, unit = (float(value) for value in (np.finfo(dtype).smallest_subnormal, np.finfo(dtype).epsneg))
+    counts = np.arange(steps) + 7 + steps
+    gamma = counts * unit / (1 - counts * unit)
+    most = (gamma * abs(near) + smallest * ((9 + 6) * first + counts / 2) * (1 + gamma)) * (1 + 2.0**-40)
+    for before in (0, 1, -int(np.finfo(dtype).minexp) + 30, steps // 2):
+        a, u = np.ones(2 * steps, dtype), np.zeros(2 * steps, dtype)
+        begin = steps - 1 - before
+        a[begin + 1 : begin + steps], u[begin] = coefficients[1:], first
+        x = along(a, u, reverse, Uniform(steps), channels=20).astype(float)
+        seen = x[begin : begin + steps]
+        assert (abs((seen - near) - rest) <= most).all()
+        assert not x[:begin].any()
+        assert not x[begin + steps :].any()
+
+
 @pytest.mark.parametrize(("dtype", "coefficient"), [(np.float32, 0.97), (np.float32, -0.6), (np.float64, 0.8)])
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("channels", [1, 20])
