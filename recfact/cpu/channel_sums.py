@@ -1,8 +1,9 @@
 """The states of a group of blocks under a long window, and the sums of its suffixes, a few vectors at a time.
 
 Most of the time is spent here. So the numbers that pass from step to step stay in registers for `SPACING` steps. Then
-the other channels take these steps, so memory is walked in its order. Single states aren't checked. If coefficients are hardly above 1 and inputs are far from the largest number, no state on the way of a window
-can overflow. Only this is checked.
+the other channels take these steps, so memory is walked in its order. Single states aren't checked. If coefficients are
+hardly above 1 and inputs are far from the largest number, no state on the way of a window can overflow. Only this is
+checked.
 """
 
 from __future__ import annotations
