@@ -101,7 +101,8 @@ def solve_on(
         a, u = np.broadcast_to(a, shape), np.broadcast_to(u, shape)
     a, u = time_first(a, axis), time_first(u, axis)
     x = None if x is None else time_first(x, axis)
-    if x is not None and state is offsets is None and type(window) is Full and x.dtype == accumulator(dtype) and len(u):
+    whole = type(window) is Full and state is None and offsets is None
+    if whole and x is not None and x.dtype == accumulator(dtype) and len(u):
         # This call is usual, and most of its time would be spent below: what continues it is the last state alone.
         run(a, u, x, x0, window, None)
         return made(window, x[-1:].copy(), 0, 1, dtype)
