@@ -108,10 +108,16 @@ def along(a, u, reverse, window, channels):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("reverse", [False, True])
-def test_terms_lose_less_in_long_windows_of_channels(kind, dtype, reverse):
-    """K is 9. So many steps lie before the edge that the term crosses, and the others behind it."""
+@pytest.mark.parametrize("large", [False, True])
+def test_terms_lose_less_in_long_windows_of_channels(kind, dtype, reverse, large):
+    """K is 9. So many steps lie before the edge that the term crosses, and the others behind it.
+
+    Inputs beyond `TAME` are solved by another loop.
+    """
     steps = limits.SPAN + 1
-    coefficients, first, near, rest = case(kind, steps, dtype)
+    coefficients, largest, *parts = case(kind, steps, dtype)
+    first = largest if large else 2.0**49
+    near, rest = (part * (first / largest) for part in parts)
     smallest, unit = (float(value) for value in (np.finfo(dtype).smallest_subnormal, np.finfo(dtype).epsneg))
     counts = np.arange(steps) + 7 + steps
     gamma = counts * unit / (1 - counts * unit)
