@@ -14,7 +14,7 @@ from cupy.cuda import compiler, nvrtc
 import recfact
 from recfact.gpu.availability import LEAST_CAPABILITY, compiler_fault
 from recfact.gpu.compiler import header_folders, options_of, source_of
-from recfact.gpu.plans import Device
+from recfact.gpu.multiprocessors import Device
 
 sys.path.append(str(Path(__file__).resolve().parent.parent))
 from tools.gpu.examples import H100, TARGETS, kinds

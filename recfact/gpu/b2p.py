@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 from recfact.gpu.geometry import Geometry
-from recfact.gpu.multiprocessors import warps_of_registers
-from recfact.gpu.plans import (
-    TILE,
-    Argument,
-    Blocks,
-    Cost,
-    Device,
-    Launch,
-    pace,
-    pointers,
-    split_blocks,
-    strides,
-    texts,
-    warps_wanted,
-    wide,
-)
+from recfact.gpu.multiprocessors import Device, warps_of_registers, warps_wanted
+from recfact.gpu.plans import Argument, Launch, pointers, strides, texts, wide
+from recfact.gpu.segments import Cost, pace, split_blocks
+from recfact.gpu.solves import Blocks
 
+TILE = 16  # steps and channels of a tile
 WARPS = 4  # of a thread block of b2p
 # Of a warp for a KiB: by the compute capability from which on it is so, whether there are gates, and whether blocks
 # begin inside tiles. Counted in float16, which needs most, and rounded up to tens.

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from recfact.gpu.geometry import Geometry, Views
 from recfact.gpu.lines import THREADS, WRITTEN, gradient_lines, gradient_steps
-from recfact.gpu.multiprocessors import warps_of_registers
-from recfact.gpu.plans import Device, Launch, Sequences, are_enough, starts, wide
+from recfact.gpu.multiprocessors import Device, warps_of_registers
+from recfact.gpu.plans import Launch, starts, wide
+from recfact.gpu.segments import are_enough
+from recfact.gpu.solves import Sequences
 
 REGISTERS = 128  # of a thread
 
@@ -33,7 +35,7 @@ def backward(geometry: Geometry, device: Device, sequences: Sequences | None = N
     if lines is None:
         return None
     count = 1 if sequences is None else sequences.count
-    warps = -(-lines.count * count // 32)
+    warps = lines.thread_blocks(32, count, sequences)
     if not are_enough(warps, geometry.steps, sequences, device):
         return None
     swept, (states, sums) = geometry.swept, geometry.beside

@@ -6,21 +6,10 @@ from typing import NamedTuple
 
 from recfact.gpu.geometry import Geometry, Views
 from recfact.gpu.lines import WRITTEN, Lines, gradient_lines, gradient_steps
-from recfact.gpu.multiprocessors import KIB
-from recfact.gpu.plans import (
-    WARPS_NEEDED,
-    Argument,
-    Blocks,
-    Device,
-    Launch,
-    Sequences,
-    Split,
-    are_enough,
-    split_time,
-    starts,
-    warps_wanted,
-    wide,
-)
+from recfact.gpu.multiprocessors import KIB, WARPS_NEEDED, Device, warps_wanted
+from recfact.gpu.plans import Argument, Launch, starts, wide
+from recfact.gpu.segments import Split, are_enough, split_time
+from recfact.gpu.solves import Blocks, Sequences
 
 MOST_CHANNELS = 16  # of a thread
 MOST_TERMS = 4  # with more, registers spill
@@ -139,9 +128,6 @@ def _fitted(
     step_bytes = size * ((held + terms + 2 * slides) * lines.channels + (held + slides) * lines.coefficients)
     shared_bytes = THREADS * length * step_bytes
     room = device.limits.room(1, MANY_REGISTERS if slides or terms > FEW_TERMS else BLOCK_REGISTERS, shared_bytes)
-    if sequences is None:
-        wanted = warps_wanted(2 * 32 * lines.channels * size * gradient_steps(lines), max(room, 1), device)
-        split = split_time(lines.warps, -(-geometry.steps // length), terms, wanted, device)
-    else:
-        split = sequences.split
+    wanted = warps_wanted(2 * 32 * lines.channels * size * gradient_steps(lines), max(room, 1), device)
+    split = split_time(lines.warps, -(-geometry.steps // length), terms, wanted, device, sequences)
     return _Fitted(lines, shared_bytes, room, split, lines.thread_blocks(THREADS, split.segments, sequences))

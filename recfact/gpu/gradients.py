@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 from recfact.arrays import Array
-from recfact.errors import ShapeError
 from recfact.gpu.availability import current_gpu, require
-from recfact.gpu.cuda_streams import caller_stream, check_uncaptured
+from recfact.gpu.cuda_streams import caller_stream
 from recfact.gpu.device_arrays import as_device_array, empty_like
 from recfact.gpu.launch import plan_gradients
-from recfact.gpu.plans import Sequences
-from recfact.gpu.run import PLANS_KEPT, Prepared, device_of, prepared_launch
+from recfact.gpu.plans import Launch
+from recfact.gpu.run import device_of, prepare
 from recfact.gpu.sequences import sequences_of, starts_of
 from recfact.number_types import NUMBER_TYPES
-from recfact.strides import Key, Strided
+from recfact.strides import Strided
 from recfact.windows import Full, Window
 
 
@@ -50,7 +48,8 @@ def gradients(
         du = empty_like(own.shape, own.dtype, tensors, own.device, own)
         da = empty_like(own_a.shape, own.dtype, tensors, own.device, own_a)
         sequences = None if offsets is None or 0 in own.shape else sequences_of(offsets)
-        prepared = _prepared(*(array.key for array in (*described, du, da)), window, sequences, own.device)
+        key = (*(array.key for array in (*described, du, da)), window, sequences)
+        prepared = prepare(_planned, key, own.device)
         if prepared is None:
             return None
         full = prepared.launch.kernel == "backward"
@@ -61,14 +60,7 @@ def gradients(
     return da.owner, du.owner
 
 
-@lru_cache(PLANS_KEPT)
-def _prepared(
-    a: Key, given: Key, g: Key, du: Key, da: Key, window: Window, sequences: Sequences | None, device: int
-) -> Prepared | None:
-    check_uncaptured("compiles its kernel", "do the same solve once before")
-    arrays = (Strided(*key) for key in (a, given, g, du, da))
-    try:
-        launch = plan_gradients(*arrays, window=window, device=device_of(device), sequences=sequences)
-    except ShapeError:
-        return None
-    return None if launch is None else prepared_launch(launch, device)
+def _planned(key: tuple[Any, ...], device: int) -> Launch | None:
+    *arrays, window, sequences = key
+    a, given, g, du, da = (Strided(*layout) for layout in arrays)
+    return plan_gradients(a, given, g, du, da, window=window, device=device_of(device), sequences=sequences)

@@ -23,10 +23,9 @@ from recfact.arrays import Array
 from recfact.errors import DeviceError
 from recfact.gpu.cuda_streams import follow
 from recfact.gpu.device_arrays import DeviceArray, empty_like, laid_out, of_cupy, uploaded
-from recfact.gpu.plans import blocks_of
 from recfact.gpu.run import run, scratch_bytes
 from recfact.gpu.sequences import run_sequences
-from recfact.gpu.solves import Solve
+from recfact.gpu.solves import Solve, blocks_of
 from recfact.number_types import DType, accumulator
 from recfact.windows import Window
 

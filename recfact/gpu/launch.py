@@ -9,24 +9,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from recfact.errors import ShapeError
 from recfact.gpu.b2p import B2P
 from recfact.gpu.backward import backward
 from recfact.gpu.backward_window import backward_window
 from recfact.gpu.chain import chain
 from recfact.gpu.geometry import Geometry, gated_geometry, geometry_of
 from recfact.gpu.lines import lines_of
-from recfact.gpu.plans import (
-    LAUNCH_STEPS,
-    LEAST_STEPS,
-    WARPS_NEEDED,
-    Blocks,
-    Device,
-    Launch,
-    Sequences,
-    blocks_of,
-)
+from recfact.gpu.multiprocessors import WARPS_NEEDED, Device
+from recfact.gpu.plans import Launch
+from recfact.gpu.segments import LAUNCH_STEPS, LEAST_STEPS
 from recfact.gpu.sliding import sliding
-from recfact.gpu.solves import Solve
+from recfact.gpu.solves import Blocks, Sequences, Solve, blocks_of
 from recfact.gpu.sweep import Sweep
 from recfact.strides import Strided
 from recfact.windows import Window
@@ -106,17 +100,15 @@ def plan_gradients(
     Returns
     -------
     Launch or None
-        None if nothing is to be computed, or if no kernel makes both at once.
-
-    Raises
-    ------
-    ShapeError
-        As for `plan`.
+        None if nothing is to be computed, or if no kernel makes both at once. The arrays may have too many dimensions.
     """
     if 0 in du.shape:
         return None
     blocks = blocks_of(window, du.shape[0] if sequences is None else sequences.longest)
-    geometry = geometry_of(0, a, g, du, None, True, beside=(given, da))
+    try:
+        geometry = geometry_of(0, a, g, du, None, True, beside=(given, da))
+    except ShapeError:
+        return None
     if blocks.terms is None:
         return backward(geometry, device, sequences)
     return backward_window(geometry, blocks, device, sequences)
@@ -141,17 +133,16 @@ def plan_mixer(
     -------
     Launch or None
         None if nothing is to be computed, or if a product, a solve, and a product and a sum are better: the window has
-        several terms, there are too few lines for the whole recurrence, time is contiguous, or heads can't be counted.
-
-    Raises
-    ------
-    ShapeError
-        As for `plan`.
+        several terms, there are too few lines for the whole recurrence, time is contiguous, heads can't be counted, or
+        the arrays have too many dimensions.
     """
     if 0 in y.shape:
         return None
     blocks = blocks_of(window, y.shape[axis])
-    found = gated_geometry(axis, a, q, k, v, y)
+    try:
+        found = gated_geometry(axis, a, q, k, v, y)
+    except ShapeError:
+        return None
     if found is None or (blocks.terms or 0) > 1 or found[0].time_contiguous:
         return None
     return _choose(found[0], blocks, device, True, found[1])

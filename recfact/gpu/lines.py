@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from math import gcd
 
 from recfact.gpu.geometry import Geometry, View, Views
-from recfact.gpu.plans import ENDLESS, Argument, Launch, Scratch, Sequences, pointers, strides, texts, wide
+from recfact.gpu.plans import Argument, Launch, Scratch, pointers, strides, texts, wide
+from recfact.gpu.solves import ENDLESS, Sequences
 
 THREADS = 128  # of most thread blocks of `sweep` and `sliding`
 ACCESS_BYTES = 16  # the widest access
@@ -65,8 +66,8 @@ class Lines:
         """How many warps own the lines of one segment."""
         return -(-self.count // 32)
 
-    def thread_blocks(self, threads: int, segments: int, sequences: Sequences | None) -> int:
-        """Return how many thread blocks own the lines of all segments. One may have lines of several sequences."""
+    def thread_blocks(self, threads: int, segments: int = 1, sequences: Sequences | None = None) -> int:
+        """Return how many groups of threads own the lines of all segments. One may have lines of several sequences."""
         if sequences is not None:
             return -(-self.count * segments // threads)
         return -(-self.count // threads) * segments

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
-from recfact.errors import ShapeError
 from recfact.gpu.availability import current_gpu, require
-from recfact.gpu.cuda_streams import caller_stream, check_uncaptured
+from recfact.gpu.cuda_streams import caller_stream
 from recfact.gpu.device_arrays import as_device_array, empty_like
 from recfact.gpu.launch import plan_mixer
-from recfact.gpu.run import PLANS_KEPT, Prepared, device_of, prepared_launch
+from recfact.gpu.plans import Launch
+from recfact.gpu.run import device_of, prepare
 from recfact.number_types import FLOAT32, HALVES, NUMBER_TYPES
-from recfact.strides import Key, Strided
+from recfact.strides import Strided
 from recfact.windows import Window
 
 
@@ -47,20 +46,15 @@ def mixed(a: Any, q: Any, k: Any, v: Any, window: Window) -> Any:
     tensors = own.library == "torch"
     with caller_stream(described, own.device, tensors):
         y = empty_like(own.shape, dtype, tensors, own.device, own)
-        prepared = _prepared(*(array.key for array in (*described, y)), window, own.device)
+        prepared = prepare(_planned, (*(array.key for array in (*described, y)), window), own.device)
         if prepared is None:
             return None
         prepared.start({"a": own_a.address, "q": own_q.address, "k": own_k.address, "u": own.address, "x": y.address})
     return y.owner
 
 
-@lru_cache(PLANS_KEPT)
-def _prepared(a: Key, q: Key, k: Key, v: Key, y: Key, window: Window, device: int) -> Prepared | None:
-    check_uncaptured("compiles its kernel", "do the same once before")
-    own_a, *others = (Strided(*key) for key in (a, q, k, v, y))
-    every = Strided(own_a.dtype, (*own_a.shape, 1), (*own_a.strides, 0), own_a.address)
-    try:
-        launch = plan_mixer(every, *others, axis=len(y[1]) - 3, window=window, device=device_of(device))
-    except ShapeError:
-        return None
-    return None if launch is None else prepared_launch(launch, device)
+def _planned(key: tuple[Any, ...], device: int) -> Launch | None:
+    *arrays, window = key
+    a, *others = (Strided(*layout) for layout in arrays)
+    every = Strided(a.dtype, (*a.shape, 1), (*a.strides, 0), a.address)
+    return plan_mixer(every, *others, axis=len(others[-1].shape) - 3, window=window, device=device_of(device))

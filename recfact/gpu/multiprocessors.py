@@ -1,4 +1,4 @@
-"""Limits of multiprocessors, and the bytes that they want on their way from memory, by compute capability.
+"""What a GPU has room for, and how much it wants on its way from memory, by compute capability.
 
 The limits are those of the technical specifications in the CUDA programming guide. The bytes wanted on their way are
 those that memory delivers to a multiprocessor in 1.25 us, for one card of each compute capability, in whole 4 KiB. They
@@ -7,12 +7,15 @@ are an estimate, measured on no GPU. The page on tuning names the cards.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from math import ceil
 from typing import NamedTuple
 
 KIB = 1024
 REGISTERS = 64 * KIB
 REGISTERS_AT_ONCE = 256  # registers are given to a warp in units of this size
 SCHEDULERS = 4  # each has a quarter of the registers
+WARPS_NEEDED = 4  # of a multiprocessor, so that all its schedulers have work
 
 
 class Multiprocessor(NamedTuple):
@@ -81,3 +84,58 @@ def multiprocessor_of(capability: tuple[int, int]) -> Multiprocessor:
     """
     known = [one for one in MULTIPROCESSORS if one <= capability]
     return MULTIPROCESSORS[max(known, default=min(MULTIPROCESSORS))]
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """The properties of a GPU that a plan depends on.
+
+    Parameters
+    ----------
+    capability : tuple of int
+        Compute capability.
+    multiprocessors : int
+        How many there are.
+    limits : Multiprocessor
+        The limits of each of them.
+    """
+
+    capability: tuple[int, int]
+    multiprocessors: int
+    limits: Multiprocessor = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "limits", multiprocessor_of(self.capability))
+
+
+class Warps(NamedTuple):
+    """How many warps a kernel wants on a GPU.
+
+    Parameters
+    ----------
+    wanted : int
+        Warps that keep enough on its way to all multiprocessors, if there is room for so many.
+    places : int
+        Warps that the GPU holds at once. If there are more, they run in several waves.
+    """
+
+    wanted: int
+    places: int
+
+
+def warps_wanted(warp_bytes: int, room: int, device: Device, share: float = 1) -> Warps:
+    """Return how many warps a kernel wants.
+
+    Parameters
+    ----------
+    warp_bytes : int
+        Bytes that each warp has on their way.
+    room : int
+        Warps that a multiprocessor holds.
+    device : Device
+        To be kept busy.
+    share : float
+        How many of the bytes that memory wants on their way are asked for.
+    """
+    enough = max(ceil(share * device.limits.bytes_wanted / warp_bytes), WARPS_NEEDED)
+    return Warps(min(enough, room) * device.multiprocessors, room * device.multiprocessors)

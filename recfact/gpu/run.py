@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
@@ -15,8 +15,9 @@ from recfact.gpu.compiler import function_of
 from recfact.gpu.cuda_streams import check_uncaptured
 from recfact.gpu.device_arrays import DeviceArray, scratch_for
 from recfact.gpu.launch import alternatives, plan
-from recfact.gpu.plans import NEIGHBOUR, Argument, Device, Launch
-from recfact.gpu.solves import Solve, by_key
+from recfact.gpu.multiprocessors import Device
+from recfact.gpu.plans import Argument, Launch
+from recfact.gpu.solves import NEIGHBOUR, Solve, by_key
 
 PLANS_KEPT = 1024
 PLACES = ("a", "u", "x", "x0", "starts")
@@ -44,7 +45,7 @@ def launches_of(solve: Solve[DeviceArray]) -> Iterator[tuple[Solve[DeviceArray],
     A launch is None if the result is empty, or if sequences are better apart.
     """
     try:
-        prepared = _prepared(solve.key, solve.x.device)
+        prepared = prepare(_planned, solve.key, solve.x.device)
     except ShapeError:
         for part in solve.slices():
             yield from launches_of(part)
@@ -117,19 +118,36 @@ class Prepared:
 
 
 @lru_cache(PLANS_KEPT)
-def _prepared(key: tuple[Any, ...], device: int) -> Prepared | None:
-    check_uncaptured("compiles its kernel", "do the same solve once before")
+def prepare(
+    planned: Callable[[tuple[Any, ...], int], Launch | None], key: tuple[Any, ...], device: int
+) -> Prepared | None:
+    """Plan a launch for a GPU, the current one, and compile its kernel. This is done once for calls of one kind.
+
+    Parameters
+    ----------
+    planned : callable
+        It plans the launch from what the plan depends on and the number of the GPU, or returns None.
+    key : tuple
+        What the plan depends on.
+    device : int
+        Number of the GPU.
+    """
+    check_uncaptured("compiles its kernel", "do the same once before")
+    launch = planned(key, device)
+    return None if launch is None else prepared_launch(launch, device)
+
+
+def _planned(key: tuple[Any, ...], device: int) -> Launch | None:
     solve, launch = by_key(key), None
     if solve.sequences is None:
         kept = tuned.winner(device, tuned.kind_of(solve))
         launch = alternatives(solve, device_of(device)).get(kept) if kept else None
-    launch = launch or plan(solve, device_of(device))
-    return None if launch is None else prepared_launch(launch, device)
+    return launch or plan(solve, device_of(device))
 
 
 def forget_plans() -> None:
-    """Plan solves anew from now on."""
-    _prepared.cache_clear()
+    """Plan launches anew from now on."""
+    prepare.cache_clear()
 
 
 def prepared_launch(launch: Launch, device: int) -> Prepared:

@@ -11,9 +11,8 @@ import numpy as np
 from recfact.arrays import Array
 from recfact.gpu.cuda_streams import check_uncaptured
 from recfact.gpu.device_arrays import DeviceArray, uploaded
-from recfact.gpu.plans import ENDLESS, Sequences
 from recfact.gpu.run import launches_of, run
-from recfact.gpu.solves import Solve
+from recfact.gpu.solves import ENDLESS, Sequences, Solve
 
 
 def run_sequences(solve: Solve[DeviceArray], offsets: Array) -> None:

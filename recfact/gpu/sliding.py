@@ -6,20 +6,10 @@ from dataclasses import replace
 
 from recfact.gpu.geometry import Geometry
 from recfact.gpu.lines import THREADS, lines_of
-from recfact.gpu.multiprocessors import warps_of_registers
-from recfact.gpu.plans import (
-    WARPS_NEEDED,
-    Argument,
-    Blocks,
-    Device,
-    Launch,
-    Scratch,
-    Sequences,
-    split_time,
-    starts,
-    warps_wanted,
-    wide,
-)
+from recfact.gpu.multiprocessors import WARPS_NEEDED, Device, warps_of_registers, warps_wanted
+from recfact.gpu.plans import Argument, Launch, Scratch, starts, wide
+from recfact.gpu.segments import split_time
+from recfact.gpu.solves import Blocks, Sequences
 
 REGISTERS = 128  # of a thread
 SLOT_BYTES = 48 * 1024
@@ -53,10 +43,7 @@ def sliding(geometry: Geometry, blocks: Blocks, device: Device, sequences: Seque
     threads = 32 if shared else THREADS
     count = -(-geometry.steps // (blocks.length * blocks.terms))
     wanted = warps_wanted(32 * lines.channels * geometry.u.type.size, room, device)
-    if sequences is None:
-        split = split_time(-(-lines.count // threads) * threads // 32, count, 1, wanted, device)
-    else:
-        split = sequences.split
+    split = split_time(lines.thread_blocks(threads) * threads // 32, count, 1, wanted, device, sequences)
     where = "shared memory" if shared else "global memory, because shared memory is too small"
     return lines.launch(
         "sliding",

@@ -1,14 +1,66 @@
-"""A solve on a GPU: its arrays and options, with numbers or by the layout of the arrays alone."""
+"""A solve on a GPU: its arrays and options, with numbers or by the layout of the arrays alone.
+
+Kernels see a window as `Blocks`, and sequences that lie one behind the other in time as `Sequences`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from recfact.gpu.geometry import Geometry, geometry_of
-from recfact.gpu.plans import Blocks, Sequences, blocks_of
 from recfact.strides import Strided
-from recfact.windows import Window
+from recfact.windows import Window, blocks_and_terms
+
+ENDLESS = 1 << 62  # steps of a block that never ends, a multiple of every chunk
+FULL, ALONE, NEIGHBOUR = 0, 1, 2  # values of the macro WINDOW
+
+
+class Blocks(NamedTuple):
+    """A window as the kernels see it.
+
+    Parameters
+    ----------
+    length : int
+        Steps of a block.
+    terms : int or None
+        How many blocks before its own a block sees. None for all.
+    """
+
+    length: int
+    terms: int | None
+
+    @property
+    def window(self) -> int:
+        """The value of the macro WINDOW, for at most one block before."""
+        return FULL if self.terms is None else (NEIGHBOUR if self.terms else ALONE)
+
+
+def blocks_of(window: Window, steps: int) -> Blocks:
+    """Describe a window by blocks. A window that leaves nothing out is the full one."""
+    block, terms = blocks_and_terms(window)
+    return Blocks(block, terms) if steps > block * (terms + 1) else Blocks(ENDLESS, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Sequences:
+    """What a plan needs to know of sequences that lie one behind the other in time.
+
+    Parameters
+    ----------
+    count : int
+        How many there are.
+    longest : int
+        Steps of the longest.
+    unit : int
+        The largest power of two up to `ENDLESS` that divides where all of them start and end.
+    """
+
+    count: int
+    longest: int
+    unit: int
+
 
 A = TypeVar("A", bound=Strided, covariant=True)
 

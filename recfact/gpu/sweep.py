@@ -6,20 +6,10 @@ from math import gcd
 
 from recfact.gpu.geometry import Geometry
 from recfact.gpu.lines import ACCESS_BYTES, THREADS, Lines, lines_of, narrowed, steps_with_room
-from recfact.gpu.multiprocessors import warps_of_registers
-from recfact.gpu.plans import (
-    ENDLESS,
-    Blocks,
-    Cost,
-    Device,
-    Launch,
-    Sequences,
-    pace,
-    split_blocks,
-    starts,
-    warps_wanted,
-    wide,
-)
+from recfact.gpu.multiprocessors import Device, warps_of_registers, warps_wanted
+from recfact.gpu.plans import Launch, starts, wide
+from recfact.gpu.segments import Cost, pace, split_blocks
+from recfact.gpu.solves import ENDLESS, Blocks, Sequences
 
 WIDEST_REGISTERS, WIDE_REGISTERS, NARROW_REGISTERS = 128, 96, 80  # of a thread
 NARROW_BYTES = 1024  # of a warp's chunk
@@ -80,13 +70,9 @@ class Sweep:
         self.registers = NARROW_REGISTERS if ahead <= NARROW_BYTES else wide
         wanted = warps_wanted(ahead, device.limits.room(THREADS // 32, self.registers), device, share)
         self.wanted = wanted.wanted
-        if sequences is None:
-            whole = -(-self.lines.count // THREADS) * THREADS // 32
-            self.split = split_blocks(whole, geometry.steps, blocks, wanted, device, "step")
-            self.warps = self.lines.warps * self.split.segments
-        else:
-            self.split = sequences.split
-            self.warps = -(-self.lines.count * sequences.count // 32)
+        whole = self.lines.thread_blocks(THREADS) * THREADS // 32
+        self.split = split_blocks(whole, geometry.steps, blocks, wanted, device, "step", sequences)
+        self.warps = self.lines.thread_blocks(32, self.split.segments, sequences)
         carries = bool(blocks.terms) and sequences is None
         used = self.lines.count / (32 * self.lines.warps)  # share of lanes that have a line
         self.pace = pace(COST, self.warps, ahead, wanted, self.split, carries, device) / used

@@ -14,7 +14,7 @@ import numpy as np
 
 from recfact import __version__
 from recfact.arrays import Array
-from recfact.gpu.plans import TILE
+from recfact.gpu.b2p import TILE
 from recfact.precision import BlockFormat, FloatFormat, Spread, effective_horizon
 from recfact.precision.exact.outward import round_up
 from recfact.precision.sequence_spread import spread_of

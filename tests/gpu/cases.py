@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from recfact.gpu.launch import plan
-from recfact.gpu.plans import Device, Launch
+from recfact.gpu.multiprocessors import Device
+from recfact.gpu.plans import Launch
 from recfact.gpu.solves import Solve
 from recfact.strides import Strided
 from recfact.windows import Window

@@ -12,7 +12,7 @@ import numpy as np
 from gpu.late_machine import NULL, machine, numbers_at
 from gpu.stand_in_kernels import CompileException, RawModule
 
-from recfact.gpu import compiler, gradients, host_arrays, mixer, run, tuned
+from recfact.gpu import compiler, host_arrays, run, tuned
 from recfact.gpu.availability import HEADERS, require
 from recfact.number_types import BFLOAT16
 
@@ -443,7 +443,6 @@ def fresh_machine():
 
 def forget():
     """Empty what recfact keeps for the life of a process."""
-    plans = (kept._prepared for kept in (run, gradients, mixer))
-    for kept in (require, *plans, tuned.winners, run.device_of, host_arrays._streams):
+    for kept in (require, run.prepare, tuned.winners, run.device_of, host_arrays._streams):
         kept.cache_clear()
     compiler._functions.clear()

@@ -15,7 +15,8 @@ from gpu.stand_in import on_gpu
 import recfact as rf
 from recfact.gpu import gradients as gpu_gradients
 from recfact.gpu.launch import plan_gradients
-from recfact.gpu.plans import Device, Launch
+from recfact.gpu.multiprocessors import Device
+from recfact.gpu.plans import Launch
 from recfact.gpu.sequences import sequences_of
 from recfact.recurrence import forward
 from tools.gpu.emulator import RANDOM, TOGETHER, execute

@@ -16,7 +16,8 @@ import recfact as rf
 from recfact.gpu import gradients as gpu_gradients
 from recfact.gpu.compiler import source_of
 from recfact.gpu.launch import plan_gradients
-from recfact.gpu.plans import Device, Launch
+from recfact.gpu.multiprocessors import Device
+from recfact.gpu.plans import Launch
 from recfact.gpu.sequences import sequences_of
 from recfact.windows import blocks_and_terms, check_window
 from tools.gpu.emulator import RANDOM, TOGETHER, execute

@@ -63,7 +63,7 @@ def test_a_solve_of_cupy_arrays_is_refused_if_it_needs_scratch(machine, kernel):
 
 # What else isn't repeated with a graph: arguments beside arrays a and u of float32, and what the error says.
 REFUSED = {
-    "compiling": (lambda a, u: {"a": a, "u": u, "window": rf.Jagged(4)}, "do the same solve once before"),
+    "compiling": (lambda a, u: {"a": a, "u": u, "window": rf.Jagged(4)}, "do the same once before"),
     "converting": (lambda a, u: {"a": a, "u": on_gpu(np.ones((STEPS, 2), "f8"))}, "converts arrays .* float64"),
     "a scalar": (lambda a, u: {"a": 0.5, "u": u}, "scalars of the host .* arrays that are there"),
     "in place": (lambda a, u: {"a": a, "u": u, "out": u}, "shares their memory, can't .* another out"),
@@ -121,7 +121,7 @@ def test_gradients_that_a_graph_would_not_repeat_are_refused(machine, kernel):
     with stand_in.Stream() as stream:
         given = [on_gpu(array[:SHORT]) for array in (*arrays(), arrays()[0])]
         machine.captured = {stream.ptr}
-        with pytest.raises(DeviceError, match=r"compiles its kernel .* do the same solve once before"):
+        with pytest.raises(DeviceError, match=r"compiles its kernel .* do the same once before"):
             gradients(*given, KERNELS[kernel])
         machine.captured = set()
         offsets = np.arange(0, SHORT + 1, 20)

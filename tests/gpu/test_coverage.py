@@ -19,7 +19,10 @@ from gpu.cases import H100, LAYOUTS, NUMPY, Case, described
 from gpu.test_kernels import FEW, NO_TENSOR_CORES, check, compare, framed, make_case, solve
 from pairs import Grid, Pair
 
-from recfact.gpu.plans import ENDLESS, TILE, Device, Launch, blocks_of
+from recfact.gpu.b2p import TILE
+from recfact.gpu.multiprocessors import Device
+from recfact.gpu.plans import Launch
+from recfact.gpu.solves import ENDLESS, blocks_of
 from recfact.number_types import NUMBER_TYPES
 from recfact.windows import LONGEST, Full, Jagged, Uniform, Window
 

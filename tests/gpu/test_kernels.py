@@ -11,7 +11,8 @@ from gpu.bare_run import need_compiler, run_bare
 from gpu.bounds import bound, loop
 from gpu.cases import COMPUTED, H100, LAYOUTS, NUMPY, Case, channel_axis, random_numbers
 
-from recfact.gpu.plans import Device, Launch
+from recfact.gpu.multiprocessors import Device
+from recfact.gpu.plans import Launch
 from recfact.windows import Full, Jagged, Uniform, Window
 
 NO_TENSOR_CORES = Device((7, 0), 132)

@@ -19,21 +19,10 @@ from recfact.gpu import b2p
 from recfact.gpu.compiler import options_of, source_of
 from recfact.gpu.geometry import geometry_of
 from recfact.gpu.launch import plan
-from recfact.gpu.multiprocessors import MULTIPROCESSORS
-from recfact.gpu.plans import (
-    ENDLESS,
-    SEGMENT_BLOCKS,
-    Cost,
-    Device,
-    Launch,
-    Split,
-    Warps,
-    blocks_of,
-    pace,
-    split_time,
-    warps_wanted,
-)
-from recfact.gpu.solves import Solve
+from recfact.gpu.multiprocessors import MULTIPROCESSORS, Device, Warps, warps_wanted
+from recfact.gpu.plans import Launch
+from recfact.gpu.segments import SEGMENT_BLOCKS, Cost, Split, pace, split_time
+from recfact.gpu.solves import ENDLESS, Solve, blocks_of
 from recfact.number_types import FLOAT32
 from recfact.recurrence import first_kept
 from recfact.strides import Strided, contiguous

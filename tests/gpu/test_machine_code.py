@@ -15,8 +15,8 @@ from gpu.test_launch import shared_of
 from recfact import Full, Jagged, Uniform
 from recfact.gpu import sweep
 from recfact.gpu.compiler import options_of
-from recfact.gpu.multiprocessors import warps_of_registers
-from recfact.gpu.plans import Device, Launch
+from recfact.gpu.multiprocessors import Device, warps_of_registers
+from recfact.gpu.plans import Launch
 from recfact.windows import Window
 from tools.gpu.critical_path import lead
 from tools.gpu.examples import HEADS, ROWS, TARGETS, kinds

@@ -18,7 +18,8 @@ from recfact.errors import DeviceError
 from recfact.gpu import mixer
 from recfact.gpu.compiler import source_of
 from recfact.gpu.launch import plan_mixer
-from recfact.gpu.plans import Device, Launch
+from recfact.gpu.multiprocessors import Device
+from recfact.gpu.plans import Launch
 from recfact.windows import blocks_and_terms, check_window
 from tools.gpu.emulator import RANDOM, TOGETHER, Schedule, execute, text_of
 from tools.gpu.machine_code import machine_code, missing_tools

@@ -18,7 +18,8 @@ from gpu.test_kernels import FEW, NO_TENSOR_CORES, make_case
 
 import recfact as rf
 from recfact.gpu import run
-from recfact.gpu.plans import Device, Launch
+from recfact.gpu.multiprocessors import Device
+from recfact.gpu.plans import Launch
 from recfact.number_types import BFLOAT16
 from recfact.windows import Full, Jagged, Uniform, Window
 

@@ -11,8 +11,7 @@ from gpu.cases import described
 from gpu.test_launch import shared_of
 
 from recfact.gpu import b2p, chain, sliding, sweep
-from recfact.gpu.multiprocessors import MULTIPROCESSORS, multiprocessor_of, warps_of_registers
-from recfact.gpu.plans import Device
+from recfact.gpu.multiprocessors import MULTIPROCESSORS, Device, multiprocessor_of, warps_of_registers
 from recfact.windows import Uniform
 from tools.gpu.examples import HEADS, TARGETS, kinds
 

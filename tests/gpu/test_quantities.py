@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 
 from recfact.errors import MissingExtraError
 from recfact.gpu import sweep
-from recfact.gpu.plans import Cost, Device
+from recfact.gpu.multiprocessors import Device
+from recfact.gpu.segments import Cost
 from recfact.windows import Full, Jagged
 from tools.gpu import check, machine_code, nvrtc, quantities
 from tools.gpu.check import as_markdown

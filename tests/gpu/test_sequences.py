@@ -13,9 +13,10 @@ import recfact as rf
 from recfact.errors import ArrayTypeError, DeviceError, ShapeError
 from recfact.gpu import host_arrays
 from recfact.gpu.launch import plan
-from recfact.gpu.plans import ENDLESS, LAUNCH_STEPS, Device, Sequences
+from recfact.gpu.multiprocessors import Device
+from recfact.gpu.segments import LAUNCH_STEPS
 from recfact.gpu.sequences import sequences_of
-from recfact.gpu.solves import Solve
+from recfact.gpu.solves import ENDLESS, Sequences, Solve
 from recfact.windows import Full, Jagged, Uniform
 from tools.gpu.emulator import RANDOM, TOGETHER, execute
 from tools.gpu.machine_code import machine_code

@@ -8,7 +8,8 @@ from gpu.bounds import bound, reference
 from gpu.cases import LAYOUTS, Case, need_emulator
 from gpu.test_kernels import H100, NO_TENSOR_CORES, make_case
 
-from recfact.gpu.plans import Device, Launch
+from recfact.gpu.multiprocessors import Device
+from recfact.gpu.plans import Launch
 from recfact.windows import Full, Jagged, Uniform, Window
 from tools.gpu.emulator import RANDOM, TOGETHER, Report, Schedule, execute
 

@@ -15,7 +15,7 @@ import recfact as rf
 from recfact.errors import ArrayTypeError, OptionError, ShapeError
 from recfact.gpu import b2p, tuned, tuning
 from recfact.gpu.launch import alternatives
-from recfact.gpu.plans import Device
+from recfact.gpu.multiprocessors import Device
 from recfact.gpu.solves import Solve
 from recfact.number_types import BFLOAT16
 from recfact.strides import contiguous

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from recfact.gpu.launch import plan, plan_gradients, plan_mixer
-from recfact.gpu.plans import Device, Launch
+from recfact.gpu.multiprocessors import Device
+from recfact.gpu.plans import Launch
 from recfact.gpu.solves import Solve
 from recfact.number_types import accumulator
 from recfact.strides import Strided, contiguous

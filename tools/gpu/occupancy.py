@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from recfact.gpu.plans import Device, Launch
+from recfact.gpu.multiprocessors import Device
+from recfact.gpu.plans import Launch
 from tools.gpu.machine_code import MachineCode
 
 

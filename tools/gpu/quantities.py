@@ -19,7 +19,9 @@ from recfact.gpu.b2p import REGISTERS, TILE_BYTES
 from recfact.gpu.benchmark import LONG
 from recfact.gpu.compiler import options_of, source_of
 from recfact.gpu.machine import SOLVE
-from recfact.gpu.plans import Cost, Device, Launch
+from recfact.gpu.multiprocessors import Device
+from recfact.gpu.plans import Launch
+from recfact.gpu.segments import Cost
 from recfact.gpu.sweep import WIDE_REGISTERS
 from recfact.windows import Full, Jagged, Uniform, Window
 from tools.gpu.critical_path import cycles, lead

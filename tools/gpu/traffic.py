@@ -9,7 +9,8 @@ import ml_dtypes
 import numpy as np
 
 from recfact.errors import MissingExtraError
-from recfact.gpu.plans import Device, Launch
+from recfact.gpu.multiprocessors import Device
+from recfact.gpu.plans import Launch
 from recfact.windows import Window
 from tools.gpu.emulator import execute
 from tools.gpu.examples import H100, LAYOUTS, channel_axis, described_gradients, described_mixer

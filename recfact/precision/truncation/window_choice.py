@@ -16,7 +16,7 @@ from recfact.arrays import as_numpy, check_axis
 from recfact.checks import LONGEST, choice, positive_integer
 from recfact.containers import without_labels
 from recfact.errors import OptionError, RecfactError
-from recfact.gpu.plans import TILE
+from recfact.gpu.b2p import TILE
 from recfact.precision.exact.outward import round_up
 from recfact.precision.formats.catalogue import format as find_format
 from recfact.precision.truncation.truncation_bounds import magnitude
