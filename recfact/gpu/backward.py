@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from recfact.gpu.geometry import Geometry, Views
-from recfact.gpu.lines import THREADS, WRITTEN, gradient_lines, gradient_steps
+from recfact.gpu.lines import THREADS
 from recfact.gpu.multiprocessors import Device, warps_of_registers
 from recfact.gpu.plans import Launch, starts, wide
 from recfact.gpu.segments import are_enough
-from recfact.gpu.solves import Sequences
+from recfact.gpu.solves import ENDLESS, Sequences
+from recfact.gpu.sums import WRITTEN, gradient_lines
 
 REGISTERS = 128  # of a thread
 
@@ -28,32 +29,27 @@ def backward(geometry: Geometry, device: Device, sequences: Sequences | None = N
     Returns
     -------
     Launch or None
-        None if this kernel isn't the one for it: time is contiguous, there are too few lines for the GPU, or the
-        gradients of coefficients are sums that it doesn't make.
+        None if this kernel isn't the one for it: there are too few lines for the GPU, or the gradients of coefficients
+        are sums that it doesn't make.
     """
-    lines = gradient_lines(geometry)
-    if lines is None:
+    owned = gradient_lines(geometry, ENDLESS, sequences)
+    if owned is None:
         return None
+    lines = owned.lines
     count = 1 if sequences is None else sequences.count
     warps = lines.thread_blocks(32, count, sequences)
     if not are_enough(warps, geometry.steps, sequences, device):
         return None
-    swept, (states, sums) = geometry.swept, geometry.beside
-    views: Views = {
-        "a": swept["a"],
-        "g": swept["u"],
-        "x": states.backwards(geometry.steps - 2),
-        "du": swept["x"],
-        "da": sums.backwards(geometry.steps - 1),
-    }
+    states, sums = geometry.beside
+    forward = {"a": geometry.a, "g": geometry.u, "x": states, "du": geometry.x, "da": sums}
+    views: Views = {name: view.backwards(geometry.steps - 1) for name, view in forward.items()}
     return lines.launch(
         "backward",
         views,
         lines.thread_blocks(THREADS, count, sequences),
         THREADS,
         {
-            "LANES": lines.lanes,
-            **lines.chunks(gradient_steps(lines)),
+            **owned.macros,
             "SEQUENCES": int(sequences is not None),
             "THREADS": THREADS,
             "RESIDENT": warps_of_registers(REGISTERS),
@@ -61,8 +57,7 @@ def backward(geometry: Geometry, device: Device, sequences: Sequences | None = N
         (starts(sequences), *wide(steps=geometry.steps, segments=count)),
         (
             f"backward: {warps / device.multiprocessors:.1f} warps on a multiprocessor",
-            lines.reason,
-            f"{lines.lanes} threads share coefficients",
+            owned.reason,
         ),
         written=WRITTEN,
     )

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from recfact.gpu.geometry import Geometry, Views
-from recfact.gpu.lines import WRITTEN, Lines, gradient_lines, gradient_steps
 from recfact.gpu.multiprocessors import KIB, WARPS_NEEDED, Device, warps_wanted
 from recfact.gpu.plans import Argument, Launch, starts, wide
 from recfact.gpu.segments import Split, are_enough, split_time
 from recfact.gpu.solves import Blocks, Sequences
+from recfact.gpu.sums import WRITTEN, GradientLines, gradient_lines
 
 MOST_CHANNELS = 16  # of a thread
 MOST_TERMS = 4  # with more, registers spill
@@ -41,9 +41,8 @@ def backward_window(
     Returns
     -------
     Launch or None
-        None if this kernel isn't the one for it: time is contiguous, there are many terms, what it keeps of blocks
-        doesn't fit into shared memory, sequences are few and long, or the gradients of coefficients are sums that it
-        doesn't make.
+        None if this kernel isn't the one for it: there are many terms, what it keeps of blocks doesn't fit into shared
+        memory, sequences are few and long, or the gradients of coefficients are sums that it doesn't make.
     """
     assert blocks.terms is not None
     slides = blocks.terms > 1 and blocks.length == 1
@@ -55,9 +54,9 @@ def backward_window(
         one = _fitted(geometry, channels, length, terms, slides, device, sequences)
         if one is None:
             break
-        channels = one.lines.channels // 2  # for more warps
-        carried = terms * one.lines.channels * geometry.u.type.size
-        if carried > TERM_BYTES and one.lines.channels > 1:
+        held = one.owned.lines.channels
+        channels = held // 2  # for more warps
+        if terms * held * geometry.u.type.size > TERM_BYTES and held > 1:
             continue
         if one.shared_bytes <= SHARED_BYTES and one.room >= LEAST_WARPS:
             fitted = one
@@ -65,19 +64,18 @@ def backward_window(
                 break
     if fitted is None:
         return None
-    lines, split, warps = fitted.lines, fitted.split, fitted.warps
+    owned, split, warps = fitted.owned, fitted.split, fitted.warps
     if sequences is not None and not are_enough(warps, geometry.steps, sequences, device):
         return None
     inputs, sums = geometry.beside
     views: Views = {"a": geometry.a, "u": inputs, "g": geometry.u, "du": geometry.x, "da": sums}
-    return lines.launch(
+    return owned.lines.launch(
         "backward_window",
         views,
         warps,
         THREADS,
         {
-            "LANES": lines.lanes,
-            **lines.chunks(gradient_steps(lines)),
+            **owned.macros,
             "TERMS": terms,
             "SLIDES": int(slides),
             "SEQUENCES": int(sequences is not None),
@@ -92,7 +90,7 @@ def backward_window(
         ),
         (
             f"backward_window: {warps / device.multiprocessors:.1f} warps on a multiprocessor",
-            f"{lines.reason}, {lines.lanes} threads share coefficients",
+            owned.reason,
             split.reason,
         ),
         written=WRITTEN,
@@ -103,7 +101,7 @@ def backward_window(
 class _Fitted(NamedTuple):
     """Lines, what blocks take, warps that a multiprocessor holds, a split of time, and how many warps it makes."""
 
-    lines: Lines
+    owned: GradientLines
     shared_bytes: int
     room: int
     split: Split
@@ -120,14 +118,15 @@ def _fitted(
     sequences: Sequences | None,
 ) -> _Fitted | None:
     """Plan threads of at most so many channels, or return None if the sums aren't what the kernel makes."""
-    lines = gradient_lines(geometry, channels)
-    if lines is None:
+    owned = gradient_lines(geometry, length, sequences, channels)
+    if owned is None:
         return None
+    lines = owned.lines
     # What a step keeps: states of its own block and of those before, what these add, and two sums and a product more.
     size, held = geometry.u.type.size, terms + 1
     step_bytes = size * ((held + terms + 2 * slides) * lines.channels + (held + slides) * lines.coefficients)
     shared_bytes = THREADS * length * step_bytes
     room = device.limits.room(1, MANY_REGISTERS if slides or terms > FEW_TERMS else BLOCK_REGISTERS, shared_bytes)
-    wanted = warps_wanted(2 * 32 * lines.channels * size * gradient_steps(lines), max(room, 1), device)
+    wanted = warps_wanted(2 * 32 * lines.channels * size * owned.steps, max(room, 1), device)
     split = split_time(lines.warps, -(-geometry.steps // length), terms, wanted, device, sequences)
-    return _Fitted(lines, shared_bytes, room, split, lines.thread_blocks(THREADS, split.segments, sequences))
+    return _Fitted(owned, shared_bytes, room, split, lines.thread_blocks(THREADS, split.segments, sequences))

@@ -12,9 +12,6 @@ from recfact.gpu.solves import ENDLESS, Sequences
 
 THREADS = 128  # of most thread blocks of `sweep` and `sliding`
 ACCESS_BYTES = 16  # the widest access
-GRADIENT_BYTES = 160  # that a thread of gradients has under way, in registers
-MOST_LANES = 32  # that add up gradients of coefficients
-WRITTEN = ("du", "da")  # by kernels of gradients
 INT_STRIDE = 1 << 30  # strides of time below this fit into 32-bit arithmetic, even 16 of them together
 
 
@@ -38,8 +35,6 @@ class Lines:
         Steps whose coefficients can move at once; 1 if channels have their own.
     reason : str
         Why.
-    lanes : int, default 1
-        Threads next to each other that share their coefficients, and add up the gradients of these.
     """
 
     geometry: Geometry
@@ -49,7 +44,6 @@ class Lines:
     own: bool
     coefficient_steps: int
     reason: str
-    lanes: int = 1
 
     @property
     def coefficients(self) -> int:
@@ -191,25 +185,6 @@ def steps_with_room(most: int, least: int, step_bytes: int, room: int) -> int:
     return most
 
 
-def gradient_lines(geometry: Geometry, most: int = ENDLESS) -> Lines | None:
-    """Choose the numbers that a thread owns, or return None if the sums of coefficients aren't what kernels make.
-
-    Parameters
-    ----------
-    geometry : Geometry
-        Coefficients, cotangents and gradients of inputs, and beside them states or inputs, and gradients of
-        coefficients.
-    most : int, optional
-        Channels of a thread.
-    """
-    if geometry.time_contiguous:
-        return None
-    lines, (beside, sums) = lines_of(geometry, ENDLESS), geometry.beside
-    lines = narrowed(lines, min(lines.channels, most), (beside, sums) if sums.channel else (beside,))
-    lanes = _lanes(lines, sums)
-    return None if lanes is None else replace(lines, lanes=lanes)
-
-
 def narrowed(lines: Lines, width: int, beside: tuple[View, ...]) -> Lines:
     """Return lines of at most so many channels, of which the arrays beside a solve move as many at once."""
     while width > 1 and not all(view.moves(width, step=True, channel=False) for view in beside):
@@ -218,23 +193,3 @@ def narrowed(lines: Lines, width: int, beside: tuple[View, ...]) -> Lines:
         width = 1  # not next to each other
     reason = lines.reason if width == lines.channels else f"{width} channels to a thread"
     return replace(lines, channels=width, own=lines.own and width > 1, reason=reason)
-
-
-def _lanes(lines: Lines, sums: View) -> int | None:
-    """Return how many threads share their coefficients, or None if the gradients of these are other sums."""
-    geometry = lines.geometry
-    if (sums.batch == 0 and geometry.batch > 1) or (sums.head == 0 and geometry.heads > 1):
-        return None
-    if geometry.steps > 1 and sums.step == 0:
-        return None
-    if sums.channel or geometry.channels == 1:
-        return 1 if lines.coefficients == lines.channels else None
-    lanes = geometry.channels // lines.channels
-    return lanes if lanes <= MOST_LANES and lanes & (lanes - 1) == 0 else None
-
-
-def gradient_steps(lines: Lines) -> int:
-    """Return the steps that are on their way at once: as many as stay in registers."""
-    geometry = lines.geometry
-    step_bytes = 2 * lines.channels * geometry.u.type.size + lines.coefficients * geometry.a.type.size
-    return steps_with_room(8, 1, step_bytes, GRADIENT_BYTES)

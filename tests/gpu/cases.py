@@ -69,6 +69,11 @@ class Case:
         return launch
 
 
+def along_time(array: np.ndarray) -> np.ndarray:
+    """Return the same numbers with time, their first axis, next to each other in memory."""
+    return np.moveaxis(np.ascontiguousarray(np.moveaxis(array, 0, -1)), -1, 0)
+
+
 def random_numbers(rng: np.random.Generator, shape: Any, dtype: str, size: float = 1.0) -> np.ndarray:
     numbers = rng.uniform(-size, size, shape)
     if dtype.startswith("complex"):

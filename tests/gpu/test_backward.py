@@ -34,7 +34,17 @@ CASES = {
     "a single step": ("head, time, channel", 3, 1, 8, "float32", True, 2),
     "two steps": ("head, time, channel", 3, 2, 8, "float32", True, 2),
     "three": ("head, time, channel", 3, 3, 8, "float32", False, 1),
+    "rows": ("head, channel, time", 3, 40, 4, "float32", True, 4),
+    "rows, own": ("head, channel, time", 3, 44, 2, "float32", False, 1),
+    "rows, two at once": ("head, channel, time", 2, 42, 16, "float32", True, 16),
+    "rows of an odd length": ("head, channel, time", 2, 41, 16, "float32", True, 16),
+    "rows shared by 32": ("head, channel, time", 2, 22, 32, "float64", True, 32),
+    "rows, complex": ("head, channel, time", 3, 30, 4, "complex64", True, 4),
+    "rows, complex, own": ("head, channel, time", 3, 15, 2, "complex128", False, 1),
 }
+AT_ONCE = {"rows": 4, "rows, own": 4, "rows, two at once": 2, "rows shared by 32": 2, "rows, complex": 2}
+RUN = ["own coefficients", "shared by four", "shared by 32", "complex", "complex, own"]
+RUN += [name for name in CASES if name.startswith("rows")]
 
 
 def arrays(name: str, rng: np.random.Generator) -> dict[str, np.ndarray]:
@@ -96,20 +106,57 @@ def test_gradients_are_those_of_the_plain_loop(rng, name):
     given = arrays(name, rng)
     launch = planned(given)
     assert launch is not None
-    assert dict(launch.macros)["LANES"] == str(CASES[name][-1])
+    macros = dict(launch.macros)
+    assert macros["LANES"] == str(CASES[name][-1])
+    assert macros["TIME_ACCESS"] == macros["COEFFICIENT_STEPS"] == str(AT_ONCE.get(name, 1))
     run_bare(launch, given)
     check(given, CASES[name][4])
 
 
-@pytest.mark.parametrize("emulated", [False, True])
 @pytest.mark.parametrize("shared", [False, True])
-def test_sequences_have_gradients_of_their_own(rng, shared, emulated):
+def test_rows_of_every_length(rng, shared):
+    need_compiler()
+    for n in range(2, 39):
+        CASES["of a length"] = ("head, channel, time", 2, n, 4, "float32", shared, None)
+        given = arrays("of a length", rng)
+        launch = planned(given)
+        assert dict(launch.macros)["TIME_ACCESS"] == str(4 if n % 4 == 0 else 2 if n % 2 == 0 else 1)
+        run_bare(launch, given)
+        check(given, "float32")
+
+
+def test_coefficients_of_rows_that_move_one_by_one(rng):
+    need_compiler()
+    given = arrays("rows", rng)
+    for name in ("a", "da"):
+        given[name] = np.ascontiguousarray(given[name])  # with time first in memory
+    launch = planned(given)
+    macros = dict(launch.macros)
+    assert (macros["TIME_ACCESS"], macros["COEFFICIENT_STEPS"]) == ("4", "1")
+    run_bare(launch, given)
+    check(given, "float32")
+
+
+def test_rows_whose_states_lie_otherwise_move_one_by_one(rng):
+    need_compiler()
+    given = arrays("rows", rng)
+    given["x"] = np.ascontiguousarray(given["x"])
+    launch = planned(given)
+    assert dict(launch.macros)["TIME_ACCESS"] == "1"
+    run_bare(launch, given)
+    check(given, "float32")
+
+
+@pytest.mark.parametrize("emulated", [False, True])
+@pytest.mark.parametrize("name", ["shared by one thread", "own coefficients", "rows", "rows, own"])
+def test_sequences_have_gradients_of_their_own(rng, name, emulated):
     (need_emulator if emulated else need_compiler)()
-    given = arrays("shared by one thread" if shared else "own coefficients", rng)
-    offsets = [0, 0, 7, 8, 24, len(given["x"])]
+    given = arrays(name, rng)
+    offsets = [0, 0, 8, 12, 24, len(given["x"])] if name in AT_ONCE else [0, 0, 7, 8, 24, len(given["x"])]
     for start in offsets[:-1]:  # what is at the ends of others doesn't matter
         given["a"][start : start + 1] = np.nan
     launch = planned_sequences(given, offsets)
+    assert dict(launch.macros)["TIME_ACCESS"] == str(AT_ONCE.get(name, 1))
     if emulated:
         execute(launch, given, H100.capability, outputs=("du", "da"), schedule=RANDOM[0]).check()
     else:
@@ -121,7 +168,7 @@ def test_sequences_have_gradients_of_their_own(rng, shared, emulated):
             check(own, "float32")
 
 
-@pytest.mark.parametrize("name", ["own coefficients", "shared by four", "shared by 32", "complex", "complex, own"])
+@pytest.mark.parametrize("name", RUN)
 def test_the_kernel_has_no_fault_and_the_same_bits_in_every_order(rng, name):
     need_emulator()
     given, results = arrays(name, rng), []
@@ -138,7 +185,7 @@ def test_the_kernel_has_no_fault_and_the_same_bits_in_every_order(rng, name):
 
 
 @pytest.mark.parametrize("capability", [(7, 5), (9, 0), (12, 0)])
-@pytest.mark.parametrize("name", ["own coefficients", "shared by four", "shared by 32", "complex", "complex, own"])
+@pytest.mark.parametrize("name", RUN)
 def test_nothing_spills(rng, name, capability):
     if missing := missing_tools():
         pytest.skip(missing)
@@ -165,7 +212,9 @@ def test_other_sums_and_layouts_are_left_to_others():
     assert plan((300, 8, 96), device=Device((9, 0), 132)) is None  # too few lines
     assert plan((200, 8, 96), np.empty((200, 8, 96), f4), Device((9, 0), 132)) is not None  # but short
     rows = np.empty((8, 96, 300), f4).transpose(2, 0, 1)
-    assert plan((300, 8, 1), rows) is None
+    assert plan((300, 8, 96), rows) is not None
+    assert plan((300, 8, 1), rows) is None  # 96 threads
+    assert plan((300, 8, 1), rows[:, :, :32]) is not None
     assert plan((0, 8, 96), x[:0]) is None
 
 
@@ -179,7 +228,14 @@ def given_to_vjp(rng, shape, a_shape, dtype):
 
 @pytest.mark.parametrize("known", [False, True])
 @pytest.mark.parametrize(
-    ("shape", "a_shape", "axis"), [((2, 30, 8), (2, 30, 1), 1), ((30, 2, 8), (30, 2, 8), 0), ((40, 8), (40, 1), 0)]
+    ("shape", "a_shape", "axis"),
+    [
+        ((2, 30, 8), (2, 30, 1), 1),
+        ((30, 2, 8), (30, 2, 8), 0),
+        ((40, 8), (40, 1), 0),
+        ((2, 8, 40), (2, 1, 40), 2),
+        ((9, 29), (9, 29), 1),
+    ],
 )
 def test_vjp_launches_it(machine, rng, shape, a_shape, axis, known):
     a, u, g = given_to_vjp(rng, shape, a_shape, "float32")

@@ -9,7 +9,7 @@ import pytest
 from gpu import bare_run, torch_stand_in
 from gpu.bare_run import need_compiler, run_bare
 from gpu.bounds import UNIT
-from gpu.cases import H100, NUMPY, need_emulator, random_numbers, strided
+from gpu.cases import H100, NUMPY, along_time, need_emulator, random_numbers, strided
 from gpu.stand_in import on_gpu
 
 import recfact as rf
@@ -47,21 +47,40 @@ CASES = {
     "three terms of their own": ((50, 3, 2), (50, 3, 2), "float64", "jagged:2:3", 1),
     "four terms of their own": ((50, 3, 2), (50, 3, 2), "complex128", "jagged:2:4", 1),
 }
-SEGMENTS = ("own coefficients", "shared, lags", "alone", "two terms")
+# The same with time next to each other in memory; steps of an access.
+ROWS = {
+    "rows": ((72, 3, 8), (72, 3, 1), "float32", "jagged:16", 8, 4),
+    "rows, own": ((76, 3, 8), (76, 3, 8), "float32", "jagged:8", 1, 4),
+    "rows, lags": ((76, 5, 16), (76, 5, 1), "float32", "uniform:9", 16, 4),
+    "rows, two at once": ((74, 2, 8), (74, 2, 1), "float32", "jagged:6", 8, 2),
+    "rows of odd blocks": ((76, 2, 32), (76, 2, 1), "float32", "jagged:7", 32, 1),
+    "rows, alone": ((76, 3, 8), (76, 3, 1), "float32", "jagged:12:0", 8, 4),
+    "rows, two terms": ((152, 3, 8), (152, 3, 8), "float32", "jagged:4:2", 1, 4),
+    "rows, four terms": ((62, 2, 8), (62, 2, 1), "float64", "jagged:4:4", 8, 2),
+    "rows, complex": ((50, 3, 4), (50, 3, 1), "complex64", "jagged:6", 4, 2),
+    "rows, complex, lags": ((50, 3, 4), (50, 3, 4), "complex64", "uniform:9", 1, 2),
+    "rows, complex128, lags": ((40, 3, 2), (40, 3, 1), "complex128", "uniform:5", 2, 1),
+    "rows, complex128, four terms": ((50, 3, 2), (50, 3, 1), "complex128", "jagged:2:4", 2, 1),
+}
+EVERY = CASES | ROWS
+SEGMENTS = ("own coefficients", "shared, lags", "alone", "two terms", "rows, own", "rows, lags", "rows, two terms")
 
 
 def arrays(name: str, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """Return arrays with time first: coefficients, inputs, cotangents, and places for the gradients."""
-    shape, single, dtype, *_ = CASES[name]
-    return numbers(rng, shape, single, dtype)
+    shape, single, dtype, *_ = EVERY[name]
+    return numbers(rng, shape, single, dtype, rows=name in ROWS)
 
 
-def numbers(rng: np.random.Generator, shape: tuple, single: tuple, dtype: str = "float32") -> dict[str, np.ndarray]:
+def numbers(
+    rng: np.random.Generator, shape: tuple, single: tuple, dtype: str = "float32", rows: bool = False
+) -> dict[str, np.ndarray]:
     a = random_numbers(rng, single, dtype, 0.95)
     a.reshape(-1)[::11] = 0  # resets
     u, g = random_numbers(rng, shape, dtype), random_numbers(rng, shape, dtype)
     empty = [np.full(size, np.nan).astype(NUMPY[dtype]) for size in (shape, single)]
-    return dict(zip(NAMES, (a, u, g, *empty), strict=True))
+    made = (along_time(array) if rows else array for array in (a, u, g, *empty))
+    return dict(zip(NAMES, made, strict=True))
 
 
 def planned(given: dict[str, np.ndarray], window: str, device: Device = H100) -> Launch | None:
@@ -96,13 +115,15 @@ def check(given: dict[str, np.ndarray], window: str) -> None:
         assert (error <= size * unit / (1 - unit)).all(), name
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", EVERY)
 def test_gradients_are_those_of_the_host(rng, name):
     need_compiler()
-    given, window = arrays(name, rng), CASES[name][3]
+    given, window = arrays(name, rng), EVERY[name][3]
     launch = planned(given, window)
     assert launch is not None
-    assert dict(launch.macros)["LANES"] == str(CASES[name][-1])
+    macros = dict(launch.macros)
+    assert macros["LANES"] == str(EVERY[name][4])
+    assert macros["TIME_ACCESS"] == macros["COEFFICIENT_STEPS"] == str(ROWS[name][5] if name in ROWS else 1)
     run_bare(launch, given)
     check(given, window)
 
@@ -119,6 +140,35 @@ def test_every_length_of_the_last_block(rng, window, device):
         assert launch is not None
         run_bare(launch, given)
         check(given, window)
+
+
+@pytest.mark.parametrize("device", [SMALL, H100], ids=["few segments", "many"])
+@pytest.mark.parametrize("window", ["jagged:4", "jagged:8:0", "jagged:6:2", "uniform:5", "uniform:7"])
+def test_rows_of_every_length(rng, window, device):
+    need_compiler()
+    block, terms = blocks_and_terms(check_window(window))
+    slides = block == 1 and terms > 1
+    least, span = (terms + 2, terms) if slides else (block * (terms + 1) + 1, block)
+    for n in (*range(least, least + 2 * span + 2), least + 16 * span + 3, 4 * (least + 5 * span)):
+        given = numbers(rng, (n, 2, 4), (n, 2, 1), rows=True)
+        launch = planned(given, window, device)
+        assert launch is not None
+        assert dict(launch.macros)["TIME_ACCESS"] == str(np.gcd.reduce([4, n, span]))
+        run_bare(launch, given)
+        check(given, window)
+
+
+def test_coefficients_of_rows_that_move_one_by_one(rng):
+    need_compiler()
+    for name in ("rows, own", "rows, lags"):
+        given = arrays(name, rng)
+        for one in ("a", "da"):
+            given[one] = np.ascontiguousarray(given[one])  # with time first in memory
+        launch = planned(given, EVERY[name][3])
+        macros = dict(launch.macros)
+        assert (macros["TIME_ACCESS"], macros["COEFFICIENT_STEPS"]) == ("4", "1")
+        run_bare(launch, given)
+        check(given, EVERY[name][3])
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -150,15 +200,19 @@ def test_many_segments_are_made():
 
 
 @pytest.mark.parametrize("emulated", [False, True])
-@pytest.mark.parametrize("window", ["jagged:4", "jagged:3:2", "uniform:6"])
 @pytest.mark.parametrize("shared", [False, True])
-def test_sequences_have_gradients_of_their_own(rng, window, shared, emulated):
+@pytest.mark.parametrize(
+    ("window", "at_once"),  # more than one step of rows along time
+    [("jagged:4", 1), ("jagged:3:2", 1), ("uniform:6", 1), ("jagged:4", 4), ("jagged:2:2", 2), ("uniform:5", 4)],
+)
+def test_sequences_have_gradients_of_their_own(rng, window, at_once, shared, emulated):
     (need_emulator if emulated else need_compiler)()
-    given = numbers(rng, (60, 3, 8), (60, 3, 1 if shared else 8))
-    offsets = [0, 0, 7, 8, 24, 60]
+    given = numbers(rng, (60, 3, 8), (60, 3, 1 if shared else 8), rows=at_once > 1)
+    offsets = [0, 0, 7, 8, 24, 60] if at_once == 1 else [0, 0, 8, 12, 24, 60]
     for start in offsets[:-1]:  # what is at the ends of others doesn't matter
         given["a"][start : start + 1] = np.nan
     launch = planned_sequences(given, window, offsets)
+    assert dict(launch.macros)["TIME_ACCESS"] == str(at_once)
     if emulated:
         execute(launch, given, H100.capability, outputs=("du", "da"), schedule=RANDOM[0]).check()
     else:
@@ -170,10 +224,10 @@ def test_sequences_have_gradients_of_their_own(rng, window, shared, emulated):
             check(own, window)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", EVERY)
 def test_the_kernel_has_no_fault_and_the_same_bits_in_every_order(rng, name):
     need_emulator()
-    given, window, results = arrays(name, rng), CASES[name][3], []
+    given, window, results = arrays(name, rng), EVERY[name][3], []
     launch = planned(given, window, H100 if name in SEGMENTS else SMALL)
     assert launch is not None
     for schedule in (TOGETHER, *RANDOM[:2]):
@@ -198,12 +252,13 @@ def test_the_kernel_has_no_fault_and_the_same_bits_in_every_order(rng, name):
         "two terms, shared",
         "three terms of their own",
         "four terms of their own",
+        *ROWS,
     ],
 )
 def test_nothing_spills(rng, name, capability):
     if missing := missing_tools():
         pytest.skip(missing)
-    launch = planned(arrays(name, rng), CASES[name][3], Device(capability, 1))
+    launch = planned(arrays(name, rng), EVERY[name][3], Device(capability, 1))
     assert launch is not None
     code = machine_code(launch, capability)
     assert (code.log, code.stack) == ("", 0)
@@ -264,7 +319,7 @@ def test_other_windows_sums_and_layouts_are_left_to_others():
     assert plan("jagged:2:5") is None
     assert [plan(window) is None for window in ("uniform:49", "uniform:50")] == [False, True]
     assert plan("jagged:64", device=Device((7, 5), 40)) is None
-    assert plan("jagged:16", rows=True) is None
+    assert plan("jagged:16", rows=True) is not None
     assert plan("jagged:16", single=(8, 1)) is None  # 24 threads at least
     assert plan("jagged:16", single=(1, 96)) is None  # sums over heads
     assert plan("jagged:16", (0, 8, 96)) is None

@@ -3,14 +3,15 @@
 //
 //   du_i = g_i + a_{i+1} du_{i+1},   da_i = the sum of du_i x_{i-1} over the channels that share a_i,   da_0 = 0.
 //
-// A thread owns one line, CHANNELS channels next to each other in memory. LANES neighbouring threads own the channels
-// of a head that share their coefficients, and add up what they have in one order. Coefficients of their own need no
-// sum (LANES 1). The next STEPS steps are always on their way from memory. Positions p = 0 .. steps-1 run back in time:
-// g, du and da lie at p * array_step from their pointers, which are at the last step; a_{i+1} at p * a_step, and x_{i-1}
-// at p * x_step. What lies there for p = 0 of a and for the last p of x isn't read.
+// A thread owns one line: CHANNELS channels next to each other in memory (TIME_CONTIGUOUS 0), or one channel whose steps
+// are next to each other (TIME_CONTIGUOUS 1). LANES neighbouring threads own the channels of a head that share their
+// coefficients, and add up what they have in one order. Coefficients of their own need no sum (LANES 1). The next STEPS
+// steps are always on their way from memory. Pointers are at the last step, and strides lead back in time.
 //
-// Macros: those of lines.cuh for g and du (x is of the type of g), with TIME_CONTIGUOUS 0 and COEFFICIENT_STEPS 1, that
-// of sums.cuh, and
+// All arrays are read at one step i, so that accesses of several steps are aligned alike. Then a_{i+1} and du_{i+1} are
+// still there from the step before, and da_{i+1} is what this step can finish.
+//
+// Macros: those of lines.cuh for g and du (x is of the type of g), that of sums.cuh, and
 //   SEQUENCES 1 if time holds sequences of their own, one behind the other, of which each thread has a line of one
 //   THREADS   of a thread block
 //   RESIDENT  warps for which a multiprocessor is to have registers
@@ -39,69 +40,79 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
     du += line.in(du_batch, du_head, du_channel) + origin * du_step;
     da += line.in(da_batch, da_head, da_channel) + origin * da_step;
 
-    Number state[CHANNELS];
+    Number state[CHANNELS], factor[COEFFICIENTS];  // du and a of the step after
 #pragma unroll
     for (int c = 0; c < CHANNELS; ++c) state[c] = number<Number>(0);
-
-    // One step, from what was loaded for it.
-    auto advance = [&](int place, const Vector<INPUT, CHANNELS>& cotangents,
-                       const Vector<COEFFICIENT, COEFFICIENTS>& coefficients, const Vector<INPUT, CHANNELS>& before,
-                       bool first) {
-        Vector<OUTPUT, CHANNELS> inputs;
-        Number products[CHANNELS];
 #pragma unroll
-        for (int c = 0; c < CHANNELS; ++c) {
-            state[c] = multiply_add(Number(coefficients[COEFFICIENTS == 1 ? 0 : c]), state[c], cotangents[c]);
-            inputs.set(c, state[c]);
-            products[c] = first ? number<Number>(0) : multiply(state[c], before[c]);  // even if the state is infinite
+    for (int c = 0; c < COEFFICIENTS; ++c) factor[c] = number<Number>(0);
+    Sums sums;
+
+    Chunk chunk;
+    Vector<INPUT, WIDTH> states[ACCESSES];
+    constexpr int PIECES = TIMES / COEFFICIENT_STEPS;  // accesses to the coefficients of one access
+    auto load = [&](int access) {
+        chunk.load_inputs(access, g, g_step);
+        states[access] = load_vector<INPUT, WIDTH>(at<INPUT>(x, access * TIMES, x_step) + access_start(TIMES));
+#pragma unroll
+        for (int k = access * PIECES; k < (access + 1) * PIECES; ++k) chunk.load_coefficients(k, a, a_step);
+    };
+    auto advance = [&](int access, bool last) {
+        Vector<OUTPUT, WIDTH> found;
+#pragma unroll
+        for (int t = 0; t < TIMES; ++t) {
+            const int s = access * TIMES + t;
+            if (!last || t > 0) {  // nothing comes after the last step
+                Number products[CHANNELS];
+#pragma unroll
+                for (int c = 0; c < CHANNELS; ++c)
+                    products[c] = multiply(state[c], states[access][TIME_CONTIGUOUS ? in_access(s, TIMES) : c]);
+                sums.take(s + COEFFICIENT_STEPS - 1, products);
+                if (s % COEFFICIENT_STEPS == 0) sums.store(at<OUTPUT>(da, s - COEFFICIENT_STEPS, da_step));
+            }
+#pragma unroll
+            for (int c = 0; c < CHANNELS; ++c) {
+                state[c] = multiply_add(factor[COEFFICIENTS == 1 ? 0 : c], state[c], chunk.input(s, c));
+                found.set(TIME_CONTIGUOUS ? in_access(s, TIMES) : c, state[c]);
+            }
+#pragma unroll
+            for (int c = 0; c < COEFFICIENTS; ++c) factor[c] = chunk.coefficient(s, c);
         }
-        store_vector(const_cast<OUTPUT*>(at<OUTPUT>(du, place, du_step)), inputs);
-        store_sums(const_cast<OUTPUT*>(at<OUTPUT>(da, place, da_step)), products);
+        store_vector(const_cast<OUTPUT*>(at<OUTPUT>(du, access * TIMES, du_step)) + access_start(TIMES), found);
     };
-    auto pass = [&](int count) {
+    auto pass_read = [&](int count) {
         a += static_cast<long long>(a_step) * count, g += static_cast<long long>(g_step) * count;
-        x += static_cast<long long>(x_step) * count, du += static_cast<long long>(du_step) * count;
-        da += static_cast<long long>(da_step) * count;
+        x += static_cast<long long>(x_step) * count;
     };
-    // One step with nothing on its way, at either end of the line.
-    auto step_alone = [&](bool last, bool first) {
-        Vector<COEFFICIENT, COEFFICIENTS> coefficients;
-        Vector<INPUT, CHANNELS> before;
-        coefficients.fill(0);
-        before.fill(0);
-        if (!last) coefficients = load_vector<COEFFICIENT, COEFFICIENTS>(at<COEFFICIENT>(a, 0, 0));
-        if (!first) before = load_vector<INPUT, CHANNELS>(at<INPUT>(x, 0, 0));
-        const Vector<INPUT, CHANNELS> cotangents = load_vector<INPUT, CHANNELS>(at<INPUT>(g, 0, 0));
-        advance(0, cotangents, coefficients, before, first);
-        pass(1);
+    auto pass_written = [&](int count) {
+        du += static_cast<long long>(du_step) * count, da += static_cast<long long>(da_step) * count;
+    };
+    // An access with nothing on its way, at either end of the line.
+    auto access_alone = [&](bool last) {
+        load(0);
+        advance(0, last);
+        pass_read(TIMES), pass_written(TIMES);
     };
 
-    step_alone(true, steps == 1);
-    long long left = steps - 2;  // without the first step, which no state leads to
+    access_alone(true);
+    long long left = steps - TIMES;
     if (left >= STEPS) {
-        Chunk chunk;
-        Vector<INPUT, CHANNELS> before[STEPS];
-        chunk.load(a, a_step, g, g_step);
 #pragma unroll
-        for (int s = 0; s < STEPS; ++s) before[s] = load_vector<INPUT, CHANNELS>(at<INPUT>(x, s, x_step));
+        for (int k = 0; k < ACCESSES; ++k) load(k);
         for (; left >= STEPS; left -= STEPS) {
             const bool more = left >= 2 * STEPS;
+            pass_read(STEPS);
 #pragma unroll
-            for (int s = 0; s < STEPS; ++s) {
-                const Vector<INPUT, CHANNELS> cotangents = chunk.inputs[s];
-                const Coefficients coefficients = chunk.coefficients[s];
-                const Vector<INPUT, CHANNELS> states = before[s];
-                if (more) {
-                    // What is used makes room for the same place of the next chunk.
-                    chunk.inputs[s] = load_vector<INPUT, CHANNELS>(at<INPUT>(g, STEPS + s, g_step));
-                    chunk.coefficients[s] = load_vector<COEFFICIENT, COEFFICIENTS>(at<COEFFICIENT>(a, STEPS + s, a_step));
-                    before[s] = load_vector<INPUT, CHANNELS>(at<INPUT>(x, STEPS + s, x_step));
-                }
-                advance(s, cotangents, coefficients, states, false);
+            for (int k = 0; k < ACCESSES; ++k) {
+                advance(k, false);
+                if (more) load(k);  // what has been used makes room for the same place of the next chunk
             }
-            pass(STEPS);
+            pass_written(STEPS);
         }
     }
-    for (; left > 0; --left) step_alone(false, false);
-    if (steps > 1) step_alone(false, true);
+    for (; left > 0; left -= TIMES) access_alone(false);
+    Number none[CHANNELS];
+#pragma unroll
+    for (int c = 0; c < CHANNELS; ++c) none[c] = number<Number>(0);  // even if the state is infinite
+    sums.take(COEFFICIENT_STEPS - 1, none);
+    sums.store(at<OUTPUT>(da, -COEFFICIENT_STEPS, da_step));
 }

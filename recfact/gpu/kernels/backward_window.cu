@@ -21,7 +21,7 @@
 // A segment of whole blocks starts TERMS blocks late, without writing, and looks into as many before its first. The
 // next STEPS steps of a and u, and of g, are always on their way from memory.
 //
-// Macros: those of lines.cuh for g, u and du, with TIME_CONTIGUOUS 0 and COEFFICIENT_STEPS 1, that of sums.cuh, and
+// Macros: those of lines.cuh for g and du, which go back in time, and for u; that of sums.cuh, and
 //   TERMS     blocks that a block sees before its own; 1 if SLIDES
 //   SLIDES    as above
 //   SEQUENCES 1 if segments are sequences of their own, one behind the other, of which each thread has a line of one
@@ -116,25 +116,33 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
     };
     auto of = [](const auto& values, int c) { return Number(values[COEFFICIENTS == 1 ? 0 : c]); };
 
-    // What is on its way: a and u forwards from a step on, g from a step back.
-    Vector<INPUT, CHANNELS> inputs[STEPS], cotangents[STEPS];
-    Vector<COEFFICIENT, COEFFICIENTS> coefficients[STEPS];
-    auto fetch = [&](int s, const char* a_from, const char* u_from, bool reads) {
-        inputs[s] = load_vector<INPUT, CHANNELS>(at<INPUT>(u_from, s, u_step));
-        coefficients[s].fill(0);  // nothing leads to the first step
-        if (reads || s > 0)
-            coefficients[s] = load_vector<COEFFICIENT, COEFFICIENTS>(at<COEFFICIENT>(a_from, s, a_step));
+    // What is on its way: a and u forwards from a step on, g from a step back. An access moves TIMES steps of u or g,
+    // and begins with a step that is a multiple of these.
+    Vector<INPUT, WIDTH> inputs[ACCESSES], cotangents[ACCESSES];
+    Coefficients coefficients[STEPS / COEFFICIENT_STEPS];
+    auto fetch = [&](int s, const char* a_from, const char* u_from, bool first) {
+        inputs[s / TIMES] = load_vector<INPUT, WIDTH>(at<INPUT>(u_from, s, u_step));
+#pragma unroll
+        for (int k = s; k < s + TIMES; k += COEFFICIENT_STEPS)
+            coefficients[k / COEFFICIENT_STEPS] =
+                load_vector<COEFFICIENT, Coefficients::COUNT>(at<COEFFICIENT>(a_from, k, a_step));
+        if (first && s == 0) {  // nothing leads to the first step
+#pragma unroll
+            for (int c = 0; c < COEFFICIENTS; ++c) coefficients[0].set(c, number<Number>(0));
+        }
+    };
+    auto fetch_cotangents = [&](int s, const char* from) {
+        cotangents[s / TIMES] = load_vector<INPUT, WIDTH>(at<INPUT>(from, s, -g_step) + access_start(TIMES));
     };
 
     const long long lowest = begin > TERMS ? begin - TERMS : 0;
     const long long top = end + TERMS < whole ? end + TERMS - 1 : whole - 1;
 #pragma unroll
-    for (int s = 0; s < STEPS; ++s) {
+    for (int s = 0; s < STEPS; s += TIMES) {
         const long long first = top * block;
         if (s < length_of(top)) {
-            fetch(s, a + first * a_step, u + first * u_step, first > 0);
-            cotangents[s] = load_vector<INPUT, CHANNELS>(
-                at<INPUT>(g + (first + length_of(top) - 1) * g_step, s, -g_step));
+            fetch(s, a + first * a_step, u + first * u_step, first == 0);
+            fetch_cotangents(s, g + (first + length_of(top) - 1) * g_step);
         }
     }
 
@@ -154,17 +162,23 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
                 for (int s = 0; s < STEPS; ++s) {
                     if (size.ALL || s < here) {
                         Vector<Number, CHANNELS> values;
+                        Vector<Number, COEFFICIENTS> factor;
+#pragma unroll
+                        for (int c = 0; c < COEFFICIENTS; ++c)
+                            factor.set(c, coefficients[s / COEFFICIENT_STEPS]
+                                                      [COEFFICIENTS == 1 ? s % COEFFICIENT_STEPS : c]);
 #pragma unroll
                         for (int c = 0; c < CHANNELS; ++c) {
-                            state[c] = SLIDES || (s == 0 && k == 0)
-                                           ? Number(inputs[s][c])
-                                           : multiply_add(of(coefficients[s], c), state[c], inputs[s][c]);
+                            const Number input = inputs[s / TIMES][TIME_CONTIGUOUS ? s % TIMES : c];
+                            state[c] = SLIDES || (s == 0 && k == 0) ? input
+                                                                    : multiply_add(of(factor, c), state[c], input);
                             values.set(c, state[c]);
                         }
                         row.set(k + s, values);
-                        kept.set(k + s, coefficients[s]);
+                        kept.set(k + s, factor);
                     }
-                    if (size.ALL || s < count) fetch(s, a_next, u_next, next > 0);
+                    if (s % TIMES == TIMES - 1 && (size.ALL || s < count))
+                        fetch(s + 1 - TIMES, a_next, u_next, next == 0);
                 }
             };
             if (here >= STEPS && count >= STEPS) {
@@ -287,6 +301,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
             const int count = more ? k + 1 - STEPS : index > begin ? block : 0;
             const char* next = g + (more ? first + k - STEPS : first - 1) * g_step;
             char *du_here = du + (first + k) * du_step, *da_here = da + (first + k) * da_step;
+            Vector<OUTPUT, WIDTH> found;
+            Sums found_sums;
             auto chunk = [&](auto size) {
 #pragma unroll
                 for (int s = 0; s < STEPS; ++s) {
@@ -304,11 +320,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
                             for (int c = 0; c < COEFFICIENTS; ++c)
                                 product[c] = last ? number<Number>(1) : multiply(product[c], factor[c]);
                         }
-                        Vector<OUTPUT, CHANNELS> found;
                         Number total[CHANNELS];
 #pragma unroll
                         for (int c = 0; c < CHANNELS; ++c) {
-                            const Number cotangent = cotangents[s][c];
+                            const Number cotangent =
+                                cotangents[s / TIMES][TIME_CONTIGUOUS ? in_access(s, TIMES) : c];
                             state[c] = last ? cotangent : multiply_add(of(factor, c), state[c], cotangent);
                             total[c] = state[c];
 #pragma unroll
@@ -323,7 +339,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
                                 scaled.set(c, multiply(of(power, c), cotangent));
                             }
                             if (SLIDES && after) total[c] = multiply_add(of(product, c), weights[c], state[c]);
-                            found.set(c, total[c]);
+                            found.set(TIME_CONTIGUOUS ? in_access(s, TIMES) : c, total[c]);
                         }
                         if (SLIDES && earlier) local.set(place, scaled);
                         Number gradients[CHANNELS];
@@ -360,13 +376,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
                                 gradients[c] =
                                     multiply_add(q == 0 ? state[c] : other[q - 1][c], carries[c], gradients[c]);
                         }
-                        if (index < end) {
-                            store_vector(const_cast<OUTPUT*>(at<OUTPUT>(du_here, s, -du_step)), found);
-                            store_sums(const_cast<OUTPUT*>(at<OUTPUT>(da_here, s, -da_step)), gradients);
-                        }
+                        found_sums.take(s, gradients);
+                        if (index < end && s % TIMES == TIMES - 1)
+                            store_vector(const_cast<OUTPUT*>(at<OUTPUT>(du_here, s + 1 - TIMES, -du_step)) +
+                                             access_start(TIMES),
+                                         found);
+                        if (index < end && s % COEFFICIENT_STEPS == COEFFICIENT_STEPS - 1)
+                            found_sums.store(at<OUTPUT>(da_here, s + 1 - COEFFICIENT_STEPS, -da_step));
                     }
-                    if (size.ALL || s < count)
-                        cotangents[s] = load_vector<INPUT, CHANNELS>(at<INPUT>(next, s, -g_step));
+                    if (s % TIMES == TIMES - 1 && (size.ALL || s < count)) fetch_cotangents(s + 1 - TIMES, next);
                 }
             };
             if (k >= STEPS - 1 && count >= STEPS) {

@@ -72,10 +72,10 @@ __device__ __forceinline__ void write_whole(Chunk& chunk, State state, char* x, 
 #pragma unroll
         for (int c = 0; c < CHANNELS; ++c) {
             state.items[c] = multiply_add(chunk.coefficient(s, c), state.items[c], chunk.input(s, c));
-            outputs.set(TIME_CONTIGUOUS ? place(s % TIMES) : c, state.items[c]);
+            outputs.set(TIME_CONTIGUOUS ? in_access(s, TIMES) : c, state.items[c]);
         }
         if (s % TIMES == TIMES - 1)
-            store_vector(const_cast<OUTPUT*>(at<OUTPUT>(x, s + 1 - TIMES, x_step)) + LOWEST, outputs);
+            store_vector(const_cast<OUTPUT*>(at<OUTPUT>(x, s + 1 - TIMES, x_step)) + access_start(TIMES), outputs);
     }
 }
 

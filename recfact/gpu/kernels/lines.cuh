@@ -9,7 +9,7 @@
 //                                channels
 //   COEFFICIENTS                 of one step: CHANNELS, or 1 that the channels share
 //   COEFFICIENT_STEPS            steps whose coefficients move in one access, more than 1 only if COEFFICIENTS is 1 and
-//                                they are next to each other, forwards
+//                                they are next to each other in memory
 //   REVERSE                      only if TIME_CONTIGUOUS: the sweep runs towards lower addresses. In the other layout
 //                                strides are negative instead. Pointers are at the first step of the sweep.
 //   STRIDE                       type of the strides of time: int wherever they fit, which makes an address one
@@ -25,9 +25,11 @@ constexpr int WIDTH = TIME_CONTIGUOUS ? TIME_ACCESS : CHANNELS;  // numbers of o
 constexpr int ACCESSES = STEPS / TIMES;
 static_assert(STEPS % TIMES == 0 && STEPS % COEFFICIENT_STEPS == 0, "a chunk is whole accesses");
 
-// Where a vector of TIMES steps begins, and where in it a step of the sweep lies.
-constexpr int LOWEST = REVERSE ? 1 - TIMES : 0;
-__device__ __forceinline__ constexpr int place(int step) { return REVERSE ? TIMES - 1 - step : step; }
+// Where a vector of so many steps begins, and where in it a step of the sweep lies.
+__device__ __forceinline__ constexpr int access_start(int steps) { return REVERSE ? 1 - steps : 0; }
+__device__ __forceinline__ constexpr int in_access(int step, int steps) {
+    return REVERSE ? steps - 1 - step % steps : step % steps;
+}
 
 // The element `count` strides behind a pointer.
 template <class T>
@@ -44,11 +46,11 @@ struct Chunk {
 
     // From the pointer to the first step of a chunk.
     __device__ __forceinline__ void load_inputs(int access, const char* u, STRIDE step) {
-        inputs[access] = load_vector<INPUT, WIDTH>(at<INPUT>(u, access * TIMES, step) + LOWEST);
+        inputs[access] = load_vector<INPUT, WIDTH>(at<INPUT>(u, access * TIMES, step) + access_start(TIMES));
     }
     __device__ __forceinline__ void load_coefficients(int index, const char* a, STRIDE step) {
-        coefficients[index] =
-            load_vector<COEFFICIENT, Coefficients::COUNT>(at<COEFFICIENT>(a, index * COEFFICIENT_STEPS, step));
+        coefficients[index] = load_vector<COEFFICIENT, Coefficients::COUNT>(
+            at<COEFFICIENT>(a, index * COEFFICIENT_STEPS, step) + access_start(COEFFICIENT_STEPS));
     }
     // All of it.
     __device__ __forceinline__ void load(const char* a, STRIDE a_step, const char* u, STRIDE u_step) {
@@ -66,7 +68,7 @@ struct Chunk {
         if (here) u_step = load_vector<INPUT, CHANNELS>(at<INPUT>(u, 0, 0));
         if (here && reads) a_step = load_vector<COEFFICIENT, COEFFICIENTS>(at<COEFFICIENT>(a, 0, 0));
 #if TIME_CONTIGUOUS
-        inputs[step / TIMES].items[place(step % TIMES)] = u_step.items[0];
+        inputs[step / TIMES].items[in_access(step, TIMES)] = u_step.items[0];
 #else
         inputs[step] = u_step;
 #endif
@@ -87,9 +89,9 @@ struct Chunk {
     }
 
     __device__ __forceinline__ Number input(int step, int c) const {
-        return inputs[step / TIMES][TIME_CONTIGUOUS ? place(step % TIMES) : c];
+        return inputs[step / TIMES][TIME_CONTIGUOUS ? in_access(step, TIMES) : c];
     }
     __device__ __forceinline__ auto coefficient(int step, int c) const {
-        return coefficients[step / COEFFICIENT_STEPS][COEFFICIENTS == 1 ? step % COEFFICIENT_STEPS : c];
+        return coefficients[step / COEFFICIENT_STEPS][COEFFICIENTS == 1 ? in_access(step, COEFFICIENT_STEPS) : c];
     }
 };

@@ -17,21 +17,29 @@ __device__ __forceinline__ double2 of_lane(unsigned int mask, double2 x, int lan
     return make_double2(of_lane(mask, x.x, lane), of_lane(mask, x.y, lane));
 }
 
-// Put the gradients of a step's coefficients at `place`. All threads that share them come here together.
-__device__ __forceinline__ void store_sums(OUTPUT* place, const Number (&products)[CHANNELS]) {
-    Vector<OUTPUT, COEFFICIENTS> sums;
-    const unsigned int lane = threadIdx.x % 32;
-    if (COEFFICIENTS == 1) {
-        const unsigned int mask = LANES == 32 ? 0xffffffffu : ((1u << (LANES % 32)) - 1) << (lane - lane % LANES);
-        Number sum = products[0];
+// The gradients of a step's coefficients in the order of the sweep, COEFFICIENT_STEPS of them to an access.
+struct Sums {
+    Vector<OUTPUT, COEFFICIENTS * COEFFICIENT_STEPS> sums;
+
+    // Take those of a step, from the products of its channels. All threads that share them come here together.
+    __device__ __forceinline__ void take(int step, const Number (&products)[CHANNELS]) {
+        if (COEFFICIENTS == 1) {
+            const unsigned int lane = threadIdx.x % 32;
+            const unsigned int mask = LANES == 32 ? 0xffffffffu : ((1u << (LANES % 32)) - 1) << (lane - lane % LANES);
+            Number sum = products[0];
 #pragma unroll
-        for (int c = 1; c < CHANNELS; ++c) sum = add(sum, products[c]);
+            for (int c = 1; c < CHANNELS; ++c) sum = add(sum, products[c]);
 #pragma unroll
-        for (int distance = 1; distance < LANES; distance *= 2) sum = add(sum, of_lane(mask, sum, lane ^ distance));
-        sums.set(0, sum);
-    } else {
+            for (int distance = 1; distance < LANES; distance *= 2) sum = add(sum, of_lane(mask, sum, lane ^ distance));
+            sums.set(in_access(step, COEFFICIENT_STEPS), sum);
+        } else {
 #pragma unroll
-        for (int c = 0; c < COEFFICIENTS; ++c) sums.set(c, products[c]);
+            for (int c = 0; c < COEFFICIENTS; ++c) sums.set(c, products[c]);
+        }
     }
-    if (LANES == 1 || lane % LANES == 0) store_vector(place, sums);
-}
+    // Put an access where its first step is.
+    __device__ __forceinline__ void store(const OUTPUT* first) const {
+        if (LANES == 1 || threadIdx.x % LANES == 0)
+            store_vector(const_cast<OUTPUT*>(first) + access_start(COEFFICIENT_STEPS), sums);
+    }
+};

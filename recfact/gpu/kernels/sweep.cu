@@ -176,7 +176,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
                 for (int c = 0; c < CHANNELS; ++c) {
                     const Number input = chunk.input(s, c);
                     states.advance(c, chunk.coefficient(s, c), gates.input(s, c, input), fresh);
-                    outputs.set(TIME_CONTIGUOUS ? place(s % TIMES) : c, gates.output(s, c, states.state[c], input));
+                    outputs.set(TIME_CONTIGUOUS ? in_access(s, TIMES) : c, gates.output(s, c, states.state[c], input));
                 }
                 // What has been used makes room for the same place of the next chunk.
                 if (more && s % COEFFICIENT_STEPS == COEFFICIENT_STEPS - 1)
@@ -185,7 +185,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
                 if (s % TIMES == TIMES - 1) {
                     if (more) chunk.load_inputs(s / TIMES, u, u_step);
                     if (writes)
-                        store_vector(const_cast<OUTPUT*>(at<OUTPUT>(x, s + 1 - TIMES, x_step)) + LOWEST, outputs);
+                        store_vector(const_cast<OUTPUT*>(at<OUTPUT>(x, s + 1 - TIMES, x_step)) + access_start(TIMES), outputs);
                 }
             }
             x += static_cast<long long>(x_step) * STEPS;
