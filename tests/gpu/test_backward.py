@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from gpu import torch_stand_in
+from gpu import bare_run, torch_stand_in
 from gpu.bare_run import need_compiler, run_bare
 from gpu.bounds import UNIT
 from gpu.cases import H100, LAYOUTS, NUMPY, channel_axis, need_emulator, random_numbers, strided
@@ -14,6 +14,7 @@ from gpu.stand_in import on_gpu
 
 import recfact as rf
 from recfact.gpu import gradients as gpu_gradients
+from recfact.gpu.compiler import source_of
 from recfact.gpu.launch import plan_gradients
 from recfact.gpu.multiprocessors import Device
 from recfact.gpu.plans import Launch
@@ -193,6 +194,40 @@ def test_nothing_spills(rng, name, capability):
     assert launch is not None
     code = machine_code(launch, capability)
     assert (code.log, code.stack) == ("", 0)
+
+
+MUTATIONS = {
+    "the coefficient of the step itself": (
+        "factor[COEFFICIENTS == 1 ? 0 : c], state[c]",
+        "chunk.coefficient(s, c), state[c]",
+    ),
+    "a first gradient that isn't zero": ("none[c] = number<Number>(0)", "none[c] = number<Number>(1)"),
+    "sums put one access late": ("sums.store(at<OUTPUT>(da, s - COEFFICIENT_STEPS", "sums.store(at<OUTPUT>(da, s"),
+    "sums of an access in another order": ("in_access(step, COEFFICIENT_STEPS), sum", "step % COEFFICIENT_STEPS, sum"),
+    "results of an access in another order": (
+        "found.set(TIME_CONTIGUOUS ? in_access(s, TIMES) : c",
+        "found.set(s % TIMES",
+    ),
+    "states of an access in another order": (
+        "states[access][TIME_CONTIGUOUS ? in_access(s, TIMES) : c]",
+        "states[access][s % TIMES]",
+    ),
+    "a lane that isn't added": ("distance < LANES; distance *= 2", "distance < LANES / 2; distance *= 2"),
+}
+
+
+@pytest.mark.parametrize("fault", MUTATIONS)
+def test_planted_faults_are_seen(rng, monkeypatch, fault):
+    need_compiler()
+    old, new = MUTATIONS[fault]
+    text = source_of("backward")
+    assert text.count(old) == 1
+    monkeypatch.setattr(bare_run, "source_of", lambda kernel: text.replace(old, new))
+    monkeypatch.setattr(bare_run, "_built", bare_run._built.__wrapped__)
+    given = arrays("rows", rng)
+    run_bare(planned(given), given)
+    with pytest.raises(AssertionError, match=r"d[au]"):
+        check(given, "float32")
 
 
 def test_other_sums_and_layouts_are_left_to_others():

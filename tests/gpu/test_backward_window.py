@@ -264,6 +264,22 @@ def test_nothing_spills(rng, name, capability):
     assert (code.log, code.stack) == ("", 0)
 
 
+@pytest.mark.parametrize(
+    ("window", "n"), [("full", 256), ("jagged:16", 1024), ("jagged:16:2", 2048), ("uniform:17", 1024)]
+)
+def test_rows_are_read_and_written_once(rng, window, n):
+    need_emulator()
+    given = numbers(rng, (n, 2, 16), (n, 2, 1), rows=True)
+    if window == "full":
+        given["x"] = given.pop("u")
+    launch = planned(given, window, SMALL)
+    assert dict(launch.macros)["TIME_ACCESS"] == "4"
+    report = execute(launch, given, H100.capability, outputs=("du", "da")).check()
+    moved = sum(array.read + array.written for array in report.arrays.values())
+    needed = sum(array.nbytes for array in given.values())
+    assert needed <= moved <= 1.1 * needed
+
+
 # What is looked for in the source, what is put in its place, and the window that sees it.
 MUTATIONS = {
     "the carrier of the block before left out": ("TERMS > 0 && index > 0;", "false;", "jagged:5"),
@@ -285,17 +301,37 @@ MUTATIONS = {
     "the own sums for those of the next block": ("exchange(local, seen);", "", "uniform:8"),
     "a lane that isn't added": ("distance < LANES; distance *= 2", "distance < LANES / 2; distance *= 2", "uniform:8"),
 }  # fmt: skip
+ROW_MUTATIONS = {
+    "an input for all steps of an access": ("[TIME_CONTIGUOUS ? s % TIMES : c]", "[0]", "jagged:8"),
+    "cotangents of an access in another order": (
+        "[TIME_CONTIGUOUS ? in_access(s, TIMES) : c]",
+        "[s % TIMES]",
+        "jagged:8",
+    ),
+    "results of an access in another order": (
+        "found.set(TIME_CONTIGUOUS ? in_access(s, TIMES) : c",
+        "found.set(s % TIMES",
+        "jagged:8",
+    ),
+    "sums of an access in another order": (
+        "in_access(step, COEFFICIENT_STEPS), sum",
+        "step % COEFFICIENT_STEPS, sum",
+        "jagged:8",
+    ),
+    "a coefficient for all steps of an access": ("? s % COEFFICIENT_STEPS : c]", "? 0 : c]", "jagged:8"),
+}
 
 
-@pytest.mark.parametrize("fault", MUTATIONS)
+@pytest.mark.parametrize("fault", MUTATIONS | ROW_MUTATIONS)
 def test_planted_faults_are_seen(rng, monkeypatch, fault):
     need_compiler()
-    old, new, window = MUTATIONS[fault]
+    old, new, window = (MUTATIONS | ROW_MUTATIONS)[fault]
     text = source_of("backward_window")
     assert text.count(old) == 1
     monkeypatch.setattr(bare_run, "source_of", lambda kernel: text.replace(old, new))
     monkeypatch.setattr(bare_run, "_built", bare_run._built.__wrapped__)
-    given = numbers(rng, (103, 2, 8), (103, 2, 1))
+    n = 104 if fault in ROW_MUTATIONS else 103
+    given = numbers(rng, (n, 2, 8), (n, 2, 1), rows=fault in ROW_MUTATIONS)
     with np.errstate(all="ignore"):
         run_bare(planned(given, window), given)
     with pytest.raises(AssertionError, match=r"d[au]"):
