@@ -17,7 +17,6 @@ TERM_BYTES = 64  # that a thread of several channels carries back from the block
 LEAST_WARPS = 2  # that a multiprocessor must hold: solves, products and sums move several times as much
 THREADS = 32  # of a thread block
 SHARED_BYTES = 48 * KIB  # that a thread block has without asking for them
-FEW_TERMS = 2  # which leave a thread enough of fewer registers
 BLOCK_REGISTERS, MANY_REGISTERS = 128, 168  # of a thread, if shared memory doesn't leave room for more
 
 
@@ -126,7 +125,8 @@ def _fitted(
     size, held = geometry.u.type.size, terms + 1
     step_bytes = size * ((held + terms + 2 * slides) * lines.channels + (held + slides) * lines.coefficients)
     shared_bytes = THREADS * length * step_bytes
-    room = device.limits.room(1, MANY_REGISTERS if slides or terms > FEW_TERMS else BLOCK_REGISTERS, shared_bytes)
+    many = slides or terms > 1 or size > 4
+    room = device.limits.room(1, MANY_REGISTERS if many else BLOCK_REGISTERS, shared_bytes)
     wanted = warps_wanted(2 * 32 * lines.channels * size * owned.steps, max(room, 1), device)
     split = split_time(lines.warps, -(-geometry.steps // length), terms, wanted, device, sequences)
     return _Fitted(owned, shared_bytes, room, split, lines.thread_blocks(THREADS, split.segments, sequences))

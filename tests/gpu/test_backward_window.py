@@ -249,6 +249,8 @@ def test_the_kernel_has_no_fault_and_the_same_bits_in_every_order(rng, name):
         "shared, lags",
         "complex, lags",
         "complex, own",
+        "shared by 32",
+        "two terms",
         "two terms, shared",
         "three terms of their own",
         "four terms of their own",
