@@ -216,7 +216,14 @@ def compiled_solve(
 
 @compiled_solve.register_fake
 def _(a: Tensor, u: Tensor, *_: Any) -> Tensor:
-    return torch.empty_like(torch.mul(a, u), dtype=torch.promote_types(a.dtype, u.dtype))
+    """Return a tensor that lies in memory as the states will. Compiled code relies on its strides."""
+    dtype = torch.promote_types(a.dtype, u.dtype)
+    if not u.is_cuda:
+        return torch.empty_like(torch.mul(a, u), dtype=dtype)
+    shape = torch.broadcast_shapes(a.shape, u.shape)  # on a GPU axes lie as those of the inputs
+    strides = u.stride()
+    order = sorted(range(u.ndim), key=lambda k: -strides[k]) if u.shape == shape else range(len(shape))
+    return torch.empty_permuted(shape, list(order), dtype=dtype, device=u.device)
 
 
 @torch.library.custom_op("recfact::solve_gradients", mutates_args=())
