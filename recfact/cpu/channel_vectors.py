@@ -6,7 +6,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from recfact.cpu import limits, types
+from recfact.cpu import types
 from recfact.cpu.compilation import helper
 from recfact.cpu.language import nothing, operation
 from recfact.cpu.numbers import LINE, Lanes, prefetch
@@ -67,13 +67,13 @@ def folded(lanes: Any) -> Any:
 def fetch(lanes: Any, address: Any) -> Any:
     """Ask memory for a vector that will be needed soon. Any address is allowed.
 
-    A small first-level cache has no room for it yet.
+    It goes to the second-level cache. The first one has no room for it yet.
     """
 
     def codegen(context: Any, builder: Any, args: Any) -> Any:
         for offset in range(0, lanes.count * lanes.itemsize, LINE):
             address = builder.add(args[1], ir.Constant(args[1].type, offset))
-            prefetch(builder, address, far=not limits.LARGE_FIRST_CACHE)
+            prefetch(builder, address, far=True)
 
     return types.void(lanes, types.int64), codegen
 

@@ -3,21 +3,13 @@
 They are read at every call, as ``limits.NAME``. So a test can make them small: a few hundred steps then reach code that
 otherwise takes millions of steps. It can also pretend to have more processors than there are. The choice of a kernel
 for a window is kept for the whole process, so the limits behind it can't change: `MOST_STATES`, `LONG_BLOCK`,
-`LONG_RUN`, `ONE_START` and `LONG_LAGS`. `RUN`, `TABLED_RUN` and `LARGE_FIRST_CACHE` are also behind it, but there they
-only decide in which cache numbers wait.
+`LONG_RUN`, `ONE_START` and `LONG_LAGS`. `RUN` and `TABLED_RUN` are also behind it, but there they only decide in which
+cache numbers wait.
 """
 
 from __future__ import annotations
 
 import os
-
-
-def first_cache() -> int:
-    """Return the bytes of the first-level cache for data, or what most processors have."""
-    try:
-        return os.sysconf("SC_LEVEL1_DCACHE_SIZE") or 32 << 10
-    except (AttributeError, ValueError, OSError):  # not every system tells
-        return 32 << 10
 
 
 def processors() -> int:
@@ -60,12 +52,9 @@ LONG_SEGMENT = 1 << 21
 # A thread's piece of a window is at least this many times as long as the steps before it that must be solved again.
 WORTH_HALO = 4
 
-# Whether the first-level cache is large enough for the next group of runs to wait in it, and for long runs.
-LARGE_FIRST_CACHE = first_cache() >= 48 << 10
-
 # Size of a run in bytes, if the blocks aren't longer. The numbers of a group of runs must fit into the first-level
-# cache. A small cache has room for less if tables of the group lie beside them, as for uniform windows and several
-# channels (TABLED_RUN). A run of a jagged window has at least LEAST_BLOCKS blocks for each carrier term.
+# cache. It has room for less if tables of the group lie beside them, as for uniform windows and several channels
+# (TABLED_RUN). A run of a jagged window has at least LEAST_BLOCKS blocks for each carrier term.
 # The next four say which windows are too long for runs:
 # * LONG_BLOCK: bytes of accumulators in a block, times the number of terms.
 # * LONG_RUN: the same where there are no tiles, for complex numbers and several channels. Then runs are faster as long
@@ -73,7 +62,7 @@ LARGE_FIRST_CACHE = first_cache() >= 48 << 10
 # * ONE_START: steps in a block of a jagged window. At most one longer block starts in a tile.
 # * LONG_LAGS: lags of a uniform window of real numbers. Tiles are faster for more lags.
 RUN = 640
-TABLED_RUN = RUN if LARGE_FIRST_CACHE else 256
+TABLED_RUN = 256
 LEAST_BLOCKS = 4
 LONG_BLOCK = 2048
 LONG_RUN = 1 << 14
@@ -99,7 +88,7 @@ BACKWARD_BLOCK = 1 << 9
 
 # Steps of a run, if a block isn't longer, when the gradients of a row are computed run beside run. The scratch memory
 # must stay in the first-level cache. A whole row of at most BACKWARD_SHORT steps is one run.
-BACKWARD_RUN = 64 if LARGE_FIRST_CACHE else 16
+BACKWARD_RUN = 16
 BACKWARD_SHORT = 1 << 10
 
 # If fewer than FEW_LANES channels lie next to each other, channels that lie further apart are copied to be neighbours.
@@ -138,16 +127,6 @@ WIDE = 1 << 12
 def most_blocks(block: int, step_bytes: int, least: int = 1, tabled: bool = False) -> int:
     """Return how many blocks of `block` steps a run has at most, and at least `least`. A step has `step_bytes`."""
     return max(1, least, (TABLED_RUN if tabled else RUN) // (block * step_bytes))
-
-
-def waits_far(block: int, step_bytes: int, least: int, tabled: bool = False) -> bool:
-    """Return whether the next group of runs waits in the second-level cache, and not in the first one."""
-    return not LARGE_FIRST_CACHE or is_long(block, step_bytes, least, tabled)
-
-
-def is_long(block: int, step_bytes: int, least: int = 1, tabled: bool = True) -> bool:
-    """Return whether the `most_blocks` need more room than a run has otherwise."""
-    return most_blocks(block, step_bytes, least, tabled) * block * step_bytes > (TABLED_RUN if tabled else RUN)
 
 
 def fits_runs(lags: int, itemsize: int, real: bool) -> bool:

@@ -54,11 +54,10 @@ def tile_for(
         case Jagged(block, terms):
             most = limits.LONG_RUN if tile is None and terms < limits.MOST_STATES else limits.LONG_BLOCK
             if block * max(terms, 1) * itemsize <= most and (block <= limits.ONE_START or tile is None):
-                far = limits.waits_far(block, dtype.itemsize, limits.LEAST_BLOCKS * terms)
-                return Runs(storage, reverse, flipped, staged, far=far)
+                return Runs(storage, reverse, flipped, staged)
         case Uniform(lags) if limits.fits_runs(lags, itemsize, tile is not None):
             # A group is read twice, so there is time to bring the next one near.
-            return Runs(storage, reverse, flipped, staged, far=limits.is_long(lags, dtype.itemsize))
+            return Runs(storage, reverse, flipped, staged, near=lags * dtype.itemsize <= limits.TABLED_RUN)
     return tile
 
 
@@ -113,8 +112,7 @@ def runs_of_channels(
         span += 1
     if RUNS * span * 2 > steps or span * channels * dtype.itemsize > limits.LONG_RUN:
         return None
-    far = limits.waits_far(block, channels * dtype.itemsize, 2 * terms if block > 1 else terms + 1, tabled=True)
-    return Runs(dtype.name, reverse, "", staged, channels, far)
+    return Runs(dtype.name, reverse, "", staged, channels)
 
 
 def flipped_arrays(x: Array, u: Array, a: Array) -> str:

@@ -41,8 +41,8 @@ class Runs(Directed):
         Whether the states go past the caches, from a stage (`recfact.cpu.stage`).
     channels : int, default 1
         How many numbers, next to each other, each step has. It is an argument of kernels: they aren't compiled for it.
-    far : bool, default False
-        Whether the next group waits in the second-level cache, because the first one is too small for two groups.
+    near : bool, default False
+        Whether the next group waits in the first-level cache, and not in the second one: two groups have room there.
     """
 
     steps = 64  # pieces of a sequence are cut at its multiples
@@ -54,13 +54,13 @@ class Runs(Directed):
         flipped: str = "",
         streams: bool = False,
         channels: int = 1,
-        far: bool = False,
+        near: bool = False,
     ) -> None:
         super().__init__(storage, RUNS, reverse, flipped, streams)
         self.channels = channels
-        self.far = far
+        self.near = near
         self.name = f"runs_{storage}_{'reverse' if reverse else 'forward'}" + (f"_flipped_{flipped}" if flipped else "")
-        self.name += ("_streamed" if streams else "") + ("_far" if far else "")
+        self.name += ("_streamed" if streams else "") + ("_near" if near else "")
 
     @property
     def order(self) -> Sequence[int]:
@@ -69,7 +69,7 @@ class Runs(Directed):
 
     def side(self, array: str) -> Runs:
         """Return the runs of one array, in reverse if their steps run backwards in memory."""
-        return Runs(self.storage, self.runs_backwards(array), far=self.far)
+        return Runs(self.storage, self.runs_backwards(array), near=self.near)
 
 
 @operation
@@ -150,12 +150,12 @@ def entered(runs: Any, vector: Any, before: Any) -> Any:
 def lead(runs: Any) -> Any:
     """Return how many steps before the next group memory is asked for it, besides those of a group.
 
-    The first steps of the last runs are asked for last and needed first. So a group that comes from far needs more
-    time.
+    The first steps of the last runs are asked for last and needed first. So a group that waits in
+    the second-level cache needs more time.
     """
 
     def codegen(context: Any, b: Any, args: Any) -> Any:
-        return ir.Constant(ir.IntType(64), PAGE // runs.itemsize if runs.far else 0)
+        return ir.Constant(ir.IntType(64), 0 if runs.near else PAGE // runs.itemsize)
 
     return types.int64(runs), codegen
 
@@ -166,6 +166,6 @@ def fetch(runs: Any, address: Any) -> Any:
 
     def codegen(context: Any, b: Any, args: Any) -> Any:
         for offset in range(0, CHUNK * runs.count * runs.itemsize, LINE):
-            numbers.prefetch(b, b.add(args[1], ir.Constant(args[1].type, offset)), runs.far)
+            numbers.prefetch(b, b.add(args[1], ir.Constant(args[1].type, offset)), far=not runs.near)
 
     return types.void(runs, types.int64), codegen

@@ -226,8 +226,7 @@ def solve_blocks_into(a: Array, u: Array, x: Array, reverse: bool, threads: int)
     if address(x) == address(u) or not all(array.flags.c_contiguous for array in flat):
         return False
     a, u, row = (array.reshape(-1) for array in flat)
-    far = limits.waits_far(len(x), x.itemsize, 1)
-    runs = Runs(x.dtype.name, reverse, streams=streams_runs(row, u), far=far)
+    runs = Runs(x.dtype.name, reverse, streams=streams_runs(row, u))
     rows.solve_into(runs, a, u, row, None, window=Jagged(len(x), terms=0), threads=threads)
     return True
 

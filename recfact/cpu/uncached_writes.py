@@ -34,12 +34,12 @@ def streams_rows(x: Array, u: Array, reverse: bool) -> bool:
 
     Halves don't gain: they wait for their arithmetic, and splitting their vectors costs extra. So does
     float64 backwards in memory, on processors whose vectors are half as wide as ours. Complex numbers only gain where
-    vectors are as wide and the first-level cache is small.
+    they are as wide.
     """
     return (
         x.nbytes >= limits.STREAMED_ROWS
         and len(x) >= limits.LONG
-        and (x.dtype.kind != "c" or (writes_whole_lines() and not limits.LARGE_FIRST_CACHE))
+        and (x.dtype.kind != "c" or writes_whole_lines())
         and abs(x.strides[0]) == x.itemsize
         and x.itemsize != 2
         and (x.dtype != np.float64 or reverse == (x.strides[0] < 0) or writes_whole_lines())

@@ -1,6 +1,5 @@
 """Runs: windows of short blocks, solved side by side in pieces of one sequence."""
 
-import os
 from itertools import product
 
 import numpy as np
@@ -160,34 +159,11 @@ def test_long_blocks_are_left_to_tiles(storage):
         assert isinstance(tile_for(dtype, False, window), Tile)
 
 
-def test_groups_wait_in_the_second_cache_where_two_do_not_fit_into_the_first(monkeypatch):
-    monkeypatch.setattr(limits, "RUN", 256)
+def test_groups_of_short_uniform_windows_wait_in_the_first_cache(monkeypatch):
     monkeypatch.setattr(limits, "TABLED_RUN", 256)
-    monkeypatch.setattr(limits, "LARGE_FIRST_CACHE", True)
-    kinds = {Uniform(64): False, Uniform(65): True, Jagged(16): False, Jagged(17): True, Jagged(3): False}
-    for window, far in kinds.items():
+    kinds = {Uniform(64): True, Uniform(65): False, Jagged(16): False, Jagged(17): False, Jagged(3): False}
+    for window, near in kinds.items():
         tile = tile_for.__wrapped__(np.dtype(np.float32), False, window)
         assert isinstance(tile, Runs)
-        assert tile.far == tile.side("a").far == far
-        assert tile.name.endswith("_far") == far, "kernels are kept by their names"
-    few = runs_of_channels.__wrapped__
-    for channels, far in ((2, False), (3, True)):
-        assert few(np.dtype(np.float32), False, Jagged(16), channels, 1 << 20, False).far == far
-    assert few(np.dtype(np.float32), False, Uniform(22), 3, 1 << 20, False).far
-    monkeypatch.setattr(limits, "LARGE_FIRST_CACHE", False)
-    for window, far in (kinds | {Jagged(16): True, Jagged(3): True}).items():
-        assert tile_for.__wrapped__(np.dtype(np.float32), False, window).far == far
-    assert few(np.dtype(np.float32), False, Jagged(16), 2, 1 << 20, False).far
-
-
-@pytest.mark.parametrize("answer", [ValueError, OSError, 0, 48 << 10])
-def test_the_first_cache_is_small_where_the_system_does_not_tell(monkeypatch, answer):
-    def sysconf(name):
-        if isinstance(answer, int):
-            return answer
-        raise answer
-
-    monkeypatch.setattr(os, "sysconf", sysconf)
-    assert limits.first_cache() == (answer if isinstance(answer, int) and answer else 32 << 10)
-    monkeypatch.delattr(os, "sysconf")
-    assert limits.first_cache() == 32 << 10
+        assert tile.near == tile.side("a").near == near
+        assert tile.name.endswith("_near") == near, "kernels are kept by their names"

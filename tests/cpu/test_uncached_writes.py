@@ -1,7 +1,5 @@
 """Results written past the caches: the same bits, wherever they lie in memory, and only where it pays."""
 
-from itertools import product
-
 import numpy as np
 import pytest
 from fused import DTYPES, assert_same
@@ -174,11 +172,9 @@ def test_rows_are_streamed_where_memory_is_what_they_wait_for(small, monkeypatch
     assert rows.tile_of(a, u, x, False, Jagged(300, 2)).streams
     for kind in NUMBER_TYPES:
         others = a.astype(kind), u.astype(kind), place(u.shape, kind)[0]
-        for whole, large in product((False, True), (False, True)):
+        for whole in (False, True):
             monkeypatch.setattr(uncached_writes, "writes_whole_lines", lambda whole=whole: whole)
-            monkeypatch.setattr(limits, "LARGE_FIRST_CACHE", large)
-            waits = kind in (np.complex64, np.complex128) and whole and not large
-            gains = kind == np.float32 or (kind == np.float64 and whole) or waits
+            gains = kind == np.float32 or (kind in (np.float64, np.complex64, np.complex128) and whole)
             assert rows.tile_of(*others, True, Full()).streams == gains
             assert rows.tile_of(*others, False, Full()).streams == (gains or kind == np.float64)
     a, u = (array.reshape(2, 500).T for array in (a, u))
