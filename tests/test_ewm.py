@@ -34,7 +34,7 @@ def test_means_and_variances_are_those_of_pandas(mode, share, rng):
             expected = getattr(theirs, stat)(bias=bias).to_numpy()
             if not bias:  # of one value pandas gives 0 or NaN, as its roundings have it
                 expected = np.where(several, expected, np.nan)
-            # In longer gaps pandas loses digits; `test_nothing_cancels_across_a_gap` says who is right.
+            # In longer gaps pandas loses digits; `test_long_gaps_lose_no_digits` says who is right.
             np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9)
         if mode["adjust"]:
             np.testing.assert_allclose(rf.ewm(values, **options, stat="sum"), theirs.sum(), rtol=1e-12)
@@ -120,6 +120,43 @@ def test_nothing_cancels_across_a_gap(stat, gap, rng):
     exact = literal(values, lambda age: Fraction(3, 4) ** age, stat, True, False)
     found = rf.ewm(np.array([np.nan if value is None else float(value) for value in values]), alpha=0.25, stat=stat)
     np.testing.assert_allclose(found, exact, rtol=1e-13)
+
+
+def across_gaps(values, alpha, adjust, ignore_na):
+    """Means, biased and unbiased variances by the weights that pandas defines, in Fractions. Values may be None.
+
+    In the recursive form a value gets `alpha` of the total before the time that has passed since the last value.
+    """
+    weights, seen, found, before = [], [], [], 1 / alpha
+    for value in values:
+        if value is not None or not ignore_na:
+            weights = [weight * (1 - alpha) for weight in weights]
+        if value is not None:
+            weights.append(Fraction(1) if adjust else alpha * before)
+            seen.append(value)
+            before = sum(weights)
+        if not seen:
+            found.append((np.nan, np.nan, np.nan))
+            continue
+        total = sum(weights)
+        mean = sum(x * y for x, y in zip(weights, seen, strict=True)) / total
+        biased = sum(x * (y - mean) ** 2 for x, y in zip(weights, seen, strict=True)) / total
+        unbiased = 1 - sum(x * x for x in weights) / total**2
+        found.append((mean, biased, biased / unbiased if unbiased else np.nan))
+    return np.array(found, float).T
+
+
+@pytest.mark.parametrize("ignore_na", [True, False])
+@pytest.mark.parametrize("adjust", [True, False])
+def test_long_gaps_lose_no_digits(adjust, ignore_na, rng):
+    values = gappy(rng, 300, 0.9)
+    values[100:180] = np.nan  # 5/8 to the 80th is 5e-17
+    mode = {"alpha": 0.375, "adjust": adjust, "ignore_na": ignore_na}
+    seen = [None if np.isnan(value) else Fraction(value) for value in values.tolist()]
+    mean, biased, unbiased = across_gaps(seen, Fraction(3, 8), adjust, ignore_na)
+    np.testing.assert_allclose(rf.ewm(values, **mode), mean, rtol=1e-14)
+    for bias, expected in ((True, biased), (False, unbiased)):
+        np.testing.assert_allclose(rf.ewm(values, **mode, stat="var", bias=bias), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("window", [rf.Jagged(4), rf.Jagged(3, 0), rf.Uniform(5)], ids=str)
