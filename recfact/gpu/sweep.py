@@ -63,9 +63,11 @@ class Sweep:
         streams = 1 + len(geometry.beside)
         ahead = 32 * self.lines.channels * geometry.u.type.size * self.steps * streams  # bytes of a warp's next chunk
         # Halves beside coefficients or results in float32 fill registers with both, and with states twice as wide. So
-        # do numbers of 8 bytes, and the places where blocks begin inside a chunk.
+        # do numbers of 8 bytes, and the places where blocks begin inside a chunk. On capability 7.5 gates take more
+        # than elsewhere if coefficients move one by one.
         mixed = max(geometry.a.type.size, geometry.x.type.size) > geometry.u.type.size
-        full = mixed or geometry.u.type.size == 8 or blocks.length % self.steps > 0
+        gated = streams > 1 and self.lines.coefficient_steps == 1 and device.capability < (8, 0)
+        full = mixed or gated or geometry.u.type.size == 8 or blocks.length % self.steps > 0
         wide = WIDEST_REGISTERS if full else WIDE_REGISTERS
         self.registers = NARROW_REGISTERS if ahead <= NARROW_BYTES else wide
         wanted = warps_wanted(ahead, device.limits.room(THREADS // 32, self.registers), device, share)

@@ -60,6 +60,7 @@ CASES = {
     "coefficients of all batches": Case((2, 50, 4, 8), 2, a_shape=(50, 4)),
     "bfloat16": Case((2, 60, 4, 16), 2, "bfloat16", a_dtype="float32", device=TURING),
     "float16": Case((2, 60, 4, 16), 2, "float16", device=TURING),
+    "float16, time first": Case((60, 6, 16), 2, "float16", device=TURING),
     "tiles": Case((2, 60, 4, 16), 2, "bfloat16", kernel="b2p"),
     "tiles of float16": Case((60, 6, 16), 2, "float16", kernel="b2p"),
     "tiles in float32": Case((2, 150, 4, 16), 4, "bfloat16", a_dtype="float32", kernel="b2p"),
@@ -226,7 +227,7 @@ def test_it_moves_the_bytes_of_its_arrays_and_three_passes_move_more_than_twice_
 
 
 TIGHT = ("batch", "full", "many segments", "bfloat16", "float64", "complex", "tiles in float32", "tiles of float16")
-TIGHT += ("long blocks", "blocks inside tiles", "blocks alone", "full tiles")
+TIGHT += ("long blocks", "blocks inside tiles", "blocks alone", "full tiles", "float16, time first")
 
 
 @pytest.mark.parametrize("capability", [(7, 5), (9, 0), (12, 0)])
