@@ -266,7 +266,7 @@ def test_turing_copies_tile_by_tile():
 
 
 def test_what_moves_a_kib_sooner_is_chosen():
-    # The B200 has registers for 20 warps of b2p, with 50 of the 68 KiB that memory wants. A KiB takes 41 cycles from
+    # The B200 has registers for 20 warps of b2p, with 50 of the 68 KiB that memory wants. A KiB takes 40 cycles from
     # memory, and 45 for its instructions. 12.7 warps of sweep have 51 KiB, and 10.8 have 43.
     launch = described(HEADS, 1200, 8192, 16, "float16", Jagged(16), device=B200)
     assert launch.reasons[0] == ("sweep: 12.7 warps on a multiprocessor take 41 cycles for a KiB, and b2p takes 46")
