@@ -249,6 +249,7 @@ def test_other_sums_and_layouts_are_left_to_others():
     rows = np.empty((8, 96, 300), f4).transpose(2, 0, 1)
     assert plan((300, 8, 96), rows) is not None
     assert plan((300, 8, 1), rows) is None  # 96 threads
+    assert plan((300, 8, 1), rows[:, :, :24]) is None  # which isn't a power of two
     assert plan((300, 8, 1), rows[:, :, :32]) is not None
     assert plan((0, 8, 96), x[:0]) is None
 

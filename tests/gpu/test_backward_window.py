@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from math import prod
 
 import numpy as np
 import pytest
@@ -280,6 +281,38 @@ def test_rows_are_read_and_written_once(rng, window, n):
     moved = sum(array.read + array.written for array in report.arrays.values())
     needed = sum(array.nbytes for array in given.values())
     assert needed <= moved <= 1.1 * needed
+
+
+def rows_that_begin(array: np.ndarray, start: int, gap: int) -> np.ndarray:
+    """Return the same rows along time, the first of which begins `start` numbers later, with gaps between them."""
+    n, *others = array.shape
+    memory = np.zeros(start + (n + gap) * prod(others), array.dtype)
+    rows = memory[start:].reshape(*others, n + gap)[..., :n]
+    rows[...] = np.moveaxis(array, 0, -1)
+    return np.moveaxis(rows, -1, 0)
+
+
+@pytest.mark.parametrize("window", ["full", "jagged:8"])
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_that_begin_anywhere(rng, name, window):
+    """Accesses are as wide as addresses allow, those of coefficients apart, and bits are those of aligned rows."""
+    need_emulator()
+    given, found = numbers(rng, (32, 2, 4), (32, 2, 1), rows=True), []
+    given = {"x" if key == "u" and window == "full" else key: array for key, array in given.items()}
+    moved = "x" if name == "u" and window == "full" else name
+    for start, gap, width in ((0, 0, 4), (2, 0, 2), (1, 0, 1), (0, 4, 4), (0, 2, 2), (0, 1, 1)):
+        own = {key: array.copy(order="K") for key, array in given.items()}
+        own[moved] = rows_that_begin(own[moved], start, gap)
+        launch = planned(own, window, SMALL)
+        macros = dict(launch.macros)
+        apart = name in ("a", "da")
+        assert macros["TIME_ACCESS"] == str(4 if apart else width)
+        assert macros["COEFFICIENT_STEPS"] == str(width if not apart or width == 4 else 1)
+        execute(launch, own, H100.capability, outputs=("du", "da"), schedule=RANDOM[0]).check()
+        found.append((own["du"], own["da"]))
+    for one, other in found[1:]:
+        np.testing.assert_array_equal(one, found[0][0])
+        np.testing.assert_array_equal(other, found[0][1])
 
 
 # What is looked for in the source, what is put in its place, and the window that sees it.
