@@ -295,6 +295,20 @@ def test_lines_lie_where_their_steps_and_gaps_are(tiny, tmp_path):
     assert line.get_ydata().tolist() == right
 
 
+@pytest.mark.parametrize("several", [patterns.PATTERNS, ("T", "P", "F"), ()])
+def test_every_row_has_a_line_of_its_own_in_the_curves(several):
+    seeds = {seed: {"losses": [3.0, 2.0 + seed / 10]} for seed in range(2)}
+    found = {f"bible/{variant}": seeds if variant in several else {0: seeds[0]} for variant in patterns.PATTERNS}
+    figure = figures.curves(found, "bible")
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == list(patterns.PATTERNS)
+    for axes in figure.axes:
+        looks = {line.get_label(): (line.get_color(), line.get_linestyle()) for line in axes.lines}
+        assert list(looks) == list(patterns.PATTERNS)
+        assert len(set(looks.values())) == len(looks)
+        assert {variant for variant, (_, line) in looks.items() if line in ("-", "-.")} == set(several)
+
+
 def test_the_documents_show_what_is_recorded():
     written = (DOCS / "hybrids.md").read_text(encoding="utf-8")
     assert page.filled(written, display.records(rows.RESULTS)) == written

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#1b2330", "#999999")
+WIDTHS = (2.2, 1.6, 1.0, 0.6)
+"""Of lines that may lie on each other: those drawn later are thinner, so that those below are seen."""
 
 
 def variants(found: Records, text: str) -> list[str]:
@@ -28,31 +31,33 @@ def variants(found: Records, text: str) -> list[str]:
 
 @styled
 def curves(found: Records, text: str) -> Figure:
-    """Draw the losses in training, and beside them their differences to P of the same seed."""
+    """Draw the losses in training, and beside them their differences to P of the same seed. Dashes mark one seed."""
     figure, (whole, apart) = new(2)
     base = found.get(f"{text}/P", {})
-    for number, variant in enumerate(variants(found, text)):
-        style: dict[str, Any] = {
-            "color": COLOURS[number % len(COLOURS)],
-            "linestyle": "-" if number < len(COLOURS) else "--",
-        }
+    looks = {several: product(("-", "-.") if several else ("--", ":"), COLOURS) for several in (True, False)}
+    for variant in variants(found, text):
         seeds = found[f"{text}/{variant}"]
+        line, colour = next(looks[len(seeds) > 1])
+        style: dict[str, Any] = {
+            "color": colour,
+            "linestyle": line,
+            "linewidth": WIDTHS[0] if variant == "P" else 1.1,  # rows that equal P lie on it
+        }
         drawn(whole, [record["losses"] for record in seeds.values()], variant, style)
         differences = [
             smooth(np.subtract(record["losses"], base[seed]["losses"]))
             for seed, record in seeds.items()
             if seed in base
         ]
-        if differences and variant != "P":
+        if differences:
             drawn(apart, differences, variant, style)
     whole.set_ylabel("bits a byte, not yet seen in training")
     apart.set_ylabel("minus P of the same seed, smoothed")
-    apart.axhline(0, color="#999999", linewidth=0.6)
-    whole.set_ylim(top=4.0)
-    apart.set_ylim(-0.1, 0.2)
+    whole.set_ylim(top=3.0)
+    apart.set_ylim(-0.03, 0.2)
     for axes in (whole, apart):
         axes.set_xlabel("steps of training")
-    whole.legend(ncols=2)
+    figure.legend(*whole.get_legend_handles_labels(), loc="outside upper center", ncols=7)
     return figure
 
 
@@ -117,12 +122,12 @@ def by_variant(
 ) -> np.ndarray:
     """Draw values of a task's variants, a line a seed, and return the places of the values: `apart`, 2 `apart`, ..."""
     places = np.zeros(0)
-    for colour, variant in zip(COLOURS, TASKS[kind].variants, strict=False):
+    for colour, width, variant in zip(COLOURS, WIDTHS, TASKS[kind].variants, strict=False):
         seeds = found.get(f"{kind}/{variant}", {})
         if seeds:
             columns = np.transpose([values(record) for record in seeds.values()])
             places = apart * np.arange(1, len(columns) + 1)
-            lines = axes.plot(places, columns, color=colour, linewidth=0.9)
+            lines = axes.plot(places, columns, color=colour, linewidth=width)
             lines[0].set_label(variant)
     axes.legend()
     return places
@@ -132,7 +137,7 @@ def drawn(axes: Axes, lines: list[Any], label: str, style: dict[str, Any]) -> No
     """Draw the mean of losses, a line for each seed, over a band from the least to the greatest."""
     values = np.asarray(lines)
     places = SPAN * np.arange(1, values.shape[1] + 1)
-    axes.plot(places, values.mean(0), linewidth=1.1, label=label, **style)
+    axes.plot(places, values.mean(0), label=label, **style)
     axes.fill_between(places, values.min(0), values.max(0), color=style["color"], alpha=0.2, linewidth=0)
 
 

@@ -53,11 +53,12 @@ TASKS = {
         "A marked token, noise, and a question for the token. One Phalanx block of 64 features.",
     ),
 }
+CURVES = "Losses in training, and their differences to P, cut at 0.2. Dashed: one seed"
 PICTURES = {
     "bible-losses": "Losses on held-out books, a dot a seed",
-    "bible-curves": "Losses in training, and their differences to P, cut at 0.2",
+    "bible-curves": CURVES,
     "python-losses": "Losses on held-out modules, a dot a seed",
-    "python-curves": "Losses in training, and their differences to P, cut at 0.2",
+    "python-curves": CURVES,
     "recall": (
         "Losses while recall is learned, a line a seed. A guess costs 6 bits among all values, and 3 bits among those "
         "of the sequence"
