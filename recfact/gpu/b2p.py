@@ -125,6 +125,8 @@ class B2P:
         self.split = split_blocks(units, geometry.steps, blocks, wanted, device, "tile")
         self.warps = units * self.split.segments
         used = geometry.channels / (TILE * columns)  # share of tiles that isn't beyond the channels
+        if gated:  # heads ask for the gates that they share one by one, and no cache is counted on
+            used *= (2 + 2 / gate_heads) / 4
         cost = COSTS[generation(device), gated, blocks.terms is not None and blocks.length % TILE > 0]
         self.pace = pace(cost, self.warps, ahead, wanted, self.split, bool(blocks.terms), device) / used
 

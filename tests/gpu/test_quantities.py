@@ -18,7 +18,7 @@ from recfact.gpu.segments import Cost
 from recfact.windows import Full, Jagged
 from tools.gpu import check, machine_code, nvrtc, quantities
 from tools.gpu.check import as_markdown
-from tools.gpu.examples import HEADS
+from tools.gpu.examples import HEADS, described_mixer
 from tools.gpu.machine_code import MachineCode
 from tools.gpu.occupancy import resident_warps
 from tools.gpu.quantities import Counted, Quantity, count
@@ -45,6 +45,12 @@ def test_what_cannot_be_counted_says_why(monkeypatch):
     counted = [count(one) for one in quantities.quantities()]
     assert {one.holds for one in counted} == {None}
     assert [one for one in counted if "nvdisasm" not in (one.missing or "")] == []
+
+
+def test_gates_are_counted_in_the_kernels_that_their_rows_name():
+    for kind, shape, _ in quantities.MIXERS:
+        launch = described_mixer(*shape, "bfloat16", Jagged(16), device=Device(H100.capability, 1))
+        assert launch.kernel == kind.split()[0]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

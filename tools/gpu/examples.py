@@ -119,7 +119,7 @@ HEADS, ROWS = "head, time, channel", "head, channel, time"
 def kinds(device: Device = H100) -> dict[str, Launch]:
     """Plan a solve for each kernel, and for each way in which it moves tiles."""
     half = "bfloat16" if device.capability >= (8, 0) else "float16"
-    gated = {"b2p with gates": described_mixer(128, 8, 8192, 16, half, Jagged(16), device=device)}
+    gated = {"b2p with gates": described_mixer(128, 128, 8192, 16, half, Jagged(16), device=device)}
     return {
         "b2p": described(HEADS, 128, 8192, 16, half, Jagged(16), device=device),
         "b2p along time": described(ROWS, 128, 8192, 16, half, Jagged(16), device=device, reverse=True),

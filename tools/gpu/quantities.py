@@ -49,11 +49,11 @@ GRADIENTS: tuple[tuple[str, Window, str, tuple[int, int, int]], ...] = (
 # Heads, groups that share gates, steps and channels; what is asked of what moves, over the bytes of the arrays. A warp
 # of `b2p` has one head, so those that share gates ask for them one by one, at the same time.
 MIXERS: tuple[tuple[str, tuple[int, int, int, int], float | None], ...] = (
-    ("sweep with gates", (16, 2, 2048, 16), 1.10),
+    ("sweep with gates", (256, 32, 128, 16), 1.10),
     ("b2p with gates", (1, 1, 8192, 16), 1.10),
     ("b2p with gates that 8 heads share", (8, 1, 1024, 16), None),
 )
-TILES = (128, 8, 8192, 16)
+TILES = (128, 128, 8192, 16)
 Launches = list[tuple[tuple[int, int], Launch]]  # with the targets that they are for
 # Where blocks in shared memory leave room for fewer warps, they have more registers.
 MOST_REGISTERS: dict[str, float | None] = {"b2p": REGISTERS, "backward": REGISTERS, "backward_window": None}
