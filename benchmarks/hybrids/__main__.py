@@ -122,7 +122,7 @@ def publish() -> None:
 
 @app.command("speed")
 def show_speed(rounds: int = 5) -> None:
-    """Time training steps and the recurrence, on one thread."""
+    """Time training steps and the mixer, on one thread."""
     torch.set_num_threads(1)
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     print(speed.tables(rounds))
