@@ -17,7 +17,11 @@ TERM_BYTES = 64  # that a thread of several channels carries back from the block
 LEAST_WARPS = 2  # that a multiprocessor must hold: solves, products and sums move several times as much
 THREADS = 32  # of a thread block
 SHARED_BYTES = 48 * KIB  # that a thread block has without asking for them
-BLOCK_REGISTERS, MANY_REGISTERS = 128, 168  # of a thread, if shared memory doesn't leave room for more
+BLOCK_REGISTERS, MANY_REGISTERS, MOST_REGISTERS = (
+    128,
+    168,
+    208,
+)  # of a thread, if shared memory doesn't leave room for more
 
 
 def backward_window(
@@ -125,8 +129,10 @@ def _fitted(
     size, held = geometry.u.type.size, terms + 1
     step_bytes = size * ((held + terms + 2 * slides) * lines.channels + (held + slides) * lines.coefficients)
     shared_bytes = THREADS * length * step_bytes
-    many = slides or terms > 1 or size > 4
-    room = device.limits.room(1, MANY_REGISTERS if many else BLOCK_REGISTERS, shared_bytes)
+    registers = MANY_REGISTERS if slides or terms > 1 or size > 4 else BLOCK_REGISTERS
+    if slides and size > 8:
+        registers = MOST_REGISTERS
+    room = device.limits.room(1, registers, shared_bytes)
     wanted = warps_wanted(2 * 32 * lines.channels * size * owned.steps, max(room, 1), device)
     split = split_time(lines.warps, -(-geometry.steps // length), terms, wanted, device, sequences)
     return _Fitted(owned, shared_bytes, room, split, lines.thread_blocks(THREADS, split.segments, sequences))
