@@ -3,10 +3,10 @@
 //
 //   du_i = g_i + a_{i+1} du_{i+1},   da_i = the sum of du_i x_{i-1} over the channels that share a_i,   da_0 = 0.
 //
-// A thread owns one line: CHANNELS channels next to each other in memory (TIME_CONTIGUOUS 0), or one channel whose steps
-// are next to each other (TIME_CONTIGUOUS 1). LANES neighbouring threads own the channels of a head that share their
-// coefficients, and add up what they have in one order. Coefficients of their own need no sum (LANES 1). The next STEPS
-// steps are always on their way from memory. Pointers are at the last step, and strides lead back in time.
+// A thread owns one line: CHANNELS channels next to each other in memory (TIME_CONTIGUOUS 0), or one channel whose
+// steps are next to each other (TIME_CONTIGUOUS 1). LANES neighbouring threads own the channels of a head that share
+// their coefficients, and add up what they have in one order. Coefficients of their own need no sum (LANES 1). The next
+// STEPS steps are always on their way from memory. Pointers are at the last step, and strides lead back in time.
 //
 // All arrays are read at one step i, so that accesses of several steps are aligned alike. Then a_{i+1} and du_{i+1} are
 // still there from the step before, and da_{i+1} is what this step can finish.
