@@ -4,8 +4,8 @@ A kernel is a function (`recfact.cpu.language`). Its first argument is a `Lanes`
 arguments are 64-bit integers: addresses, byte strides and counts. A kernel knows nothing else of an array, so one
 compilation serves every layout.
 
-Each pair of kernel and type has a file of its own. The name of the file contains a stamp of all sources of this package
-and of the processor. A damaged file is written anew.
+Each pair of kernel and type has a file of its own. Its name contains a stamp of all sources of this package, of the
+processor and of the layout of Python's objects. A damaged file is written anew.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from types import FunctionType
 from typing import Any
 
 from recfact.cpu.language import Helper
-from recfact.cpu.machine_code import loaded, object_code, processor
+from recfact.cpu.machine_code import LAYOUT, loaded, object_code, processor
 from recfact.cpu.types import int64
 
 FOLDER = "RECFACT_CACHE_DIR"
@@ -49,9 +49,9 @@ if hasattr(os, "register_at_fork"):
 
 @cache
 def source_stamp() -> str:
-    """Return a short text that changes with every source file of this package and with the processor."""
+    """Return a short text that changes with every source file of this package, the processor and Python's objects."""
     here = processor()
-    text = sha256(f"{here.triple} {here.name} {here.features}".encode())
+    text = sha256(f"{here.triple} {here.name} {here.features} {LAYOUT}".encode())
     for file in sorted(files(__package__).iterdir(), key=lambda file: file.name):
         if file.name.endswith(".py"):
             text.update(file.read_bytes())

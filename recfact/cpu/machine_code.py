@@ -25,10 +25,9 @@ ENTRY = "entry"  # the function that Python calls
 
 I32, I64, OBJECT = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
 
-# Bytes from the start of an object to its type, and to the field behind the type. In an array this is the address of
-# its numbers. In a tuple it is the length, and the items follow.
-BEHIND = object.__basicsize__
-TYPE, DATA, ITEMS = BEHIND - 8, BEHIND, BEHIND + 8
+# Bytes from the start of an object to its type, from that of an array to the address of its numbers, and from that of a
+# tuple to its items. They differ between versions of Python: tuples keep their hash since 3.14.
+TYPE, DATA, ITEMS = LAYOUT = object.__basicsize__ - 8, object.__basicsize__, tuple.__basicsize__
 TABLE = 3  # arrays
 
 FASTCALL = 0x80  # METH_FASTCALL: a call passes an array of arguments, and their number

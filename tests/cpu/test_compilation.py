@@ -1,5 +1,6 @@
 """When kernels are compiled, what is kept of it, and what a user is told."""
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 
 from recfact.cpu import compilation
 from recfact.cpu.compilation import FOLDER, Kernel, announced, from_disk, kernel, source_stamp, to_disk
+from recfact.cpu.machine_code import DATA, ITEMS, TYPE
 from recfact.cpu.numbers import Lanes
 from recfact.cpu.operations import load, multiply, size, store
 
@@ -40,6 +42,17 @@ channels.solve_into(a, u, x, None, reverse=False, window=Full(), threads=1)
 assert np.array_equal(x[:, 0], 2 - 2.0 ** -np.arange(9)), x
 print(compiled.count("follow"))
 """
+
+
+def test_machine_code_reads_objects_as_this_python_lays_them_out():
+    def word(of, offset):
+        return ctypes.c_ssize_t.from_address(id(of) + offset).value
+
+    items, array = (object(), object(), object()), np.zeros(3)
+    assert word(items, TYPE) == id(tuple)
+    assert word(array, TYPE) == id(np.ndarray)
+    assert word(array, DATA) == array.ctypes.data
+    assert [word(items, ITEMS + 8 * place) for place in range(3)] == [id(item) for item in items]
 
 
 def solve_in_child(cache, prepare=""):
