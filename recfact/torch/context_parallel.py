@@ -251,7 +251,8 @@ class Own:
         x, _ = self.windowed(a, u, (border, u.new_zeros(halo.steps, *u.shape[1:])), piece, False)
         x = x.movedim(self.time.axis, 0)
         _, back = Moved.apply(border.new_zeros(halo.steps, 0), x[: halo.steps], anchor, halo, True)
-        return x[halo.steps :] + back
+        total: Tensor = x[halo.steps :] + back
+        return total
 
 
 def _common(phase: Any) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch._C import _are_functorch_transforms_active
+from torch._C import _are_functorch_transforms_active, _is_tracing
 
 from recfact.arrays import holds_memory
 from recfact.gating import mixed
@@ -26,7 +26,7 @@ NUMBERS = {torch.float32: np.dtype(np.float32), torch.float64: np.dtype(np.float
 
 def mix(a: Tensor, q: Tensor | None, k: Tensor | None, v: Tensor, window: Window) -> Tensor:
     """Return q x + v, where x solves the recurrence with inputs k v. The arguments are those of `recfact.phalanx`."""
-    if torch.compiler.is_compiling() or torch.jit.is_tracing() or _are_functorch_transforms_active():
+    if torch.compiler.is_compiling() or _is_tracing() or _are_functorch_transforms_active():
         return composed(a, q, k, v, window)
     mixer = _in_one_pass(a, q, k, v, window)
     y: Tensor | None = _on_gpu(a, q, k, v, window) if mixer is None else Mix.apply(a, q, k, v, window, mixer)
