@@ -38,6 +38,24 @@ def test_any_number_of_threads_gives_the_same_bits(adjust, warm_up, forgotten, r
                 np.testing.assert_array_equal(found.view(np.int64), expected.view(np.int64))
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
+@pytest.mark.parametrize("adjust", [True, False])
+def test_weights_that_stay_as_they_are_change_no_bits(adjust, dtype, rng, monkeypatch):
+    """Rows that come in pieces of 3 take the way of weights that still change."""
+    values = rng.standard_normal(1000).astype(dtype)
+    values[[0, 70, 400, 402]], values[401], values[640:900] = np.nan, np.inf, np.nan
+    for halflife, stat in product((0.3, 2, 50), ("mean", "var", "std") + (("sum",) if adjust else ())):
+        for mode in ({}, {"ignore_na": True}, {"min_periods": 300}, {"bias": True}, {"offsets": [0, 5, 300, 1000]}):
+            options = {"halflife": halflife, "stat": stat, "adjust": adjust, **mode}
+            found = rf.ewm(values, **options)
+            with monkeypatch.context() as small:
+                small.setattr(weighted, "PIECE", 1)
+                small.setattr(weighted, "LEAST_ROWS", 3)
+                expected = rf.ewm(values, **options)
+            np.testing.assert_array_equal(found, expected)
+            assert np.isfinite(found).sum() > 200
+
+
 @pytest.mark.parametrize(
     ("halflife", "offsets", "calls"),
     [(1, None, 5), (40, None, 1), (40, [0, 10, 700], 1), (40, [0, 345, 700], 2)],

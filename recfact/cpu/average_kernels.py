@@ -24,6 +24,9 @@ KINDS = {"mean": MEAN, "sum": SUM, "biased": SPREAD, "unbiased": SPREAD}
 KEPT = 7
 """How many numbers continue a column."""
 
+TURN = 64
+"""Rows after which is looked whether the weights still change."""
+
 NAN = float("nan")
 
 
@@ -116,19 +119,28 @@ def of_large_values(before: Any, mean: Any, share: Any, value: Any) -> Any:
 
 
 @helper
-def with_value(one: Any, now: Average, value: Any, newest: Any, least: Any, kind: int, adjust: int) -> Average:
-    """Take in a value. In the recursive form its weight is `newest`, or if that is 0 what the one before has lost.
+def shares(now: Average, newest: Any, adjust: int) -> Any:
+    """Return which share of all weights a new value gets, and which one the values before it keep.
 
-    The first value gets all the weight.
+    In the recursive form the weight of a value is `newest`, or if that is 0 what the one before has lost. The first
+    value gets all the weight.
     """
-    left, share, before = 1.0, now.gone if now.left > 0.0 else 1.0, now.left
+    share, before = now.gone if now.left > 0.0 else 1.0, now.left
     if adjust:
-        left = now.left + 1.0
-        share = 1.0 / left
+        share = 1.0 / (now.left + 1.0)
         before = now.left * share
     elif newest > 0.0:
         share = newest / (now.left + newest)
         before = now.left / (now.left + newest)
+    return share, before
+
+
+@helper
+def with_value(
+    one: Any, now: Average, value: Any, share: Any, before: Any, least: Any, kind: int, adjust: int
+) -> Average:
+    """Take in a value of which the shares are known."""
+    left = now.left + 1.0 if adjust else 1.0
     mean, total, spread, correction = now.mean, now.total, now.spread, now.correction
     if kind == SUM:
         total = now.total + value
@@ -155,6 +167,38 @@ def shown(now: Average, least: Any, kind: int, unbiased: int) -> Any:
 
 
 @helper
+def steady_rows(lanes: Any, of: Column, now: Average, first: int, end: int, newest: Any, kind: int, adjust: int) -> Any:
+    """Average rows from `first` on while the weights stay as they are, up to a missing value. Return the next row.
+
+    Weights that all rows share soon have a sum that one value more doesn't change. Then shares are the same for all
+    further values, and need not be computed.
+    """
+    given, one = single(lanes), real_number(lanes)
+    weight = load(one, of.weights, 0)
+    loss = 1.0 - weight
+    if not adjust:
+        loss = load(one, of.losses, 0)
+    aged = older(now, weight, loss)
+    share, before = shares(aged, newest, adjust)
+    after = with_value(one, aged, now.mean, share, before, of.least, kind, adjust)
+    i = first
+    going = now.gone == 0.0 and after.left == now.left and after.count == now.count
+    if going and after.correction == now.correction:
+        while i < end and going:
+            value = 0.0
+            value = load(given, of.u, i * of.u_step)
+            going = is_finite(value)
+            if going:
+                aged = Average(
+                    aged.count, aged.left, aged.gone, now.mean, now.total * weight, now.spread, aged.correction
+                )
+                now = with_value(one, aged, value, share, before, of.least, kind, adjust)
+                store(given, of.x, i * of.x_step, shown(now, of.least, kind, of.unbiased))
+                i += 1
+    return i, now
+
+
+@helper
 def average_column(lanes: Any, of: Column, kind: int, adjust: int) -> None:
     """Average a column. `kind` and `adjust` are known at compile time, so that each has a loop of its own."""
     given, one = single(lanes), real_number(lanes)
@@ -165,18 +209,26 @@ def average_column(lanes: Any, of: Column, kind: int, adjust: int) -> None:
     start, following = 0, of.group
     while start < of.rows:
         end = min(of.rows, integer(of.starts, following) - of.first)
-        for i in range(start, end):
-            value = 0.0  # makes the variable a float64, whatever is loaded
-            value = load(given, of.u, i * of.u_step)
-            weight = load(one, of.weights, i * of.weight_step)
-            loss = 1.0 - weight
-            if not adjust:
-                loss = load(one, of.losses, i * of.weight_step)
-            if is_finite(value):
-                now = with_value(one, older(now, weight, loss), value, newest, of.least, kind, adjust)
-            elif of.gaps_age:
-                now = older(now, weight, loss)
-            store(given, of.x, i * of.x_step, shown(now, of.least, kind, of.unbiased))
+        i = start
+        while i < end:
+            until = min(end, i + TURN)
+            for k in range(i, until):
+                value = 0.0  # makes the variable a float64, whatever is loaded
+                value = load(given, of.u, k * of.u_step)
+                weight = load(one, of.weights, k * of.weight_step)
+                loss = 1.0 - weight
+                if not adjust:
+                    loss = load(one, of.losses, k * of.weight_step)
+                aged = older(now, weight, loss)
+                if is_finite(value):
+                    share, before = shares(aged, newest, adjust)
+                    now = with_value(one, aged, value, share, before, of.least, kind, adjust)
+                elif of.gaps_age:
+                    now = aged
+                store(given, of.x, k * of.x_step, shown(now, of.least, kind, of.unbiased))
+            i = until
+            if i < end and of.weight_step == 0:
+                i, now = steady_rows(lanes, of, now, i, end, newest, kind, adjust)
         start = end
         if end < of.rows:
             now = nothing_yet()
