@@ -73,8 +73,8 @@ def hues(matrix: Array) -> Array:
 
     Complex numbers have the colour of their phase. Scalars without a sign, such as symbols, are blue.
     """
-    phases = np.array([_phase(entry) for entry in matrix.flat], dtype=np.float64)
-    colours = np.array([phase_hue(phase) for phase in phases.tolist()], dtype="<U7").reshape(matrix.shape)
+    different, where = np.unique(phases(matrix), return_inverse=True)
+    colours = np.array([phase_hue(phase) for phase in different.tolist()], dtype="<U7")[where.reshape(matrix.shape)]
     unit = (np.arange(matrix.shape[0])[:, None] == np.arange(matrix.shape[1])) & np.asarray(matrix == 1, dtype=bool)
     return np.where(unit, UNIT, colours)
 
@@ -95,6 +95,14 @@ def phase_hue(phase: float) -> str:
     return "#" + "".join(f"{round(x + share * (y - x)):02x}" for x, y in zip(first, second, strict=True))
 
 
+def phases(matrix: Array) -> Array:
+    """Return the phase of each entry in radians: 0 for NaN and for scalars without a sign."""
+    if matrix.dtype != object:
+        angles = np.angle(matrix.astype(np.complex128))
+        return np.where(np.isnan(angles), 0.0, angles)
+    return np.array([_phase(entry) for entry in matrix.flat], dtype=np.float64).reshape(matrix.shape)
+
+
 def _phase(entry: Any) -> float:
     try:
         phase = cmath.phase(complex(entry))
@@ -112,7 +120,7 @@ def _is_negative(entry: Any) -> bool:
 
 def has_phases(matrix: Array) -> bool:
     """Say whether some entry is a complex number that isn't real."""
-    return any(abs(math.sin(_phase(entry))) > 1e-12 for entry in matrix.flat)
+    return bool((np.abs(np.sin(phases(matrix))) > 1e-12).any())
 
 
 def key_entries(*matrices: Array) -> list[tuple[str, float, str]]:

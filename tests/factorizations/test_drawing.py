@@ -16,6 +16,7 @@ from recfact.factorizations.matrix_looks import (
     PURPLE,
     UNIT,
     VERMILLION,
+    has_phases,
     hues,
     opacities,
     phase_hue,
@@ -106,6 +107,20 @@ def test_colours_tell_signs_phases_and_the_unit_diagonal():
     ]
     for phase in np.linspace(-cmath.pi, cmath.pi, 41).tolist():
         assert phase_hue(phase) == phase_hue(phase + 2 * cmath.pi)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64", "complex64", "complex128", "int64", "bool"])
+def test_colours_of_numbers_are_those_of_the_same_scalars(rng, dtype):
+    matrix = rng.normal(scale=5, size=(9, 7)).astype(dtype)
+    matrix[:2] = [0, 1, -1, 0.5, 0, 1, 2]
+    if matrix.dtype.kind in "fc":
+        matrix[2] = [-0.0, np.nan, np.inf, -np.inf, 1, -1, np.nan]
+    if matrix.dtype.kind == "c":
+        matrix[3:] *= np.exp(1j * rng.uniform(-4, 4, (6, 7)))
+    scalars = matrix.astype(object)
+    np.testing.assert_array_equal(hues(matrix), hues(scalars))
+    assert has_phases(matrix) == has_phases(scalars) == (matrix.dtype.kind == "c")
+    assert not has_phases(matrix.real)
 
 
 def test_opacity_falls_with_the_logarithm_of_the_magnitude():
