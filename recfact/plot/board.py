@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from recfact.arrays import Array
 from recfact.factorizations.matrix_looks import hues, key_entries, opacities
-from recfact.plot.style import INK, PAPER
+from recfact.plot.style import INK, PAPER, TITLE_SIZE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,6 +34,7 @@ class Board:
         from matplotlib.figure import Figure
 
         self.figure: Figure = Figure(figsize=(width, height))
+        self.figure.suppressComposite = True  # else all matrices would become one image of few pixels
         self.width, self.height = width, height
 
     def axes(self, left: float, top: float, width: float, height: float) -> Axes:
@@ -42,6 +44,14 @@ class Board:
         )
         axes.spines[["top", "right"]].set_visible(False)
         return axes
+
+    @cached_property
+    def sheet(self) -> Axes:
+        """Axes over the whole figure, in inches from its upper left corner: all matrices share them."""
+        sheet = self.figure.add_axes((0, 0, 1, 1))
+        sheet.set(xlim=(0, self.width), ylim=(self.height, 0), autoscale_on=False)
+        sheet.set_axis_off()
+        return sheet
 
     def text(self, left: float, top: float, text: str, **options: Any) -> None:
         """Write `text` at a place, by default centred there."""
@@ -59,7 +69,7 @@ class Board:
         colours: Array | None = None,
         scale: float = 1.0,
         blocks: int | None = None,
-    ) -> Axes:
+    ) -> None:
         """Draw `matrix`, shape (rows, columns), as coloured cells.
 
         Parameters
@@ -78,40 +88,34 @@ class Board:
             Draw lines after every `blocks` rows and columns.
         """
         rows, columns = matrix.shape
-        axes = self.axes(left, top, width, height)
-        axes.imshow(
+        across, down = left + width * np.arange(columns + 1) / columns, top + height * np.arange(rows + 1) / rows
+        self.sheet.imshow(
             cell_colours(matrix, colours, scale),
-            extent=(0, columns, rows, 0),
+            extent=(left, left + width, top + height, top),
             interpolation="none",
             aspect="auto",
         )
-        axes.set_axis_off()
-        axes.plot(
-            [0, 0, columns, columns, 0],
-            [0, rows, rows, 0, 0],
-            color=INK,
-            linewidth=0.8,
-            alpha=0.45,
-            clip_on=False,
-            zorder=3,
-        )
         if 72 * min(width / columns, height / rows) > 3:  # in points; smaller cells would disappear between gaps
-            axes.hlines(range(1, rows), 0, columns, color=PAPER, linewidth=0.7)
-            axes.vlines(range(1, columns), 0, rows, color=PAPER, linewidth=0.7)
+            self._grid(across, down, slice(1, -1), color=PAPER, linewidth=0.7)
         if blocks is not None:
-            axes.hlines(range(blocks, rows, blocks), 0, columns, color=INK, linewidth=0.5, alpha=0.45)
-            axes.vlines(range(blocks, columns, blocks), 0, rows, color=INK, linewidth=0.5, alpha=0.45)
+            self._grid(across, down, slice(blocks, -1, blocks), color=INK, linewidth=0.5, alpha=0.45)
+        self.sheet.plot(across[[0, 0, -1, -1, 0]], down[[0, -1, -1, 0, 0]], color=INK, linewidth=0.8, alpha=0.45)
         if title:
-            axes.set_title(title, y=1.0, pad=5)
-        return axes
+            self.text(left + width / 2, top - 5 / 72, title, va="baseline", fontsize=TITLE_SIZE)
+
+    def _grid(self, across: Array, down: Array, some: slice, **options: Any) -> None:
+        """Draw some of the lines between columns and between rows, all as one path."""
+        gap = (np.nan, np.nan)
+        upright = [point for x in across[some] for point in ((x, down[0]), (x, down[-1]), gap)]
+        level = [point for y in down[some] for point in ((across[0], y), (across[-1], y), gap)]
+        self.sheet.plot(*np.transpose(upright + level), solid_capstyle="butt", **options)
 
     def key(self, left: float, top: float, *matrices: Array) -> None:
         """Draw the key to the colours of matrices that are drawn at one scale, as in notebooks."""
         from matplotlib.patches import Rectangle
 
         for hue, opacity, text in key_entries(*matrices):
-            where = (left / self.width, 1 - (top + 0.13) / self.height)
-            self.figure.add_artist(Rectangle(where, 0.13 / self.width, 0.13 / self.height, color=hue, alpha=opacity))
+            self.sheet.add_patch(Rectangle((left, top), 0.13, 0.13, color=hue, alpha=opacity))
             self.text(left + 0.18, top + 0.065, text, ha="left", fontsize=7.5)
             left += 0.3 + 0.056 * len(text)
 

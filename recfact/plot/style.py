@@ -23,6 +23,8 @@ P = ParamSpec("P")
 
 INK, PAPER = "#1b2330", "#fffffe"  # text and background, which the page replaces by its own colours
 
+TITLE_SIZE = 9.5  # in points
+
 _STYLE: dict[str, Any] = {
     "font.family": ["sans-serif"],
     "font.sans-serif": ["DejaVu Sans"],
@@ -34,7 +36,7 @@ _STYLE: dict[str, Any] = {
     "axes.linewidth": 0.6,
     "axes.facecolor": "none",
     "axes.grid": False,
-    "axes.titlesize": 9.5,
+    "axes.titlesize": TITLE_SIZE,
     "axes.unicode_minus": True,
     "xtick.color": INK,
     "ytick.color": INK,
