@@ -13,7 +13,7 @@ from recfact.checks import LONGEST, choice, positive_integer, several
 from recfact.containers import without_labels
 from recfact.errors import ShapeError
 from recfact.precision.arithmetic import Arithmetic
-from recfact.precision.materialization.construction_errors import MaterializationErrors, materialization_errors
+from recfact.precision.materialization.construction_errors import MaterializationErrors, MeasuredBlocks
 from recfact.precision.materialization.construction_table import ConstructionRow, MaterializationTable
 from recfact.precision.materialization.constructions import METHODS
 
@@ -131,7 +131,8 @@ def materialization_table(
         for length in lengths:
             a = _draw(source, name, (blocks, length), seed, axis)
             for how in cases:
-                rows += [_row(name, materialization_errors(a, each, format=how)) for each in methods]
+                measured = MeasuredBlocks(a, how)
+                rows += [_row(name, measured.errors(each)) for each in methods]
     return MaterializationTable(tuple(rows))
 
 

@@ -160,49 +160,62 @@ def materialization_errors(a: Any, method: str = "cumprod", *, format: Any, axis
     error / bound    at most 0.422 (over 120 entries)
     """
     choice(method, "method", METHODS)
-    how = measured_arithmetic(format)
-    storage, wide = how.format, how.accumulate
-    coefficients = coefficients_of(a, how, axis)
-    steps = coefficients.shape[-1]
-    computed = construct(coefficients, method, how)
-    exact = exact_blocks(coefficients)
-    absolute, relative = exact.compare(computed)
-    bound = error_bound(coefficients, method, storage, wide)
+    return MeasuredBlocks(a, format, axis).errors(method)
 
-    below = np.broadcast_to(np.tri(steps, k=-1, dtype=bool), computed.shape)
-    magnitude = np.abs(exact.to_float())
-    zero = below & (exact.high == 0)
-    underflow = below & ~zero & (magnitude < float(storage.smallest_normal))
-    overflow = below & (magnitude > float(storage.max))
-    normal = below & ~(zero | underflow | overflow)
-    nan, inf = below & np.isnan(computed), below & np.isinf(computed)
-    measured = normal & np.isfinite(computed)
-    held = below & np.isfinite(bound)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        ratio = np.where(absolute == 0, 0, absolute / bound)[held]
-    return MaterializationErrors(
-        method=method,
-        format=storage,
-        accumulate=wide,
-        blocks=coefficients[..., :1].size,
-        block=steps,
-        **{
-            name: int(np.count_nonzero(mask))
-            for name, mask in {
-                "entries": below,
-                "zero": zero,
-                "underflow": underflow,
-                "overflow": overflow,
-                "normal": normal,
-                "nan": nan,
-                "inf": inf & ~overflow,
-                "lost": normal & (computed == 0),
-                "invented": zero & (computed != 0) & ~nan & ~inf,
-                "diagonal": np.diagonal(computed, 0, -2, -1) != 1,
-                "bounded": held,
-            }.items()
-        },
-        ratio=float(ratio.max(initial=0.0)),
-        computed=computed,
-        relative=np.where(measured, relative, np.nan),
-    )
+
+class MeasuredBlocks:
+    """Blocks of coefficients in a number format, with the exact entries that all constructions are measured against.
+
+    Parameters
+    ----------
+    a, format, axis
+        As for `materialization_errors`.
+    """
+
+    def __init__(self, a: Any, format: Any, axis: int = -1) -> None:
+        self.how = measured_arithmetic(format)
+        self.coefficients = coefficients_of(a, self.how, axis)
+        self.exact = exact_blocks(self.coefficients)
+        magnitude, storage = np.abs(self.exact.to_float()), self.how.format
+        self.below = np.broadcast_to(np.tri(magnitude.shape[-1], k=-1, dtype=bool), magnitude.shape)
+        self.zero = self.below & (self.exact.high == 0)
+        self.underflow = self.below & ~self.zero & (magnitude < float(storage.smallest_normal))
+        self.overflow = self.below & (magnitude > float(storage.max))
+        self.normal = self.below & ~(self.zero | self.underflow | self.overflow)
+
+    def errors(self, method: str) -> MaterializationErrors:
+        """Return the errors of a construction."""
+        storage, wide = self.how.format, self.how.accumulate
+        computed = construct(self.coefficients, method, self.how)
+        absolute, relative = self.exact.compare(computed)
+        bound = error_bound(self.coefficients, self.exact, method, storage, wide)
+        nan, inf = self.below & np.isnan(computed), self.below & np.isinf(computed)
+        held = self.below & np.isfinite(bound)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            ratio = np.where(absolute == 0, 0, absolute / bound)[held]
+        return MaterializationErrors(
+            method=method,
+            format=storage,
+            accumulate=wide,
+            blocks=self.coefficients[..., :1].size,
+            block=self.coefficients.shape[-1],
+            **{
+                name: int(np.count_nonzero(mask))
+                for name, mask in {
+                    "entries": self.below,
+                    "zero": self.zero,
+                    "underflow": self.underflow,
+                    "overflow": self.overflow,
+                    "normal": self.normal,
+                    "nan": nan,
+                    "inf": inf & ~self.overflow,
+                    "lost": self.normal & (computed == 0),
+                    "invented": self.zero & (computed != 0) & ~nan & ~inf,
+                    "diagonal": np.diagonal(computed, 0, -2, -1) != 1,
+                    "bounded": held,
+                }.items()
+            },
+            ratio=float(ratio.max(initial=0.0)),
+            computed=computed,
+            relative=np.where(self.normal & np.isfinite(computed), relative, np.nan),
+        )

@@ -16,6 +16,7 @@ from recfact.errors import DTypeError, OptionError, ShapeError, shown
 from recfact.factorizations.materialize import CONSTRUCTIONS
 from recfact.factorizations.scalars import number_type
 from recfact.precision.arithmetic import Arithmetic, Rounded
+from recfact.precision.materialization.exact_blocks import exact_blocks
 from recfact.precision.materialization.laws import error_bound
 from recfact.precision.reals import in_decimal
 
@@ -106,7 +107,8 @@ def materialization_bound(a: Any, method: str = "cumprod", *, format: Any, axis:
     """
     how = measured_arithmetic(format)
     coefficients = np.asarray(coefficients_of(a, how, axis))
-    return error_bound(coefficients, choice(method, "method", METHODS), how.format, how.accumulate)
+    choice(method, "method", METHODS)
+    return error_bound(coefficients, exact_blocks(coefficients), method, how.format, how.accumulate)
 
 
 def arithmetic_of(format: Any) -> Arithmetic:

@@ -28,7 +28,7 @@ import numpy as np
 
 from recfact.arrays import Array
 from recfact.precision.formats.float_format import FloatFormat
-from recfact.precision.materialization.exact_blocks import exact_blocks
+from recfact.precision.materialization.exact_blocks import ExactBlocks
 
 _DOUBT = 2.0**-40
 """What float64 may take away from a sum or product below, relatively: no more than 8 operations a step of up to 4096
@@ -38,13 +38,15 @@ _SLACK = 2.0**-32
 """What the bounds are raised by: exp(E) makes at most 33 times E's own _DOUBT of it, E being at most 32."""
 
 
-def error_bound(a: Array, method: str, storage: FloatFormat, wide: FloatFormat) -> Array:
+def error_bound(a: Array, exact: ExactBlocks, method: str, storage: FloatFormat, wide: FloatFormat) -> Array:
     """Return for every entry a bound of its absolute error, or infinity if there is none.
 
     Parameters
     ----------
     a : ndarray of float64, shape (..., l)
         Finite coefficients, numbers of `storage`.
+    exact : ExactBlocks
+        Their blocks.
     method : str
         The construction.
     storage, wide : FloatFormat
@@ -57,7 +59,6 @@ def error_bound(a: Array, method: str, storage: FloatFormat, wide: FloatFormat) 
     """
     if a.shape[-1] == 0:
         return np.zeros((*a.shape, 0))
-    exact = exact_blocks(a)
     magnitude = _visible(np.abs(exact.to_float()), exact.high != 0)
     with np.errstate(all="ignore"):
         bound = _LAWS[method](a, magnitude, Rounding(wide))
