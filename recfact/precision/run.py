@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from recfact import algorithms
@@ -29,9 +30,10 @@ blocks and what passes between them in the format of the inputs."""
 
 CASTS = ("L", "g", "v")
 
-NATIVE = {FORMATS[name]: kind for name, kind in REALS.items()}
-"""Formats whose operations, rounded to nearest, are those of a type of NumPy: of halves on single numbers alone, where
-they are faster than ours."""
+NATIVE = {FORMATS[name]: kind.dtype for name, kind in REALS.items()} | {
+    fmt: np.dtype(getattr(ml_dtypes, name)) for name, fmt in FORMATS.items() if fmt.signed and hasattr(ml_dtypes, name)
+}
+"""Formats whose operations, rounded to nearest, are those of a type of NumPy or ml_dtypes, and faster there."""
 
 
 def rounded_solve(
@@ -213,7 +215,7 @@ class Task:
 
     def states(self, pieces: Pieces) -> Array:
         """Return the states, every operation rounded."""
-        native = self._native(pieces)
+        native = self._native()
         if native is None:
             (x,) = self.run(*self.operations(Rounded), pieces)
             return x.astype(self.arithmetic.dtype, copy=False)
@@ -227,15 +229,11 @@ class Task:
         how = self.arithmetic
         return x if how.accumulate == how.format else Rounded(how.format, how).round(x)
 
-    def _native(self, pieces: Pieces) -> Any:
-        """Return the NumPy type whose operations are exactly those of the arithmetic and faster, or None."""
+    def _native(self) -> Any:
+        """Return the number type whose operations are exactly those of the arithmetic, or None."""
         how = self.arithmetic
-        kind = NATIVE.get(how.accumulate)
         plain = (how.fma, how.rounding, how.underflow) == (False, "nearest-even", "gradual")
-        if kind is None or not plain or not how.format.fits_float64 or self.algorithm == "mixed-precision":
-            return None
-        alone = self.algorithm == "sequential" and isinstance(self.window, Full) and pieces[0][1].ndim == 1
-        return kind.dtype.type if alone or not kind.is_half else None
+        return NATIVE.get(how.accumulate) if plain and how.contained and self.algorithm != "mixed-precision" else None
 
     def overflows(self, pieces: Pieces) -> Array:
         """Return which states depend on an operation that overflows.

@@ -13,7 +13,7 @@ from recfact.errors import DTypeError, OptionError, RecfactError, ShapeError
 from recfact.precision.arithmetic import Arithmetic, Rounded
 from recfact.precision.formats.catalogue import FORMATS
 from recfact.precision.formats.float_format import FloatFormat
-from recfact.precision.run import ALGORITHMS, Task, rounded_solve
+from recfact.precision.run import ALGORITHMS, NATIVE, Task, rounded_solve
 from recfact.precision.verification.case_families import FAMILIES, draw
 from recfact.recurrence import first_kept
 from recfact.windows import Full, Jagged, Uniform
@@ -127,18 +127,50 @@ def test_the_loop_in_the_type_itself(dtype, rng):
     np.testing.assert_array_equal(rounded_solve(a, u, dtype), np.array(x, dtype=np.float64))
 
 
-@pytest.mark.parametrize("name", ["binary16", "bfloat16", "binary32", "binary64"])
-@pytest.mark.parametrize("family", FAMILIES)
-def test_native_types_are_bitwise_the_same(name, family):
-    fmt = FORMATS[name]
-    a, u = draw(family, fmt, 40, 6, seed=9)
+RUNS = {
+    "sequential": Full(),
+    "kogge-stone": Full(),
+    "brent-kung": Full(),
+    "hierarchical": Jagged(7, 2),
+    "b2p": Jagged(7),
+    "materialized": Jagged(7),
+}
+
+
+@pytest.mark.parametrize("algorithm", RUNS)
+@pytest.mark.parametrize("fmt", NATIVE, ids=str)
+def test_native_types_are_bitwise_the_same(fmt, algorithm):
     by_hand = Rounded(fmt, Arithmetic(fmt))
     by_hand.native = None
-    (expected,) = Task.of(fmt, "sequential", Full()).run(by_hand, by_hand, [(a, u, None)])
-    for c in range(6):
-        x = rounded_solve(a[:, c], u[:, c], fmt)
-        np.testing.assert_array_equal(x, expected[:, c])
-        np.testing.assert_array_equal(np.signbit(x), np.signbit(expected[:, c]))
+    task = Task.of(fmt, algorithm, RUNS[algorithm])
+    for family in FAMILIES:
+        a, u = draw(family, fmt, 40, 6, seed=9)
+        (expected,) = task.run(by_hand, by_hand, [(a, u, None)])
+        for own, inputs, found in ((a, u, expected), (a[:, 0], u[:, 0], expected[:, 0])):
+            x = task.states([(own, inputs, None)])
+            np.testing.assert_array_equal(x, found)
+            np.testing.assert_array_equal(np.signbit(x) & ~np.isnan(x), np.signbit(found) & ~np.isnan(x))
+
+
+@pytest.mark.parametrize("fmt", [fmt for fmt in NATIVE if fmt.bits <= 8], ids=str)
+def test_native_products_and_sums_of_all_pairs_are_bitwise_the_same(fmt):
+    numbers = np.arange(1 << fmt.bits, dtype=np.uint8).view(NATIVE[fmt])
+    by_hand, pairs = Rounded(fmt, Arithmetic(fmt)), np.meshgrid(numbers, numbers)
+    x, y = ((values.astype(np.float64),) for values in pairs)
+    with np.errstate(all="ignore"):
+        for found, (expected,) in (
+            (np.multiply(*pairs), by_hand.multiply(x, y)),
+            (np.add(*pairs), by_hand.add(x, y)),
+        ):
+            got = found.astype(np.float64)
+            np.testing.assert_array_equal(got, expected)
+            np.testing.assert_array_equal(np.signbit(got) & ~np.isnan(got), np.signbit(expected) & ~np.isnan(got))
+
+
+def test_operands_that_the_inner_format_does_not_hold_are_rounded_once():
+    how = Arithmetic("binary64", accumulate="bfloat16")
+    just_above = 1 + 2.0**-8 + 2.0**-40  # rounds up, but not by way of float32, where it becomes a tie
+    assert rounded_solve([0.0], [just_above], how)[0] == 1 + 2.0**-7
 
 
 @pytest.mark.parametrize("exponent", [8, 11])
