@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import re
 import sys
@@ -121,6 +122,7 @@ app = StrictTyper(
 
 def main() -> None:
     """Run the `recfact` command."""
+    gc.set_threshold(30_000)  # usually it is 700, and the searches for cycles take a tenth of the time of a page
     with checked_output():
         app()
 
