@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 WIDTH = 9.2
 """Width of a figure in inches."""
 
+GAP = (math.nan, math.nan)
+"""Between points of a line, where it breaks. Many pieces of one line are drawn faster than many lines."""
+
+PLAIN_TITLE: dict[str, Any] = {"loc": "left", "y": 1.0}
+"""A title of axes that have no common factor above their ordinate, for which matplotlib would lay out all labels."""
+
 
 class Board:
     """A figure whose parts are placed by inches from its upper left corner.
@@ -105,9 +111,8 @@ class Board:
 
     def _grid(self, across: Array, down: Array, some: slice, **options: Any) -> None:
         """Draw some of the lines between columns and between rows, all as one path."""
-        gap = (np.nan, np.nan)
-        upright = [point for x in across[some] for point in ((x, down[0]), (x, down[-1]), gap)]
-        level = [point for y in down[some] for point in ((across[0], y), (across[-1], y), gap)]
+        upright = [point for x in across[some] for point in ((x, down[0]), (x, down[-1]), GAP)]
+        level = [point for y in down[some] for point in ((across[0], y), (across[-1], y), GAP)]
         self.sheet.plot(*np.transpose(upright + level), solid_capstyle="butt", **options)
 
     def key(self, left: float, top: float, *matrices: Array) -> None:

@@ -6,8 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from recfact.errors import OptionTypeError
-from recfact.plot.board import WIDTH, Board
+from recfact.plot.board import GAP, PLAIN_TITLE, WIDTH, Board
 from recfact.plot.style import INK, styled
 from recfact.precision.materialization.construction_table import ConstructionRow, MaterializationTable
 from recfact.written_numbers import superscript
@@ -54,7 +56,7 @@ def materialization(table: MaterializationTable) -> Figure:
         _panel(axes, {row: labels.index(label) for row, (own, label) in places.items() if own == title}, methods)
         axes.set_xlim(-0.6, len(labels) - 0.4)
         axes.set_xticks(range(len(labels)), labels)
-        axes.set_title(title, loc="left", pad=17)
+        axes.set_title(title, pad=17, **PLAIN_TITLE)
         axes.set_ylabel("error in %")
     if board.figure.axes:
         handles = [
@@ -83,7 +85,8 @@ def _places(table: MaterializationTable) -> list[tuple[str, str]]:
 
 def _panel(axes: Axes, rows: Mapping[ConstructionRow, int], methods: Sequence[str]) -> None:
     width = 0.8 / len(methods)
-    seen = []
+    whiskers, boxes, tops, seen = [], [], [], []
+    medians: dict[str, list[tuple[float, float]]] = {}
     for row, group in rows.items():
         x = group + width * (methods.index(row.method) - (len(methods) - 1) / 2)
         low, first, median, third, high, largest = (
@@ -96,11 +99,17 @@ def _panel(axes: Axes, rows: Mapping[ConstructionRow, int], methods: Sequence[st
                       transform=axes.get_xaxis_transform())  # fmt: skip
         if math.isnan(row.largest):
             continue
-        axes.plot([x, x], [low, high], color=INK, linewidth=0.8)
-        axes.plot([x, x], [first, third], color=INK, alpha=0.45, linewidth=3.2, solid_capstyle="butt")
-        axes.plot(x, median, SHAPES[methods.index(row.method)], color=INK, markersize=4.5)
-        axes.plot(x, largest, "_", color=INK, markersize=6)
+        whiskers += [(x, low), (x, high), GAP]
+        boxes += [(x, first), (x, third), GAP]
+        tops.append((x, largest))
+        medians.setdefault(SHAPES[methods.index(row.method)], []).append((x, median))
         seen += [value for value in (first, median, largest) if SMALLEST < value < math.inf]
+    if whiskers:
+        axes.plot(*np.transpose(whiskers), color=INK, linewidth=0.8)
+        axes.plot(*np.transpose(boxes), color=INK, alpha=0.45, linewidth=3.2, solid_capstyle="butt")
+        axes.plot(*np.transpose(tops), "_", color=INK, markersize=6)
+    for shape, points in medians.items():
+        axes.plot(*np.transpose(points), shape, color=INK, markersize=4.5)
     axes.set_yscale("log")
     top = max(seen, default=1.0)
     axes.set_ylim(min(seen, default=0.1) / 2, 2 * top)

@@ -14,7 +14,7 @@ from recfact.checks import LONGEST, positive_integer
 from recfact.errors import GrowthWarning, OptionTypeError
 from recfact.factorizations import TransferOperator
 from recfact.factorizations.matrix_looks import UNIT
-from recfact.plot.board import WIDTH, Board, drawable
+from recfact.plot.board import PLAIN_TITLE, WIDTH, Board, drawable
 from recfact.plot.colours import JAGGED, UNIFORM, window_colour
 from recfact.plot.sequences import beside_steps, floating, one_sequence
 from recfact.plot.style import INK, styled
@@ -156,7 +156,7 @@ def error_figure(costs: list[WindowCost], eps: float, typename: str) -> Figure:
         axes.axhline(eps, color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
         axes.text(0.01, eps, f"eps of {typename}", color=INK, transform=axes.get_yaxis_transform(),
                   ha="left", va="bottom", fontsize=7.5)  # fmt: skip
-        axes.set_title(f"{title}: largest error relative to the largest state", loc="left")
+        axes.set_title(f"{title}: largest error relative to the largest state", **PLAIN_TITLE)
         axes.set_xlabel("k in steps: block length, or number of lags")
         axes.set_ylabel("share of the largest state")
     _legend_below(board)
@@ -218,7 +218,7 @@ def solution_figure(
         near.axvline(border, color=INK, linewidth=0.5, alpha=0.25)
     near.set_title(f"the last blocks of {block}", loc="left")
     near.set_ylabel(quantity)
-    far.set_title("error of each window", loc="left")
+    far.set_title("error of each window", **PLAIN_TITLE)
     far.set_ylabel(f"error in {unit}" if unit else "error")
     visible = sizes[np.isfinite(sizes) & (sizes > 0)]
     if len(visible):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recfact.errors import OptionTypeError
-from recfact.plot.board import WIDTH, Board
+from recfact.plot.board import PLAIN_TITLE, WIDTH, Board
 from recfact.plot.colours import FORMATS
 from recfact.plot.style import styled
 from recfact.precision.horizons.effective_horizons import EffectiveHorizon
@@ -48,9 +48,8 @@ def horizons(horizons: Mapping[str, EffectiveHorizon]) -> Figure:
     axes.set_ylim(0, 104)
     axes.set_ylabel("positions in %")
     axes.set_xlabel("steps back")
-    axes.set_title(
-        "positions that still see inputs further back, until weights are below the unit roundoff", loc="left"
-    )
+    title = "positions that still see inputs further back, until weights are below the unit roundoff"
+    axes.set_title(title, **PLAIN_TITLE)
     handles, labels = axes.get_legend_handles_labels()
     board.figure.legend(handles, labels, loc="lower center", ncols=min(max(len(labels), 1), 5), borderaxespad=0.2)
     return board.figure

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recfact.checks import several
-from recfact.plot.board import WIDTH, Board
+from recfact.plot.board import PLAIN_TITLE, WIDTH, Board
 from recfact.plot.colours import FORMATS
 from recfact.plot.style import INK, styled
 from recfact.precision import format, horizon
@@ -60,7 +60,7 @@ def formats(formats: Sequence[FloatFormat | str]) -> Figure:
         axes.yaxis.set_major_formatter(lambda value, _: power_of_ten(round(np.log10(value))))
         axes.yaxis.set_minor_formatter("")
         axes.minorticks_off()
-        axes.set_title(title, loc="left")
+        axes.set_title(title, **PLAIN_TITLE)
         axes.set_xlabel("largest coefficient ρ")
     board.figure.axes[0].set_ylabel("steps")
     board.figure.axes[0].plot([], [], "--", color=INK, linewidth=1.2, label="all weights further back together")

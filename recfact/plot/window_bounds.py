@@ -11,7 +11,7 @@ import numpy as np
 from recfact.arrays import Array
 from recfact.checks import several
 from recfact.errors import OptionTypeError
-from recfact.plot.board import WIDTH, Board, drawable
+from recfact.plot.board import PLAIN_TITLE, WIDTH, Board, drawable
 from recfact.plot.colours import ROUNDING, TRUNCATION
 from recfact.plot.sequences import one_sequence
 from recfact.plot.style import INK, styled
@@ -183,7 +183,7 @@ def _panel(axes: Axes, sweep: WindowSweep) -> None:
     axes.yaxis.set_major_formatter(lambda value, _: power_of_ten(round(np.log10(value))))
     axes.yaxis.set_minor_formatter("")
     axes.minorticks_off()
-    axes.set_title(sweep.title, loc="left", fontsize=8.5)
+    axes.set_title(sweep.title, fontsize=8.5, **PLAIN_TITLE)
     axes.set_xlabel("k in steps: block length, or number of lags")
 
 
