@@ -49,7 +49,7 @@ def ewm(
     Parameters
     ----------
     u : array_like
-        Real values. NaN and infinity count as missing, and so do the missing values of pandas and polars.
+        Real values. NaN and infinity count as missing, and so do None and the missing values of pandas and polars.
     halflife, tau : float or duration
         The number of steps after which a weight has fallen to a half (`halflife`) or to 1/e (`tau`). With `times` it is
         the time after which it has. If the times are instants, give a timedelta or a text such as "30D", "12h" or
@@ -188,10 +188,26 @@ def _read(u: Any, axis: Any) -> tuple[Array, int, Callable[[Array], Any]]:
         u = with_gaps(u) if library in ("pandas", "polars") else container.read(u, "u")
     elif isinstance(u, np.ma.MaskedArray):
         u = np.ma.filled(u.astype(float) if u.dtype.kind in "biu" else u, np.nan if u.dtype.kind != "M" else None)
-    values = as_numpy(u, "u")
+    values = _plain(as_numpy(u, "u"))
     if values.dtype.kind in "biu":
         values = values.astype(float)
     if native(values.dtype) not in {kind.dtype for kind in REALS.values()}:
         raise DTypeError(f"u must hold real numbers, got {values.dtype}; convert them to float64")
     values = values.astype(native(values.dtype), copy=False)
     return values, check_axis(axis, values.ndim), wrap
+
+
+def _plain(values: Array) -> Array:
+    """Return real numbers that an array holds as objects as floats, with NaN for None and NA. Others stay objects."""
+    if values.dtype != object or values.ndim == 0:
+        return values
+    there = np.array([value is not None and type(value).__name__ != "NAType" for value in values.flat], dtype=bool)
+    try:
+        numbers = np.array(values.ravel()[there].tolist())
+    except ValueError:  # lists of unequal lengths
+        return values
+    if numbers.ndim > 1 or numbers.dtype.kind not in "biuf":
+        return values
+    found = np.full(values.size, np.nan, numbers.dtype if numbers.dtype.kind == "f" else float)
+    found[there] = numbers
+    return found.reshape(values.shape)

@@ -9,6 +9,8 @@ import pytest
 import recfact as rf
 from recfact.errors import ArrayTypeError, DTypeError, OptionError, OptionTypeError, ShapeError
 
+LISTS = np.array([None, [1, 2], [3]], dtype=object)
+
 REFUSED = {
     "no decay": ({}, OptionError, "exactly one of halflife, tau, span, com and alpha must be given, got none"),
     "two decays": ({"alpha": 0.5, "tau": 3}, OptionError, "got tau and alpha"),
@@ -43,6 +45,14 @@ REFUSED = {
     "instants": ({"tau": 3, "u": pd.Series(pd.date_range("2001", periods=3))}, DTypeError, "real numbers"),
     "complex": ({"tau": 3, "u": [1j]}, DTypeError, "real numbers"),
     "objects": ({"tau": 3, "u": [Fraction(1, 3)]}, DTypeError, "real numbers"),
+    "fractions beside None": ({"tau": 3, "u": [Fraction(1, 3), None]}, DTypeError, "real numbers, got object"),
+    "text beside None": ({"tau": 3, "u": ["1", None]}, DTypeError, "real numbers, got object"),
+    "text and numbers": ({"tau": 3, "u": np.array([1.0, "nan", None], dtype=object)}, DTypeError, "real numbers"),
+    "complex beside None": ({"tau": 3, "u": [1j, None]}, DTypeError, "real numbers, got object"),
+    "huge integers": ({"tau": 3, "u": [10**400, None]}, DTypeError, "real numbers, got object"),
+    "None in a list": ({"tau": 3, "u": [1, [None]]}, ArrayTypeError, "nested lists of equal lengths"),
+    "lists as objects": ({"tau": 3, "u": LISTS}, DTypeError, "real numbers, got object"),
+    "None": ({"tau": 3, "u": None}, DTypeError, "real numbers, got object"),
 }
 
 

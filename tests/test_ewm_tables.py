@@ -47,6 +47,36 @@ def test_what_is_missing_elsewhere_is_missing_here():
         np.testing.assert_allclose(np.asarray(found, float), expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        [1, 2, None],
+        [None, 1.5, None, 4],
+        [None, None],
+        [True, None, False],
+        [3, None, np.nan, np.float64(0.25)],
+        np.array([1, None, 3], dtype=object),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("stat", ["mean", "std"])
+def test_none_is_missing_in_lists_as_in_pandas(given, stat):
+    expected = getattr(pd.Series(given, dtype=float).ewm(halflife=1), stat)()
+    found = rf.ewm(given, halflife=1, stat=stat)
+    assert type(found) is np.ndarray
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, expected.to_numpy(), rtol=1e-12)
+    with_na = [pd.NA if value is None else value for value in given]
+    np.testing.assert_array_equal(rf.ewm(with_na, halflife=1, stat=stat), found)
+
+
+def test_none_is_missing_in_nested_lists_and_keeps_the_number_type():
+    table = [[1, None, 3], [None, 5, 6]]
+    np.testing.assert_array_equal(rf.ewm(table, alpha=0.4), rf.ewm(np.array(table, dtype=float), alpha=0.4))
+    single = [np.float32(1.5), None, np.float32(4)]
+    assert rf.ewm(single, alpha=0.4).dtype == np.float32
+
+
 def test_series_of_polars_that_hold_no_numbers_are_refused():
     pl = pytest.importorskip("polars")
     for given in (
