@@ -60,7 +60,9 @@ def test_help_shows_an_example(command):
         assert f"Example: recfact {command[0]}" in text
     else:
         assert all(name in text for name in COMMANDS)
-        assert "Exit codes" in text
+        page = (Path(__file__).parents[1] / "docs" / "command.md").read_text()
+        codes = re.findall(r"^\| (\d) \| (.*) \|$", page, re.MULTILINE)
+        assert f"Exit codes: {'; '.join(map(' '.join, codes))}." in text
 
 
 def test_the_main_job_is_the_first_command():

@@ -96,6 +96,15 @@ def test_tables_are_no_wider_than_the_terminal(width):
         assert heading.strip() in "\n".join(seen)
 
 
+@pytest.mark.parametrize("arguments", [["horizon"], ["horizon", "--actual"], ["materialize", "--blocks", 2]], ids=str)
+def test_tables_in_pipes_have_at_most_100_columns(arguments):
+    lines = run(*arguments).stdout.splitlines()
+    assert max(map(len, lines)) <= 100
+    rows = csv.DictReader(run(*arguments, "--style", "csv").stdout.splitlines()) if "horizon" in arguments else ()
+    for row in rows:  # grep finds each row in every part of the table
+        assert sum(line.split()[:1] == [row["format"]] for line in lines) == lines.count("") + 1
+
+
 def test_horizon_draws():
     assert run("horizon", "fp32", "bf16", "--plot", "h.svg").stderr == "wrote h.svg\n"
     picture = Path("h.svg").read_text(encoding="utf-8")
@@ -253,7 +262,7 @@ def test_verify_says_what_is_wrong(arguments, says):
 def test_materialize_compares_families():
     options = ["materialize", "--family", "10% zeros", "--family", "U(0.9, 1)", "--format", "bf16", "--blocks", 20]
     table = pr.materialization_table(["10% zeros", "U(0.9, 1)"], format="bf16", blocks=20)
-    assert run(*options).stdout == f"{table.to_text()}\n"
+    assert run(*options).stdout == f"{table}\n"
     assert json.loads(run(*options, "--json").stdout) == json.loads(table.to_json())
 
 

@@ -17,6 +17,7 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 from recfact import __version__
 from recfact.cli.output import checked_output
 from recfact.errors import DeviceError, OptionError, RecfactError, shown
+from recfact.printed_table import LINE
 from recfact.windows import Window, window_text
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -115,8 +116,8 @@ app = StrictTyper(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     help="The recurrence x_i = a_i x_(i-1) + u_i as a matrix: its factors, its windows, and what cutting it costs.",
-    epilog="Exit codes: 0 done, 1 something is wrong with the data, 2 something is wrong with the command, "
-    "3 no GPU can be used.",
+    epilog="Exit codes: 0 done; 1 something is wrong with the data, a bound doesn't hold, or the output can't be "
+    "written; 2 something is wrong with the command; 3 no GPU can be used.",
 )
 
 
@@ -166,8 +167,8 @@ class Wrapped(Protocol):
 
 
 def show_table(table: Wrapped) -> None:
-    """Print a table as text. On a terminal it is no wider than the terminal."""
-    typer.echo(table.to_text(get_terminal_size().columns if sys.stdout.isatty() else None))
+    """Print a table as text: no wider than the terminal, and elsewhere in lines as short as Python prints them."""
+    typer.echo(table.to_text(get_terminal_size().columns if sys.stdout.isatty() else LINE))
 
 
 def say_written(path: Path, what: str = "") -> None:
