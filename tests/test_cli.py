@@ -65,6 +65,26 @@ def test_help_shows_an_example(command):
         assert f"Exit codes: {'; '.join(map(' '.join, codes))}." in text
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["horizon", "half"], ["solve", "--a", "0.5", "--u", "u.npy", "--out", "x.npy"], ["gpu"]],
+    ids=lambda arguments: arguments[0],
+)
+def test_commands_load_no_library_that_they_do_not_use(arguments):
+    np.save("u.npy", np.ones(3))
+    code = """
+import sys
+from recfact.cli import app
+try:
+    app(sys.argv[1:])
+finally:
+    print(*{name.partition(".")[0] for name in sys.modules})
+"""
+    loaded = run_python(code, *arguments).stdout.decode().splitlines()[-1].split()
+    assert "recfact" in loaded
+    assert not {"scipy", "sympy", "matplotlib", "jinja2", "pandas", "torch"} & set(loaded)
+
+
 def test_the_main_job_is_the_first_command():
     text = run("--help").output
     assert sorted(COMMANDS[:7], key=lambda name: text.index(f" {name} ")) == COMMANDS[:7]

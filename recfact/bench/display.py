@@ -11,7 +11,7 @@ from rich.text import Text
 from recfact.bench.record import Record
 from recfact.factorizations.matrix_looks import BLUE, VERMILLION
 from recfact.plot.style import styled
-from recfact.report.tables import rows_markdown, rows_table
+from recfact.report.rows import rows_markdown, rows_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

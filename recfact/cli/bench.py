@@ -37,7 +37,7 @@ def bench(
     """
     from recfact.bench import display, run
     from recfact.report.pictures import check_picture, save
-    from recfact.report.tables import to_json
+    from recfact.report.rows import to_json
 
     if markdown and as_json:
         raise typer.BadParameter("--markdown and --json exclude each other")
@@ -70,7 +70,7 @@ def _bench_gpu(smoke: bool, markdown: bool, as_json: bool) -> None:
     from recfact.gpu.availability import require
     from recfact.gpu.machine import this_machine
     from recfact.gpu.roofline import measure_roofline
-    from recfact.report.tables import rows_markdown, rows_table, to_json
+    from recfact.report.rows import rows_markdown, rows_table, to_json
 
     require()
     effort = benchmark.SMOKE if smoke else benchmark.FULL

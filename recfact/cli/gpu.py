@@ -24,7 +24,7 @@ def gpu(as_json: Json = False) -> None:
     from rich.text import Text
 
     from recfact.gpu.machine import check_gpus, this_machine
-    from recfact.report.tables import rows_table, to_json
+    from recfact.report.rows import rows_table, to_json
 
     found = this_machine()
     faults = check_gpus(found.gpus) if found.gpus else []

@@ -173,7 +173,7 @@ def verify(
     from recfact.plot.window_bounds import SIZES, bound_figure, sweep_windows
     from recfact.precision.verification.verify import format_of_arrays
     from recfact.report.pictures import check_picture, save
-    from recfact.report.tables import to_json
+    from recfact.report.rows import to_json
     from recfact.windows import Jagged, Uniform
 
     if picture:

@@ -154,7 +154,7 @@ def say_solved(
     as_json: bool,
 ) -> None:
     """Print what was solved."""
-    from recfact.report.tables import to_json
+    from recfact.report.rows import to_json
     from recfact.report.words import number
 
     if as_json:

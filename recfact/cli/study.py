@@ -63,10 +63,11 @@ def report(
     from recfact.report.build import build_report, report_steps
     from recfact.report.files import replacing
     from recfact.report.html import page, page_steps
+    from recfact.report.rows import to_json
     from recfact.report.safety import chosen_formats
     from recfact.report.scan import Scan
     from recfact.report.stored import are_large
-    from recfact.report.tables import report_text, to_json
+    from recfact.report.tables import report_text
 
     segments = read_offsets(offsets)
     chosen = segments is not None or pick is not None or any(table.averages.values())
@@ -158,8 +159,8 @@ def plot(
     from recfact.report import gallery
     from recfact.report.build import Report
     from recfact.report.pictures import check_picture, save
+    from recfact.report.rows import to_json
     from recfact.report.safety import chosen_formats
-    from recfact.report.tables import to_json
 
     check_picture(out)
     problem = read_problem(a, u, table, pick)

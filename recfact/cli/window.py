@@ -86,8 +86,8 @@ def window(
     from recfact.report.advice import window_advice
     from recfact.report.files import read_array
     from recfact.report.problem import bundled_problem, sequence_from_file, sequences_from_file
+    from recfact.report.rows import to_json
     from recfact.report.sources import constant
-    from recfact.report.tables import to_json
 
     if a is not None and rho is not None:
         raise typer.BadParameter("--a and --rho exclude each other")

@@ -18,10 +18,10 @@ from recfact.plot.window_costs import WindowCost, enough_windows, standard_windo
 from recfact.precision import BlockFormat, FloatFormat
 from recfact.precision.truncation.window_choice import WindowChoice
 from recfact.report.batch import SequenceNeeds, needs_findings
+from recfact.report.findings import findings
 from recfact.report.problem import Problem
 from recfact.report.safety import FormatSafety, chosen_formats, format_needs, verified
 from recfact.report.summary import Summary, summarize, transfer_operator
-from recfact.report.words import findings
 from recfact.solve import solve
 from recfact.windows import Jagged, Uniform, Window
 

@@ -1,12 +1,8 @@
-"""A report as text: tables for the terminal, and rows as JSON or Markdown."""
+"""A report as text: its findings and tables for the terminal."""
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Callable, Mapping, Sequence
-from fractions import Fraction
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -16,6 +12,7 @@ from rich.text import Text
 from recfact.plot.window_costs import TERMS, WindowCost, in_sight
 from recfact.report.batch import LIMITS, SequenceNeeds
 from recfact.report.build import Report
+from recfact.report.rows import framed
 from recfact.report.safety import STEPS, FormatSafety
 from recfact.report.words import coefficient, counted, first_steps, number, number_at_most, percent, percent_at_most
 from recfact.windows import Jagged, Uniform
@@ -47,7 +44,7 @@ def sequences_table(report: Report) -> Table:
     """Return the horizons of all sequences, how many look further than some windows, and the window good for all."""
     title = "all sequences: the furthest that each looks back down to the unit roundoff, and a window good for all"
     limits = [f"> {limit}" for limit in LIMITS]
-    table = _table(
+    table = framed(
         title, ["", "median", "largest", *limits, "good window", "loses"], ["left", *["right"] * 7, "left", "right"]
     )
     for found in report.sequences:
@@ -73,7 +70,7 @@ def _lines(table: Table) -> list[RenderableType]:
 def worst_sequences_table(report: Report) -> Table:
     """Return the sequences that look back furthest, by format."""
     names = [found.format.name for found in report.sequences if found.horizons is not None]
-    table = _table("the sequences that look back furthest, and how far", names, ["left"] * len(names))
+    table = framed("the sequences that look back furthest, and how far", names, ["left"] * len(names))
     for row in worst_rows(report.sequences):
         table.add_row(*row)
     return table
@@ -88,7 +85,7 @@ def worst_rows(sequences: Sequence[SequenceNeeds]) -> list[list[str]]:
 def summary_table(report: Report) -> Table:
     """Return the numbers that describe the recurrence."""
     s = report.summary
-    table = _table("the recurrence", ["", "", "", ""], ["left", "right", "left", "right"], header=False)
+    table = framed("the recurrence", ["", "", "", ""], ["left", "right", "left", "right"], header=False)
     magnitude = " in magnitude" if s.dtype.startswith("complex") else ""
     norms = ("1", s.norm_1, s.cond_1), ("2", s.norm_2, s.cond_2), ("∞", s.norm_inf, s.cond_inf)
     left = [
@@ -109,7 +106,7 @@ def summary_table(report: Report) -> Table:
 def windows_table(report: Report) -> Table:
     """Return the relative error of the states for the inputs at hand, by block length and kind of window."""
     title = "for these inputs, largest error relative to the largest state: Jagged(k) with 1 to 3 terms, and Uniform(k)"
-    table = _table(title, ["k", *_KINDS, "keeps", "uniform keeps"], ["right"] * 7)
+    table = framed(title, ["k", *_KINDS, "keeps", "uniform keeps"], ["right"] * 7)
     for k, costs in _by_length(report).items():
         cells = [_in_sight(cost.relative_error, number, report) for cost in costs]
         table.add_row(str(k), *cells, percent(costs[0].kept), percent(costs[-1].kept), style=_chosen(k, report))
@@ -118,7 +115,7 @@ def windows_table(report: Report) -> Table:
 
 def worst_table(report: Report) -> Table:
     """Return the relative error of the states for the worst inputs, by block length and kind of window."""
-    table = _table("for the worst inputs there can be, the same error", ["k", *_KINDS], ["right"] * 5)
+    table = framed("for the worst inputs there can be, the same error", ["k", *_KINDS], ["right"] * 5)
     for k, costs in _by_length(report).items():
         cells = [_in_sight(cost.relative_error_norm, number_at_most, report) for cost in costs]
         table.add_row(str(k), *cells, style=_chosen(k, report))
@@ -153,7 +150,7 @@ def formats_table(report: Report) -> Table:
         "more than rounding"
     )
     headings = ["", "largest", "become 1", "horizon", "median row", "good window", "loses"]
-    table = _table(title, headings, ["left", *["right"] * 4, "left", "right"])
+    table = framed(title, headings, ["left", *["right"] * 4, "left", "right"])
     for found in report.formats:
         table.add_row(found.format.name, *format_cells(found))
     return table
@@ -173,7 +170,7 @@ def verified_table(report: Report) -> Table:
     unit = f", in {report.problem.unit}" if report.problem.unit else ""
     title = f"errors of Jagged({report.block}) in number formats{unit}, measured exactly on {steps} of these inputs"
     headings = ["", "inputs off", "truncation", "rounding", "total", "proved bound", "error / bound", "holds"]
-    table = _table(title, headings, ["left", *["right"] * 6, "left"])
+    table = framed(title, headings, ["left", *["right"] * 6, "left"])
     for found in report.formats:
         table.add_row(found.format.name, *verified_cells(found))
     return table
@@ -187,66 +184,3 @@ def verified_cells(found: FormatSafety) -> list[str]:
     values = v.truncation.largest, v.rounding.largest, v.total.largest, v.total.bound, v.total.ratio
     verdict = f"{v.nonfinite} overflow" if v.nonfinite else {True: "yes", False: "NO", None: "undecided"}[v.holds]
     return [percent_at_most(v.inputs_change), *map(number_at_most, values), verdict]
-
-
-def rows_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Return `rows`, mappings with the same keys, as a table for the terminal."""
-    headings = list(rows[0]) if rows else []
-    table = _table(None, headings, ["left" if isinstance(rows[0][key], str) else "right" for key in headings])
-    for row in rows:
-        table.add_row(*map(_cell, row.values()))
-    return table
-
-
-def rows_markdown(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return `rows`, mappings with the same keys, as a Markdown table.
-
-    Examples
-    --------
-    >>> print(rows_markdown([{"case": "one", "ratio": 1.25}]))
-    | case | ratio |
-    |---|--:|
-    | one | 1.25 |
-    """
-    if not rows:
-        return ""
-    rule = ["---" if isinstance(value, str) else "--:" for value in rows[0].values()]
-    lines = [list(rows[0]), *([_cell(value) for value in row.values()] for row in rows)]
-    head, *body = ("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
-    return "\n".join([head, f"|{'|'.join(rule)}|", *body])
-
-
-def to_json(value: Any) -> str:
-    """Return `value` as JSON text. NaN and infinity, which JSON doesn't have, become null. Fractions become text.
-
-    Examples
-    --------
-    >>> to_json({"growth": float("inf"), "window": "Jagged(16)"})
-    '{"growth": null, "window": "Jagged(16)"}'
-    """
-    return json.dumps(_plain(value), allow_nan=False)
-
-
-def _plain(value: Any) -> Any:
-    match value:
-        case dict():
-            return {key: _plain(item) for key, item in value.items()}
-        case list() | tuple():
-            return [_plain(item) for item in value]
-        case float() if not math.isfinite(value):
-            return None
-        case Fraction():
-            return str(value)
-    return value
-
-
-def _cell(value: Any) -> str:
-    return number(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
-
-
-def _table(title: str | None, headings: Sequence[str], sides: Sequence[str], header: bool = True) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, show_header=header, padding=(0, 1))
-    for heading, side in zip(headings, sides, strict=True):  # a narrow terminal breaks cells, but none is cut short
-        justify: Literal["left", "right"] = "right" if side == "right" else "left"
-        table.add_column(heading, justify=justify, header_style="dim", overflow="fold")
-    return table

@@ -12,7 +12,7 @@ from recfact.bench.cases import all_cases
 from recfact.bench.display import DECISIVE, growth_figure, headlines, markdown, peers, sentences, table_rows, text
 from recfact.bench.peers import PEERS
 from recfact.bench.record import Record
-from recfact.report.tables import to_json
+from recfact.report.rows import to_json
 
 
 def test_a_record_survives_json():

@@ -11,7 +11,7 @@ import pytest
 from records import sample_record
 
 from recfact.bench.record import Record
-from recfact.report.tables import to_json
+from recfact.report.rows import to_json
 
 ROOT = Path(__file__).parents[2]
 RECORDS = sorted((ROOT / "benchmarks" / "results").glob("*.json"))

@@ -15,8 +15,9 @@ from recfact.precision import truncation_norm
 from recfact.recurrence import first_kept
 from recfact.report.build import build_report, report_steps
 from recfact.report.problem import Problem, bundled_problem
+from recfact.report.rows import to_json
 from recfact.report.summary import summarize, transfer_operator
-from recfact.report.tables import report_text, to_json
+from recfact.report.tables import report_text
 from recfact.windows import Jagged, Uniform
 
 

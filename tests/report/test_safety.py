@@ -13,12 +13,14 @@ import pytest
 from recfact import precision as pr
 from recfact.errors import OptionError
 from recfact.report.build import build_report, report_steps
+from recfact.report.findings import format_finding
 from recfact.report.gallery import draw
 from recfact.report.pictures import inline_svg
 from recfact.report.problem import Problem, bundled_problem
+from recfact.report.rows import to_json
 from recfact.report.safety import STEPS, USUAL, chosen_formats, format_safety
-from recfact.report.tables import to_json, verified_cells
-from recfact.report.words import format_finding, number_at_most, percent_at_most
+from recfact.report.tables import verified_cells
+from recfact.report.words import number_at_most, percent_at_most
 from recfact.windows import Jagged
 
 KEYS = (

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from recfact.precision import format as format_of
+from recfact.report.findings import format_finding
 from recfact.report.safety import format_safety
-from recfact.report.words import format_finding, lowered, number_at_most, percent, percent_at_most
+from recfact.report.words import lowered, number_at_most, percent, percent_at_most
 
 
 def read(text):

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from recfact.cli.app import show
 from recfact.cli.progress import progress
-from recfact.report.tables import rows_markdown, rows_table, to_json
+from recfact.report.rows import rows_markdown, rows_table, to_json
 from tools.gpu.nvrtc import CompileError, compiler
 from tools.gpu.quantities import Counted, count, digest, quantities
 
