@@ -103,18 +103,29 @@ def shifted(m: int, shift: int) -> int:
 
 def integers(values: Array) -> tuple[list[int], list[int]]:
     """Return odd integers m (or 0) and exponents e with values = m 2^e."""
-    if values.dtype.kind in "fV" and values.dtype.itemsize <= 8:  # V: the formats of ml_dtypes
-        floats = values.astype(np.float64)
-        if not np.all(np.isfinite(floats)):
-            raise OptionError("exact arithmetic needs finite numbers, got NaN or infinity; replace them first")
-        fractions, exponents = np.frexp(floats)
-        m = np.ldexp(fractions, 53).astype(np.int64)
-        lowest = m & -m
-        zeros = np.where(m == 0, 53, np.frexp(lowest.astype(np.float64))[1] - 1)
-        return (m >> zeros).tolist(), np.where(m == 0, 0, exponents - 53 + zeros).tolist()
+    if _are_floats(values):
+        m, exponents = _odd_floats(values)
+        return m.tolist(), exponents.tolist()
     scalars = values.tolist() if values.dtype.kind in "iu" else values
     odd = [_odd(Dyadic.of(value)) for value in scalars]
     return [m for m, _ in odd], [e for _, e in odd]
+
+
+def _are_floats(values: Array) -> bool:
+    """Return whether float64 holds all numbers of the type."""
+    return values.dtype.kind in "fV" and values.dtype.itemsize <= 8  # V: the formats of ml_dtypes
+
+
+def _odd_floats(values: Array) -> tuple[Array, Array]:
+    """Return the `integers` of floats as arrays."""
+    floats = values.astype(np.float64)
+    if not np.all(np.isfinite(floats)):
+        raise OptionError("exact arithmetic needs finite numbers, got NaN or infinity; replace them first")
+    fractions, exponents = np.frexp(floats)
+    m = np.ldexp(fractions, 53).astype(np.int64)
+    lowest = m & -m
+    zeros = np.where(m == 0, 53, np.frexp(lowest.astype(np.float64))[1] - 1)
+    return m >> zeros, np.where(m == 0, 0, exponents - 53 + zeros)
 
 
 def _odd(number: Dyadic) -> tuple[int, int]:
@@ -126,6 +137,9 @@ def _odd(number: Dyadic) -> tuple[int, int]:
 
 def exponent_range(values: Array) -> tuple[int, int] | None:
     """Return low and high: all values are multiples of 2^low and below 2^high in magnitude. None if all are 0."""
+    if _are_floats(values):
+        _, exponents = _odd_floats(nonzero := values[values != 0])
+        return (int(exponents.min()), int(np.frexp(nonzero.astype(np.float64))[1].max())) if len(nonzero) else None
     lows, highs = [], []
     for start in range(0, len(values), PIECE):
         pairs = [(e, e + m.bit_length()) for m, e in zip(*integers(values[start : start + PIECE]), strict=True) if m]
