@@ -3,9 +3,6 @@
 Importing this package imports neither CuPy nor torch, and doesn't look for a GPU.
 """
 
-from recfact.gpu.availability import why_unavailable
-from recfact.gpu.solver import solve
-from recfact.gpu.tuning import tune
-from recfact.gpu.warm import warm_up
+from recfact.public_names import attach
 
-__all__ = ["solve", "tune", "warm_up", "why_unavailable"]
+__getattr__, __dir__, __all__ = attach(__name__)
