@@ -26,58 +26,67 @@ HEADERS = Path(__file__).parent / "bare"
 STACK_BYTES = 64 * 1024
 SHARED_BYTES = 256 * 1024
 KEPT = Path(__file__).parents[2] / ".pytest_cache" / "bare"
-"""Where what is built stays for other files of tests and later runs, by a stamp of all that it is made of."""
+"""Where what is built stays for other processes and later runs, by a stamp of all that it is made of."""
+UNSEEN = "-DRESIDENT="
+"""The macro that only bounds registers, of which the CPU knows nothing: launches that differ in it share a library."""
 C_INTEGERS = {"int": ctypes.c_int, "long long": ctypes.c_longlong}
 
 
-def _compile(*arguments: str) -> None:
-    flags = ["-std=c++17", "-O1", "-fPIC", "-ffp-contract=off", "-w", f"-DSTACK_BYTES={STACK_BYTES}", f"-I{HEADERS}"]
+def _compile(*arguments: str, text: str | None = None) -> None:
+    flags = ["-std=c++17", "-Og", "-fPIC", "-ffp-contract=off", "-w", f"-DSTACK_BYTES={STACK_BYTES}"]
     flags.append("-U_FORTIFY_SOURCE")  # which takes a jump to another stack for a fault
-    done = subprocess.run(["g++", *flags, *arguments], capture_output=True, text=True, check=False)
+    done = subprocess.run(["g++", *flags, *arguments], input=text, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
 @cache
-def _folder() -> tempfile.TemporaryDirectory[str]:
-    """Return the folder of what is built, with what all kernels share compiled once: the headers, and the fibers."""
-    folder = tempfile.TemporaryDirectory(prefix="recfact-bare-")
-    _compile("-x", "c++-header", str(HEADERS / "cuda.h"), "-o", str(Path(folder.name) / "cuda.h.gch"))
-    _compile("-c", str(HEADERS / "fibers.cpp"), "-o", str(Path(folder.name) / "fibers.o"))
+def _folder() -> Path:
+    """Return the folder of what is built, with what all kernels share: the headers, and the fibers, which are loaded.
+
+    Its name changes with the headers, with this file, which has the options, and with the compiler.
+    """
+    compiler = subprocess.run(["g++", "--version"], capture_output=True, text=True, check=True).stdout
+    texts = compiler, *(path.read_text() for path in (Path(__file__), *sorted(HEADERS.iterdir())))
+    folder = KEPT / sha256(repr(texts).encode()).hexdigest()[:20]
+    if not folder.exists():
+        KEPT.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(dir=KEPT))
+        _compile("-x", "c++-header", str(HEADERS / "cuda.h"), "-o", str(made / "cuda.h.gch"))
+        _compile("-shared", str(HEADERS / "fibers.cpp"), "-o", str(made / "fibers.so"))
+        try:
+            made.rename(folder)
+        except OSError:  # another process was first
+            shutil.rmtree(made)
+    ctypes.CDLL(str(folder / "fibers.so"), ctypes.RTLD_GLOBAL)
     return folder
 
 
 @cache
-def _stamp() -> str:
-    """Return a text that changes with the headers, with this file, which has the options, and with the compiler."""
-    compiler = subprocess.run(["g++", "--version"], capture_output=True, text=True, check=True).stdout
-    return compiler + "".join(path.read_text() for path in (Path(__file__), *sorted(HEADERS.iterdir())))
-
-
-@cache
-def _built(kernel: str, signature: tuple[str, ...], options: tuple[str, ...]) -> Any:
+def _built(kernel: str, given: str, signature: tuple[str, ...], options: tuple[str, ...]) -> Any:
     source = re.sub(
         r"extern __shared__ .* unsigned char (\w+)\[\];",
         rf"alignas(16) static unsigned char \1[{SHARED_BYTES}];",
-        source_of(kernel),
+        given,
     )
     call = ", ".join(f"*static_cast<{c_type}*>(values[{k}])" for k, c_type in enumerate(signature))
     text = (
         f'#include "cuda.h"\n{source}\n'
         f"static void called(void** values) {{ {kernel}({call}); }}\n"
         'extern "C" long long enter_kernel(void** values, int threads, long long grid) {\n'
-        "    bare::launch(called, values, threads, grid);\n    return bare::misaligned;\n}\n"
+        "    return bare::launch(called, values, threads, grid);\n}\n"
     )
-    defines = [option for option in options if option.startswith("-D")]
-    library = KEPT / f"{kernel}_{sha256(repr((_stamp(), text, defines)).encode()).hexdigest()[:20]}.so"
+    defines = [option for option in options if option.startswith("-D") and not option.startswith(UNSEEN)]
+    folder = _folder()
+    library = folder / f"{kernel}_{sha256(repr((text, defines)).encode()).hexdigest()[:20]}.so"
     if not library.exists():
-        KEPT.mkdir(parents=True, exist_ok=True)
-        folder = Path(_folder().name)
-        path = folder / f"{library.stem}.cpp"
-        path.write_text(text)
         made = library.with_suffix(f".{os.getpid()}")  # another process may be making it too
-        _compile(*defines, "-DRECFACT_EMULATOR", "-shared", str(path), str(folder / "fibers.o"), "-o", str(made))
+        includes = (f"-I{folder}", f"-I{HEADERS}")
+        # What it needs is found in the process: to link the libraries of C++ again would take as long as to compile.
+        _compile(
+            "-shared", "-nostdlib", *includes, *defines, "-DRECFACT_EMULATOR", "-xc++", "-", "-o", str(made), text=text
+        )
         made.replace(library)
-    entered = ctypes.CDLL(str(library)).enter_kernel
+    entered = ctypes.PyDLL(str(library)).enter_kernel  # keeps other threads waiting, for all kernels share the fibers
     entered.restype = ctypes.c_longlong
     return entered
 
@@ -86,6 +95,13 @@ def need_compiler() -> None:
     """Skip where there is no C++ compiler."""
     if shutil.which("g++") is None:
         pytest.skip("g++ isn't installed: the kernels' source is compiled with it to run on the CPU")
+
+
+def plant(monkeypatch: pytest.MonkeyPatch, kernel: str, old: str, new: str) -> None:
+    """Put a fault into a kernel's source, in the one place that has this text."""
+    text = source_of(kernel)
+    assert text.count(old) == 1
+    monkeypatch.setitem(globals(), "source_of", {kernel: text.replace(old, new)}.__getitem__)
 
 
 def run_bare(launch: Launch, arrays: dict[str, np.ndarray]) -> None:
@@ -112,5 +128,5 @@ def call_bare(
         for c_type, value in zip(signature, values, strict=True)
     ]
     pointers = (ctypes.c_void_p * len(arguments))(*map(ctypes.addressof, arguments))
-    misaligned = _built(kernel, signature, options)(pointers, threads, ctypes.c_longlong(grid))
+    misaligned = _built(kernel, source_of(kernel), signature, options)(pointers, threads, ctypes.c_longlong(grid))
     assert misaligned == 0, f"{kernel} has {misaligned} accesses that aren't aligned to their size"

@@ -10,8 +10,8 @@ import numpy as np
 from gpu.cases import COMPUTED, Case
 
 from recfact.gpu.plans import Launch
-from recfact.recurrence import backward, first_kept, forward, windowed
-from recfact.windows import Full, Window
+from recfact.recurrence import backward, first_kept_rows, folded, forward
+from recfact.windows import Full, Window, blocks_and_terms
 
 UNIT = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-24, "float64": 2.0**-53}
 UNIT |= {"complex64": UNIT["float32"], "complex128": UNIT["float64"]}
@@ -21,10 +21,38 @@ HALF_SPACING = {"float16": 2.0**-25, "bfloat16": 2.0**-134}  # of subnormals; fl
 
 
 def loop(a: np.ndarray, u: np.ndarray, window: Window, x0: np.ndarray | None, reverse: bool) -> np.ndarray:
-    """Solve by the definition, in the arithmetic of the arrays."""
+    """Solve by the definition, in the arithmetic of the arrays.
+
+    The bits are those of `recfact.recurrence.windowed`, which begins anew for each row: here the rows of a block, which
+    begin at the same step, share a loop, and the rows of a band go through theirs together.
+    """
     if window == Full():
         return backward(a, u) if reverse else forward(a, u, x0)
-    return windowed(a, u, window, x0, reverse)
+    a, u = np.broadcast_arrays(a, u)
+    u = folded(a, u, x0)
+    n, (block, terms) = len(u), blocks_and_terms(window)
+    if block > 1:
+        x, halo = np.empty(u.shape, np.result_type(a, u)), block * terms
+        for start in range(0, n, block):
+            end = min(start + block, n)
+            if reverse:
+                x[start:end] = backward(a[start : end + halo], u[start : end + halo])[: end - start]
+            else:
+                first = max(0, start - halo)
+                x[start:end] = forward(a[first:end], u[first:end])[start - first :]
+        return x
+    x, whole = (backward if reverse else forward)(a, u), max(0, n - terms)  # right for the rows that see an end
+    if reverse:
+        state = u[terms:]
+        for k in range(terms - 1, -1, -1):
+            state = state * a[k + 1 : k + 1 + whole] + u[k : k + whole]
+        x[:whole] = state
+    else:
+        state = u[:whole]
+        for k in range(1, terms + 1):
+            state = a[k : k + whole] * state + u[k : k + whole]
+        x[terms:] = state
+    return x
 
 
 def reference(case: Case, window: Window, reverse: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -36,7 +64,7 @@ def reference(case: Case, window: Window, reverse: bool) -> tuple[np.ndarray, np
         x = loop(a, u, window, x0, reverse)
         sizes = loop(abs(a), abs(u), window, None if x0 is None else abs(x0), reverse)
     n = len(u)
-    firsts = np.array([first_kept(i, window) for i in range(n)])
+    firsts = first_kept_rows(n, window)
     if reverse:
         seen = np.searchsorted(firsts, np.arange(n), side="right") - np.arange(n)
     else:

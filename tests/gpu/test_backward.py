@@ -6,15 +6,14 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from gpu import bare_run, torch_stand_in
-from gpu.bare_run import need_compiler, run_bare
+from gpu import torch_stand_in
+from gpu.bare_run import need_compiler, plant, run_bare
 from gpu.bounds import UNIT
 from gpu.cases import H100, LAYOUTS, NUMPY, channel_axis, need_emulator, random_numbers, strided
 from gpu.stand_in import on_gpu
 
 import recfact as rf
 from recfact.gpu import gradients as gpu_gradients
-from recfact.gpu.compiler import source_of
 from recfact.gpu.launch import plan_gradients
 from recfact.gpu.multiprocessors import Device
 from recfact.gpu.plans import Launch
@@ -219,11 +218,7 @@ MUTATIONS = {
 @pytest.mark.parametrize("fault", MUTATIONS)
 def test_planted_faults_are_seen(rng, monkeypatch, fault):
     need_compiler()
-    old, new = MUTATIONS[fault]
-    text = source_of("backward")
-    assert text.count(old) == 1
-    monkeypatch.setattr(bare_run, "source_of", lambda kernel: text.replace(old, new))
-    monkeypatch.setattr(bare_run, "_built", bare_run._built.__wrapped__)
+    plant(monkeypatch, "backward", *MUTATIONS[fault])
     given = arrays("rows", rng)
     run_bare(planned(given), given)
     with pytest.raises(AssertionError, match=r"d[au]"):

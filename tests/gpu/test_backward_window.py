@@ -7,15 +7,14 @@ from math import prod
 
 import numpy as np
 import pytest
-from gpu import bare_run, torch_stand_in
-from gpu.bare_run import need_compiler, run_bare
+from gpu import torch_stand_in
+from gpu.bare_run import need_compiler, plant, run_bare
 from gpu.bounds import UNIT
 from gpu.cases import H100, NUMPY, along_time, need_emulator, random_numbers, strided
 from gpu.stand_in import on_gpu
 
 import recfact as rf
 from recfact.gpu import gradients as gpu_gradients
-from recfact.gpu.compiler import source_of
 from recfact.gpu.launch import plan_gradients
 from recfact.gpu.multiprocessors import Device
 from recfact.gpu.plans import Launch
@@ -361,10 +360,7 @@ ROW_MUTATIONS = {
 def test_planted_faults_are_seen(rng, monkeypatch, fault):
     need_compiler()
     old, new, window = (MUTATIONS | ROW_MUTATIONS)[fault]
-    text = source_of("backward_window")
-    assert text.count(old) == 1
-    monkeypatch.setattr(bare_run, "source_of", lambda kernel: text.replace(old, new))
-    monkeypatch.setattr(bare_run, "_built", bare_run._built.__wrapped__)
+    plant(monkeypatch, "backward_window", old, new)
     n = 104 if fault in ROW_MUTATIONS else 103
     given = numbers(rng, (n, 2, 8), (n, 2, 1), rows=fault in ROW_MUTATIONS)
     with np.errstate(all="ignore"):

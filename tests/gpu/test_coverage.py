@@ -115,7 +115,8 @@ def planned(row: Row, n: int) -> Launch:
     )
 
 
-def lengths(row: Row) -> list[int]:
+@cache
+def lengths(row: Row) -> tuple[int, ...]:
     """Return at which lengths a row is run: each up to two blocks and a tile, if it comes to the row's kernel."""
     block, terms = blocks_of(row.window, LONGEST)
     if row.kernel == "chain":
@@ -135,7 +136,7 @@ def lengths(row: Row) -> list[int]:
     longest = next((n for n in range(last, 0, -8) if planned(row, n).kernel == row.kernel), last)
     # Where a window leaves nothing out it is the full one, which has rows of its own.
     apart = [n for n in near if row.window == Full() or blocks_of(row.window, n).terms is not None]
-    return [n for n in dict.fromkeys([*apart, longest]) if planned(row, n).kernel == row.kernel]
+    return tuple(n for n in dict.fromkeys([*apart, longest]) if planned(row, n).kernel == row.kernel)
 
 
 def name_of(row: Row) -> str:
@@ -161,16 +162,31 @@ def often(kernel: str) -> tuple[Row, ...]:
     return tuple(rows)
 
 
+SPARSE = 3  # of so many lengths of such a row one is run by default, and another one of the next row
+
+
+def share(row: Row, default: bool) -> list[int]:
+    """Return the lengths of the default run, or those that are left to the slow tests. The longest is of the former."""
+    *near, longest = lengths(row)
+    chosen, some = often(row.kernel), set()
+    if row in chosen:
+        # Rows along time have few lengths each already.
+        some = {*(near if row.layout == ROWS else near[chosen.index(row) % SPARSE :: SPARSE]), longest}
+    return [n for n in (*near, longest) if (n in some) == default]
+
+
 def rows_of(kernel: str) -> list[Any]:
-    """Return the parameters of all rows, most of them slow."""
-    return [row if row in often(kernel) else pytest.param(row, marks=pytest.mark.slow) for row in sample(kernel)]
+    """Return the parameters of all rows: some with the lengths of the default run, and all with those that are left."""
+    some = [pytest.param(row, True, id=f"{name_of(row)}-some") for row in often(kernel)]
+    left = [pytest.param(row, False, id=f"{name_of(row)}-left", marks=pytest.mark.slow) for row in sample(kernel)]
+    return [*some, *left]
 
 
-@pytest.mark.parametrize("row", [row for kernel in GRID for row in rows_of(kernel)], ids=name_of)
-def test_kernel_is_within_its_bound(row):
+@pytest.mark.parametrize(("row", "default"), [case for kernel in GRID for case in rows_of(kernel)])
+def test_kernel_is_within_its_bound(row, default):
     need_compiler()
     u, a, x = row.types
-    for n in lengths(row):
+    for n in share(row, default):
         case = make_case(
             row.layout,
             SEQUENCES,
@@ -228,6 +244,24 @@ def test_the_sample_reaches_the_kernel_with_every_pair(kernel):
     assert kernel == "chain" or {1, 2} < segments
 
 
+@pytest.mark.parametrize("kernel", GRID)
+def test_the_default_run_has_every_value_and_place_in_a_tile(kernel):
+    met, rests, segments = set(), defaultdict(set), set()
+    for row in often(kernel):
+        met |= set(row._asdict().items())
+        for n in share(row, True):
+            rests[row.layout].add(n % TILE)
+            numbers = {argument.name: argument.value for argument in planned(row, n).arguments}
+            segments.add(numbers.get("segments"))
+    assert met == {("kernel", kernel)} | {(name, value) for name, values in CHOICES[kernel].items() for value in values}
+    for layout, reached in rests.items():
+        if layout != ROWS:
+            assert reached == set(range(TILE))
+        elif kernel != "b2p":
+            assert {n % 4 for n in reached} == {0, 1, 2, 3}
+    assert kernel == "chain" or {1, 2} < segments
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("reverse", [False, True])
 def test_full_sweep_over_thousands(layout, reverse):
@@ -245,9 +279,12 @@ MANY: dict[str, tuple[str, str, Window, int, int, Device]] = {
     "chain": (HEADS, "float32", Full(), 1, 260, Device((7, 0), 1000)),
     "b2p": (ROWS, "bfloat16", Jagged(16), 8, 8, H100),
 }
+LONG = ("chain", "b2p")  # to compute, for grids that are made as those of the others
 
 
-@pytest.mark.parametrize("kernel", MANY)
+@pytest.mark.parametrize(
+    "kernel", [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in MANY]
+)
 def test_more_sequences_than_a_grid_dimension(kernel):
     need_compiler()
     layout, dtype, window, d, n, device = MANY[kernel]

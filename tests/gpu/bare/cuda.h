@@ -56,7 +56,7 @@ void pass_turn();
 void meet(Meeting& meeting);
 Meeting& warp();
 Meeting& block();
-void launch(void (*kernel)(void**), void** values, int threads, long long grid);
+long long launch(void (*kernel)(void**), void** values, int threads, long long grid);
 
 // Show a value to the warp, and take what `choose` makes of everyone's.
 template <class T, class Choose>

@@ -11,9 +11,9 @@ uint3 threadIdx, blockIdx;
 
 namespace bare {
 
-// A context is entered once; from then on jumps are enough, which leave the signal mask alone and so need no kernel.
+// Its context is entered once, and then runs block after block. Jumps are enough to go on, which leave the signal mask
+// alone and so need no kernel.
 struct Fiber {
-    ucontext_t start;
     jmp_buf place;
     std::unique_ptr<char[]> stack{new char[STACK_BYTES]};
     bool entered = false, done = false;
@@ -53,41 +53,43 @@ Meeting& warp() { return warps[threadIdx.x / 32]; }
 Meeting& block() { return everyone; }
 
 static void enter() {
-    called(given);
-    fibers[current].done = true;
-    for (Meeting* meeting : {&warps[current / 32], &everyone}) {
-        --meeting->members;
-        open_if_complete(*meeting);
+    for (;;) {
+        called(given);
+        fibers[current].done = true;
+        for (Meeting* meeting : {&warps[current / 32], &everyone}) {
+            --meeting->members;
+            open_if_complete(*meeting);
+        }
+        pass_turn();
     }
-    _longjmp(scheduler, 1);
 }
 
 static void resume(Fiber& fiber) {
     if (_setjmp(scheduler)) return;
     if (fiber.entered) _longjmp(fiber.place, 1);
     fiber.entered = true;
-    setcontext(&fiber.start);
+    ucontext_t start;
+    getcontext(&start);
+    start.uc_stack.ss_sp = fiber.stack.get();
+    start.uc_stack.ss_size = STACK_BYTES;
+    start.uc_link = nullptr;
+    makecontext(&start, enter, 0);
+    setcontext(&start);
 }
 
-void launch(void (*kernel)(void**), void** values, int threads, long long grid) {
+long long launch(void (*kernel)(void**), void** values, int threads, long long grid) {
     called = kernel;
     given = values;
     misaligned = 0;
-    fibers.resize(threads);
+    if (fibers.size() < static_cast<size_t>(threads)) fibers.resize(threads);
     for (long long at = 0; at < grid; ++at) {
         blockIdx = {static_cast<unsigned int>(at), 0, 0};
         warps.assign((threads + 31) / 32, {});
         everyone = {};
         everyone.members = threads;
         for (int k = 0; k < threads; ++k) {
-            Fiber& fiber = fibers[k];
             ++warps[k / 32].members;
-            fiber.entered = fiber.done = false;
-            getcontext(&fiber.start);
-            fiber.start.uc_stack.ss_sp = fiber.stack.get();
-            fiber.start.uc_stack.ss_size = STACK_BYTES;
-            fiber.start.uc_link = nullptr;
-            makecontext(&fiber.start, enter, 0);
+            fibers[k].done = false;
         }
         for (int left = threads; left > 0;)
             for (current = 0; current < threads; ++current) {
@@ -97,6 +99,7 @@ void launch(void (*kernel)(void**), void** values, int threads, long long grid) 
                 left -= fibers[current].done;
             }
     }
+    return misaligned;
 }
 
 }  // namespace bare
