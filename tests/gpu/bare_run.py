@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -32,32 +31,30 @@ UNSEEN = "-DRESIDENT="
 C_INTEGERS = {"int": ctypes.c_int, "long long": ctypes.c_longlong}
 
 
-def _compile(*arguments: str, text: str | None = None) -> None:
-    flags = ["-std=c++17", "-Og", "-fPIC", "-ffp-contract=off", "-w", f"-DSTACK_BYTES={STACK_BYTES}"]
-    flags.append("-U_FORTIFY_SOURCE")  # which takes a jump to another stack for a fault
-    done = subprocess.run(["g++", *flags, *arguments], input=text, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+def _make(library: Path, *arguments: str, text: str | None = None) -> Path:
+    """Compile a library, unless that was done before."""
+    if not library.exists():
+        made = library.with_suffix(f".{os.getpid()}")  # another process may be making it too
+        flags = ["-std=c++17", "-Og", "-fPIC", "-ffp-contract=off", "-w", f"-DSTACK_BYTES={STACK_BYTES}"]
+        flags.append("-U_FORTIFY_SOURCE")  # which takes a jump to another stack for a fault
+        command = ["g++", "-shared", *flags, f"-I{HEADERS}", *arguments, "-o", str(made)]
+        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        made.replace(library)
+    return library
 
 
 @cache
 def _folder() -> Path:
-    """Return the folder of what is built, with what all kernels share: the headers, and the fibers, which are loaded.
+    """Return the folder of what is built, having loaded what all kernels share: the fibers.
 
     Its name changes with the headers, with this file, which has the options, and with the compiler.
     """
     compiler = subprocess.run(["g++", "--version"], capture_output=True, text=True, check=True).stdout
     texts = compiler, *(path.read_text() for path in (Path(__file__), *sorted(HEADERS.iterdir())))
     folder = KEPT / sha256(repr(texts).encode()).hexdigest()[:20]
-    if not folder.exists():
-        KEPT.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(dir=KEPT))
-        _compile("-x", "c++-header", str(HEADERS / "cuda.h"), "-o", str(made / "cuda.h.gch"))
-        _compile("-shared", str(HEADERS / "fibers.cpp"), "-o", str(made / "fibers.so"))
-        try:
-            made.rename(folder)
-        except OSError:  # another process was first
-            shutil.rmtree(made)
-    ctypes.CDLL(str(folder / "fibers.so"), ctypes.RTLD_GLOBAL)
+    folder.mkdir(parents=True, exist_ok=True)
+    ctypes.CDLL(str(_make(folder / "fibers.so", str(HEADERS / "fibers.cpp"))), ctypes.RTLD_GLOBAL)
     return folder
 
 
@@ -76,16 +73,9 @@ def _built(kernel: str, given: str, signature: tuple[str, ...], options: tuple[s
         "    return bare::launch(called, values, threads, grid);\n}\n"
     )
     defines = [option for option in options if option.startswith("-D") and not option.startswith(UNSEEN)]
-    folder = _folder()
-    library = folder / f"{kernel}_{sha256(repr((text, defines)).encode()).hexdigest()[:20]}.so"
-    if not library.exists():
-        made = library.with_suffix(f".{os.getpid()}")  # another process may be making it too
-        includes = (f"-I{folder}", f"-I{HEADERS}")
-        # What it needs is found in the process: to link the libraries of C++ again would take as long as to compile.
-        _compile(
-            "-shared", "-nostdlib", *includes, *defines, "-DRECFACT_EMULATOR", "-xc++", "-", "-o", str(made), text=text
-        )
-        made.replace(library)
+    library = _folder() / f"{kernel}_{sha256(repr((text, defines)).encode()).hexdigest()[:20]}.so"
+    # What it needs is found in the process: to link the library of C++ again would take as long as to compile.
+    _make(library, "-nostdlib", *defines, "-DRECFACT_EMULATOR", "-xc++", "-", text=text)
     entered = ctypes.PyDLL(str(library)).enter_kernel  # keeps other threads waiting, for all kernels share the fibers
     entered.restype = ctypes.c_longlong
     return entered

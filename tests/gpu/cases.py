@@ -7,7 +7,6 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-import pytest
 
 from recfact.gpu.launch import plan
 from recfact.gpu.multiprocessors import Device
@@ -15,12 +14,10 @@ from recfact.gpu.plans import Launch
 from recfact.gpu.solves import Solve
 from recfact.strides import Strided
 from recfact.windows import Window
-from tools.gpu.emulator import COMPILER
 from tools.gpu.examples import H100 as H100
 from tools.gpu.examples import LAYOUTS as LAYOUTS
 from tools.gpu.examples import channel_axis as channel_axis
 from tools.gpu.examples import described as described
-from tools.gpu.machine_code import missing_tools
 
 NUMPY = {
     "float16": np.dtype(np.float16),
@@ -31,19 +28,6 @@ NUMPY = {
     "complex128": np.dtype(np.complex128),
 }
 COMPUTED = {"float16": "float32", "bfloat16": "float32"}
-
-
-def need_tools() -> None:
-    """Skip where CUDA's compiler, its headers or the disassemblers are missing."""
-    if missing := missing_tools():
-        pytest.skip(missing)
-
-
-def need_emulator() -> None:
-    """Skip where one of these or a C++ compiler is missing, which builds the emulator."""
-    need_tools()
-    if COMPILER is None:
-        pytest.skip("g++ isn't installed, which builds the emulator")
 
 
 def strided(array: np.ndarray) -> Strided:

@@ -7,6 +7,15 @@ from gpu import stand_in, torch_stand_in
 from gpu.bare_run import need_compiler
 
 from recfact.gpu import tuned
+from tools.gpu.machine_code import missing_tools
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what reads or emulates machine code where CUDA's compiler or that of C++ is missing."""
+    if item.get_closest_marker("machine_code"):
+        if missing := missing_tools():
+            pytest.skip(missing)
+        need_compiler()
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from gpu import torch_stand_in
 from gpu.bare_run import need_compiler, plant, run_bare
 from gpu.bounds import UNIT
-from gpu.cases import H100, LAYOUTS, NUMPY, channel_axis, need_emulator, random_numbers, strided
+from gpu.cases import H100, LAYOUTS, NUMPY, channel_axis, random_numbers, strided
 from gpu.stand_in import on_gpu
 
 import recfact as rf
@@ -20,7 +20,7 @@ from recfact.gpu.plans import Launch
 from recfact.gpu.sequences import sequences_of
 from recfact.recurrence import forward
 from tools.gpu.emulator import RANDOM, TOGETHER, execute
-from tools.gpu.machine_code import machine_code, missing_tools
+from tools.gpu.machine_code import machine_code
 
 # Layout with time first, heads, steps, channels, number type, whether channels share coefficients; threads that add.
 CASES = {
@@ -147,10 +147,10 @@ def test_rows_whose_states_lie_otherwise_move_one_by_one(rng):
     check(given, "float32")
 
 
-@pytest.mark.parametrize("emulated", [False, True])
+@pytest.mark.parametrize("emulated", [False, pytest.param(True, marks=pytest.mark.machine_code)])
 @pytest.mark.parametrize("name", ["shared by one thread", "own coefficients", "rows", "rows, own"])
 def test_sequences_have_gradients_of_their_own(rng, name, emulated):
-    (need_emulator if emulated else need_compiler)()
+    need_compiler()
     given = arrays(name, rng)
     offsets = [0, 0, 8, 12, 24, len(given["x"])] if name in AT_ONCE else [0, 0, 7, 8, 24, len(given["x"])]
     for start in offsets[:-1]:  # what is at the ends of others doesn't matter
@@ -168,9 +168,9 @@ def test_sequences_have_gradients_of_their_own(rng, name, emulated):
             check(own, "float32")
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("name", RUN)
 def test_the_kernel_has_no_fault_and_the_same_bits_in_every_order(rng, name):
-    need_emulator()
     given, results = arrays(name, rng), []
     launch = planned(given)
     assert launch is not None
@@ -184,11 +184,10 @@ def test_the_kernel_has_no_fault_and_the_same_bits_in_every_order(rng, name):
         np.testing.assert_array_equal(da, results[0][1])
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("capability", [(7, 5), (9, 0), (12, 0)])
 @pytest.mark.parametrize("name", RUN)
 def test_nothing_spills(rng, name, capability):
-    if missing := missing_tools():
-        pytest.skip(missing)
     launch = planned(arrays(name, rng), Device(capability, 1))
     assert launch is not None
     code = machine_code(launch, capability)

@@ -10,7 +10,7 @@ import pytest
 from gpu import torch_stand_in
 from gpu.bare_run import need_compiler, plant, run_bare
 from gpu.bounds import UNIT
-from gpu.cases import H100, NUMPY, along_time, need_emulator, random_numbers, strided
+from gpu.cases import H100, NUMPY, along_time, random_numbers, strided
 from gpu.stand_in import on_gpu
 
 import recfact as rf
@@ -21,7 +21,7 @@ from recfact.gpu.plans import Launch
 from recfact.gpu.sequences import sequences_of
 from recfact.windows import blocks_and_terms, check_window
 from tools.gpu.emulator import RANDOM, TOGETHER, execute
-from tools.gpu.machine_code import machine_code, missing_tools
+from tools.gpu.machine_code import machine_code
 
 NAMES = ("a", "u", "g", "du", "da")
 WINDOWS = ("jagged:5:0", "jagged:1", "jagged:5", "jagged:16", "jagged:2:2", "jagged:5:2", "jagged:4:3", "jagged:3:4")
@@ -63,6 +63,9 @@ ROWS = {
     "rows, complex128, four terms": ((50, 3, 2), (50, 3, 1), "complex128", "jagged:2:4", 2, 1),
 }
 EVERY = CASES | ROWS
+# Of these the default run has each part in another case.
+SELDOM = ("two terms, shared", "three terms of their own", "rows, alone", "rows, four terms", "rows, complex128, lags")
+SELDOM += ("rows, complex128, four terms",)
 SEGMENTS = ("own coefficients", "shared, lags", "alone", "two terms", "rows, own", "rows, lags", "rows, two terms")
 
 
@@ -115,7 +118,9 @@ def check(given: dict[str, np.ndarray], window: str) -> None:
         assert (error <= size * unit / (1 - unit)).all(), name
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in SELDOM else name for name in EVERY]
+)
 def test_gradients_are_those_of_the_host(rng, name):
     need_compiler()
     given, window = arrays(name, rng), EVERY[name][3]
@@ -199,14 +204,14 @@ def test_many_segments_are_made():
         assert segments > 4000 // halo // 20
 
 
-@pytest.mark.parametrize("emulated", [False, True])
+@pytest.mark.parametrize("emulated", [False, pytest.param(True, marks=pytest.mark.machine_code)])
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize(
     ("window", "at_once"),  # more than one step of rows along time
     [("jagged:4", 1), ("jagged:3:2", 1), ("uniform:6", 1), ("jagged:4", 4), ("jagged:2:2", 2), ("uniform:5", 4)],
 )
 def test_sequences_have_gradients_of_their_own(rng, window, at_once, shared, emulated):
-    (need_emulator if emulated else need_compiler)()
+    need_compiler()
     given = numbers(rng, (60, 3, 8), (60, 3, 1 if shared else 8), rows=at_once > 1)
     offsets = [0, 0, 7, 8, 24, 60] if at_once == 1 else [0, 0, 8, 12, 24, 60]
     for start in offsets[:-1]:  # what is at the ends of others doesn't matter
@@ -224,9 +229,9 @@ def test_sequences_have_gradients_of_their_own(rng, window, at_once, shared, emu
             check(own, window)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("name", EVERY)
 def test_the_kernel_has_no_fault_and_the_same_bits_in_every_order(rng, name):
-    need_emulator()
     given, window, results = arrays(name, rng), EVERY[name][3], []
     launch = planned(given, window, H100 if name in SEGMENTS else SMALL)
     assert launch is not None
@@ -240,6 +245,7 @@ def test_the_kernel_has_no_fault_and_the_same_bits_in_every_order(rng, name):
         np.testing.assert_array_equal(da, results[0][1])
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("capability", [(7, 5), (9, 0), (10, 0), (12, 0)])
 @pytest.mark.parametrize(
     "name",
@@ -258,19 +264,17 @@ def test_the_kernel_has_no_fault_and_the_same_bits_in_every_order(rng, name):
     ],
 )
 def test_nothing_spills(rng, name, capability):
-    if missing := missing_tools():
-        pytest.skip(missing)
     launch = planned(arrays(name, rng), EVERY[name][3], Device(capability, 1))
     assert launch is not None
     code = machine_code(launch, capability)
     assert (code.log, code.stack) == ("", 0)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize(
     ("window", "n"), [("full", 256), ("jagged:16", 1024), ("jagged:16:2", 2048), ("uniform:17", 1024)]
 )
 def test_rows_are_read_and_written_once(rng, window, n):
-    need_emulator()
     given = numbers(rng, (n, 2, 16), (n, 2, 1), rows=True)
     if window == "full":
         given["x"] = given.pop("u")
@@ -291,11 +295,11 @@ def rows_that_begin(array: np.ndarray, start: int, gap: int) -> np.ndarray:
     return np.moveaxis(rows, -1, 0)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("window", ["full", "jagged:8"])
 @pytest.mark.parametrize("name", NAMES)
 def test_rows_that_begin_anywhere(rng, name, window):
     """Accesses are as wide as addresses allow, those of coefficients apart, and bits are those of aligned rows."""
-    need_emulator()
     given, found = numbers(rng, (32, 2, 4), (32, 2, 1), rows=True), []
     given = {"x" if key == "u" and window == "full" else key: array for key, array in given.items()}
     moved = "x" if name == "u" and window == "full" else name

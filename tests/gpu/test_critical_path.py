@@ -1,7 +1,7 @@
 """The cycles that a warp alone takes for a loop, of loops that can be counted by hand."""
 
 import pytest
-from gpu.cases import H100, need_tools
+from gpu.cases import H100
 
 from tools.gpu.critical_path import LATENCY, PLAIN, cycles, lead, registers
 from tools.gpu.examples import kinds
@@ -64,8 +64,8 @@ def test_what_instructions_write_and_read():
     assert registers(one) == (set(), set())
 
 
+@pytest.mark.machine_code
 def test_no_round_is_shorter_than_its_instructions():
-    need_tools()
     for kind in ("b2p", "sweep", "backward"):
         way = machine_code(kinds(H100)[kind], H100.capability).main_loop(WORK)
         assert cycles(way) >= len(way)

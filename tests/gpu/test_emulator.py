@@ -10,13 +10,14 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from gpu.cases import need_emulator
 
 from recfact.errors import MissingExtraError
 from recfact.gpu.plans import Argument, Launch
 from tools.gpu import emulator
 from tools.gpu.emulator import RANDOM, TOGETHER, Buffer, Report, Schedule, UnsupportedError, build, execute
 from tools.gpu.nvrtc import compile_ptx
+
+pytestmark = pytest.mark.machine_code
 
 H100 = (9, 0)
 SCHEDULES = (TOGETHER, *RANDOM)
@@ -35,11 +36,6 @@ __device__ __forceinline__ void copy16(void* shared, const void* global) {
 """
 C_TYPES = {"float32": "float", "float64": "double", "int32": "int", "uint32": "unsigned", "float16": "half"}
 C_TYPES |= {"bfloat16": "__nv_bfloat16"}
-
-
-@pytest.fixture(autouse=True)
-def tools() -> None:
-    need_emulator()
 
 
 @cache

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from gpu.cases import H100, described, need_tools
+from gpu.cases import H100, described
 from gpu.test_coverage import GRID, lengths, planned, sample
 from gpu.test_launch import shared_of
 
@@ -24,14 +24,11 @@ from tools.gpu.machine_code import Instruction, MachineCode, machine_code
 from tools.gpu.occupancy import resident_warps
 from tools.gpu.quantities import LEAST_LEAD, WORK
 
+pytestmark = pytest.mark.machine_code
+
 TABLE = (HEADS, 128, 8192, 16)  # batch 1, n = 8192, 128 heads, d = 16
 NO_TENSOR_CORES = Device((7, 0), 132)
 WIDE = (HEADS, 8192, 8192, 16)  # enough channels for `sweep`
-
-
-@pytest.fixture(autouse=True)
-def tools() -> None:
-    need_tools()
 
 
 def more_launches() -> dict[str, Launch]:

@@ -9,7 +9,7 @@ import pytest
 from gpu import torch_stand_in
 from gpu.bare_run import need_compiler, plant, run_bare
 from gpu.bounds import HALF_SPACING, RAISED, TENSOR_CORE, UNIT
-from gpu.cases import COMPUTED, H100, need_emulator, random_numbers, strided
+from gpu.cases import COMPUTED, H100, random_numbers, strided
 from gpu.stand_in import on_gpu
 from gpu.test_planted_faults import PLANTED, edited, orders
 
@@ -21,7 +21,7 @@ from recfact.gpu.multiprocessors import Device
 from recfact.gpu.plans import Launch
 from recfact.windows import blocks_and_terms, check_window
 from tools.gpu.emulator import RANDOM, TOGETHER, Schedule, execute, text_of
-from tools.gpu.machine_code import machine_code, missing_tools
+from tools.gpu.machine_code import machine_code
 
 SMALL = Device((9, 0), 1)  # few segments
 TURING = Device((7, 5), 40)  # no gates on tensor cores
@@ -196,9 +196,9 @@ EMULATED = ("batch", "heads before time", "full", "many segments", "bfloat16", "
 EMULATED += ("tiles", "tiles of float16", "blocks inside tiles", "long blocks", "parts of tiles")
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("name", EMULATED)
 def test_the_kernel_has_no_fault_and_the_same_bits_in_every_order(rng, name):
-    need_emulator()
     case, results = CASES[name], []
     given = arrays(case, rng)
     launch = planned(given, case.window, case.device)
@@ -212,8 +212,8 @@ def test_the_kernel_has_no_fault_and_the_same_bits_in_every_order(rng, name):
         np.testing.assert_array_equal(found, results[0])
 
 
+@pytest.mark.machine_code
 def test_it_moves_the_bytes_of_its_arrays_and_three_passes_move_more_than_twice_as_many(rng):
-    need_emulator()
     given = arrays(Case((1024, 8, 16), 2), rng)
     launch = planned(given, "jagged:16", SMALL)
     report = execute(launch, given, H100.capability, outputs=("x",)).check()
@@ -229,11 +229,10 @@ TIGHT = ("batch", "full", "many segments", "bfloat16", "float64", "complex", "ti
 TIGHT += ("long blocks", "blocks inside tiles", "blocks alone", "full tiles", "float16, time first")
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("capability", [(7, 5), (9, 0), (12, 0)])
 @pytest.mark.parametrize("name", TIGHT)
 def test_nothing_spills(rng, name, capability):
-    if missing := missing_tools():
-        pytest.skip(missing)
     case = CASES[name]
     if case.kernel == "b2p" and capability < (8, 0):
         pytest.skip("gates on tensor cores need compute capability 8.0")
@@ -296,10 +295,10 @@ def test_planted_faults_are_seen(rng, monkeypatch, fault):
         check(given, window, kernel)
 
 
+@pytest.mark.machine_code
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", ["no barrier of the warp", "a copy not awaited"])
 def test_faults_planted_in_the_ptx_of_tiles_are_seen(rng, fault):
-    need_emulator()
     given = arrays(Case((300, 2, 16), 1, "float16", a_dtype="float32"), rng)
     given["k"][5::16, 0, 3] = given["u"][5::16, 1, 3] = 300  # in one head, tiles are repeated
     launch = planned(given, "jagged:32")

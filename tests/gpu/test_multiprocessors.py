@@ -7,7 +7,6 @@ import subprocess
 
 import pytest
 from gpu.bare_run import need_compiler
-from gpu.cases import need_tools
 
 from recfact.gpu.compiler import header_folders
 from recfact.gpu.multiprocessors import MULTIPROCESSORS, REGISTERS, multiprocessor_of, warps_of_registers
@@ -57,9 +56,9 @@ KERNELS = list(
 )
 
 
+@pytest.mark.machine_code
 def test_room_is_what_cudas_calculator_finds(tmp_path):
     need_compiler()
-    need_tools()
     if not (header_folders()[0] / "cuda_occupancy.h").exists():
         pytest.skip("cuda_occupancy.h isn't among the headers")
     source, program = tmp_path / "calculator.cpp", tmp_path / "calculator"

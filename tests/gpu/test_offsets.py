@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from gpu.bounds import bound
-from gpu.cases import H100, NUMPY, Case, need_emulator, random_numbers
+from gpu.cases import H100, NUMPY, Case, random_numbers
 
 from recfact.gpu.launch import plan
 from recfact.gpu.solves import Solve
@@ -62,11 +62,11 @@ def spread(values: np.ndarray, strides: tuple[int, ...], role: str = "in") -> Sp
     return Spread(np.moveaxis(runs, -1, along), Buffer(pieces, high - low, role, pointer=-low), place)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_offsets_beyond_32_bits(kernel, place, reverse):
-    need_emulator()
     dtype, window = KERNELS[kernel]
     rng, shape = np.random.default_rng(0), (2, 2, N, D)
     strides = strides_of(place, NUMPY[dtype].itemsize)

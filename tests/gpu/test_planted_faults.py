@@ -9,20 +9,17 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from gpu.cases import H100, LAYOUTS, Case, need_emulator
+from gpu.cases import H100, LAYOUTS, Case
 from gpu.test_kernels import make_case
 
 from recfact.gpu.plans import Launch
 from recfact.windows import Full, Jagged, Uniform, Window
 from tools.gpu.emulator import TOGETHER, Report, Schedule, execute, text_of
 
+pytestmark = pytest.mark.machine_code
+
 HEADS, _, ROWS = LAYOUTS
 TRIES = 24  # orders in which a fault may show
-
-
-@pytest.fixture(autouse=True)
-def tools() -> None:
-    need_emulator()
 
 
 def chain() -> Case:

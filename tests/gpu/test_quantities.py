@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from gpu.cases import H100, LAYOUTS, described, need_emulator, need_tools
+from gpu.cases import H100, LAYOUTS, described
 from typer.testing import CliRunner
 
 from recfact.errors import MissingExtraError
@@ -53,9 +53,9 @@ def test_gates_are_counted_in_the_kernels_that_their_rows_name():
         assert launch.kernel == kind.split()[0]
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_traffic_is_the_arrays_once_and_halos(layout):
-    need_emulator()
     heads, n, d, device = 16, 512, 16, Device((9, 0), 8)
     launch = described(layout, heads, n, d, "bfloat16", Jagged(16), device=device)
     (segments,) = (argument.value for argument in launch.arguments if argument.name == "segments")
@@ -67,8 +67,8 @@ def test_traffic_is_the_arrays_once_and_halos(layout):
     assert moved.moved == (read + d * n) / ((2 * d + 1) * n)
 
 
+@pytest.mark.machine_code
 def test_traffic_of_the_exact_recurrence_has_what_tiles_pass_on():
-    need_emulator()
     moved = traffic(described(HEADS, 16, 512, 16, "bfloat16", Full()), HEADS, 16, 512, 16)
     assert moved.read == (17 * 512 - 1) / (17 * 512)
     assert moved.moved > (moved.read * 17 + 16) / 33
@@ -135,8 +135,8 @@ def test_plans_take_for_costs_what_was_counted():
     assert Cost(*map(max, zip(*found["sweep"], strict=True))) == sweep.COST
 
 
+@pytest.mark.machine_code
 def test_the_page_shows_the_machine_code():
-    need_tools()
     compiled_by = re.search(r"compiler of CUDA ([\d.]+)", PAGE.read_text(encoding="utf-8"))[1]
     if compiled_by != "{}.{}".format(*nvrtc.compiler().version):
         pytest.skip(f"the page shows the machine code of CUDA {compiled_by}")
@@ -200,7 +200,7 @@ def test_markdown_is_not_json():
     assert "exclude each other" in " ".join(run("--markdown", "--json", code=2).output.replace("│", " ").split())
 
 
+@pytest.mark.machine_code
 def test_the_compiler_says_what_is_wrong():
-    need_tools()
     with pytest.raises(nvrtc.CompileError, match=r'kernel.cu\(1\): error: identifier "oops" is undefined'):
         nvrtc.compile_source("__global__ void kernel() { oops; }", ("-arch=sm_90",))

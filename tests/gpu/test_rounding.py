@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from gpu.bare_run import need_compiler
 from gpu.bounds import HALF_SPACING, RAISED, TENSOR_CORE, UNIT, bound, reference
-from gpu.cases import H100, NUMPY, Case, need_emulator
+from gpu.cases import H100, NUMPY, Case
 from gpu.test_kernels import make_case, solve
 
 from recfact.windows import Full, Jagged, Uniform, Window
@@ -162,10 +162,10 @@ def test_a_product_that_underflows_loses_the_smallest_number_of_what_it_multipli
     assert (plain[lost] <= SMALLEST * 2.0**50 * later[lost]).all()
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("small", [True, False], ids=["states", "products"])
 @pytest.mark.parametrize("kernel", VANISHING)
 def test_what_is_flushed_to_zero_is_within_its_bound(kernel, small):
-    need_emulator()
     dtype, window, n, first, down = VANISHING[kernel]
     case = make_case(HEADS, 1, n, 16, dtype, out="float32", size=1.0)
     if small:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from gpu import stand_in, torch_stand_in
 from gpu.bounds import bound
-from gpu.cases import COMPUTED, LAYOUTS, NUMPY, Case, channel_axis, need_emulator, need_tools, random_numbers, strided
+from gpu.cases import COMPUTED, LAYOUTS, NUMPY, Case, channel_axis, random_numbers, strided
 from gpu.stand_in import on_gpu
 
 import recfact as rf
@@ -191,9 +191,9 @@ def test_offsets_are_not_sent_while_a_stream_is_captured(machine):
         machine.captured = set()
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("name", [name for name in SOLVES if SOLVES[name][-1] == 1])
 def test_the_compiler_has_nothing_to_say(rng, name):
-    need_tools()
     offsets, _, _, window, *_ = SOLVES[name]
     for reverse in (False, True):
         a, u, x0, axis = solved(name, rng, reverse)
@@ -205,10 +205,10 @@ def test_the_compiler_has_nothing_to_say(rng, name):
             assert (code.log, code.stack) == ("", 0)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("name", ["short, halves", "aligned rows in blocks", "blocks of rows", *SLIDING])
 def test_the_kernel_of_sequences_has_no_fault(rng, name, reverse):
-    need_emulator()
     offsets, _, _, window, *_ = SOLVES[name]
     a, u, x0, axis = solved(name, rng, reverse)
     results = []

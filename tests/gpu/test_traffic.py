@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from gpu.bounds import bound, reference
-from gpu.cases import LAYOUTS, Case, need_emulator
+from gpu.cases import LAYOUTS, Case
 from gpu.test_kernels import H100, NO_TENSOR_CORES, make_case
 
 from recfact.gpu.multiprocessors import Device
@@ -13,16 +13,11 @@ from recfact.gpu.plans import Launch
 from recfact.windows import Full, Jagged, Uniform, Window
 from tools.gpu.emulator import RANDOM, TOGETHER, Report, Schedule, execute
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.machine_code]
 
 HEADS, ROWS = "head, time, channel", "head, channel, time"
 T4 = Device((7, 5), 40)
 SMALL = Device((9, 0), 8)  # to 8 heads what an H100's 132 multiprocessors are to 128
-
-
-@pytest.fixture(autouse=True)
-def tools() -> None:
-    need_emulator()
 
 
 def run(

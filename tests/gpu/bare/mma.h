@@ -1,7 +1,5 @@
 // WMMA, bare: every lane holds whole matrices, and sums run in float32 from the first product to the last.
 #pragma once
-#include <type_traits>
-
 #include "cuda_bf16.h"
 #include "cuda_fp16.h"
 
@@ -11,8 +9,8 @@ namespace wmma {
 struct matrix_a {};
 struct matrix_b {};
 struct accumulator {};
-struct row_major {};
-struct col_major {};
+struct row_major { static constexpr bool by_rows = true; };
+struct col_major { static constexpr bool by_rows = false; };
 enum layout_t { mem_row_major, mem_col_major };
 
 template <class Use, int M, int N, int K, class T, class Order = void>
@@ -32,7 +30,7 @@ void load_matrix_sync(fragment<Use, 16, 16, 16, T, Order>& matrix, const T* from
     __syncwarp();
     for (int i = 0; i < 16; ++i)
         for (int j = 0; j < 16; ++j)
-            matrix.at[i][j] = as_float(std::is_same<Order, row_major>::value ? from[i * row + j] : from[j * row + i]);
+            matrix.at[i][j] = as_float(Order::by_rows ? from[i * row + j] : from[j * row + i]);
     __syncwarp();
 }
 template <class Fragment>
@@ -49,7 +47,7 @@ void mma_sync(C& result, const A& a, const B& b, const C& c) {
     };
     static Product known[2];
     static int oldest = 0;
-    auto same = [](const auto& p, const auto& q) { return std::memcmp(&p, &q, sizeof p) == 0; };
+    auto same = [](const auto& p, const auto& q) { return memcmp(&p, &q, sizeof p) == 0; };
     for (const Product& one : known)
         if (same(one.a, a) && same(one.b, b) && same(one.c, c)) {
             result = one.sum;
