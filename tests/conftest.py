@@ -9,6 +9,7 @@ from zlib import crc32
 import numpy as np
 import pytest
 from hypothesis import settings
+from samples import leave_to_the_slow_run
 
 from recfact.cpu import limits
 
@@ -88,8 +89,10 @@ def pytest_report_header() -> list[str]:
     ]
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip, with the reason, what this machine can't run."""
+    """Sample what is to be sampled. Skip, with the reason, what this machine can't run."""
+    leave_to_the_slow_run(items)
     gpu, no_gpu = find_gpu()
     missing = {
         "torch": "" if find_spec("torch") else "PyTorch is not installed",

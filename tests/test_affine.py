@@ -10,6 +10,7 @@ import sympy
 from counting import rounded_problem
 from market import DTYPES, LENGTHS, MARKET, coefficients, dtype_of, dyadic, inputs, random_fractions
 from matrices import Matrix, matrices
+from noted import in_turn
 
 from recfact import affine
 from recfact.affine import Blocks, carriers, compose, products, summarise
@@ -38,7 +39,7 @@ scalars = pytest.mark.parametrize("make", SCALARS.values(), ids=SCALARS)
 
 
 @scalars
-@pytest.mark.parametrize("n", range(1, 20))
+@in_turn("n", range(1, 20))
 def test_a_piece_is_what_the_loop_does_to_a_state(make, n, rng):
     a, u = make(n, rng)
     assert equal(summarise(a, u), loop(a, u))
@@ -88,7 +89,7 @@ def test_no_steps_are_the_identity():
 
 
 @scalars
-@pytest.mark.parametrize("terms", [None, 0, 1, 2, 3, 99])
+@in_turn("terms", [None, 0, 1, 2, 3, 99])
 @pytest.mark.parametrize("block", [1, 2, 3, 5, 16, 99])
 def test_carriers_are_the_states_at_the_ends_of_blocks(make, block, terms, rng):
     a, u = make(16, rng)
@@ -100,7 +101,7 @@ def test_carriers_are_the_states_at_the_ends_of_blocks(make, block, terms, rng):
         assert equal([found], [0 * expected if terms == 0 else expected])
 
 
-@pytest.mark.parametrize("axis", [0, 1, 2, -1, -2, -3])
+@in_turn("axis", [0, 1, 2, -1, -2, -3])
 @pytest.mark.parametrize("block", [None, 1, 4, 5, 8])
 def test_along_any_axis_and_broadcast(axis, block, rng):
     u = rng.integers(-3, 4, (3, 8, 5)).astype(float)
@@ -124,7 +125,7 @@ def test_along_any_axis_and_broadcast(axis, block, rng):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", MARKET)
+@in_turn("name", MARKET)
 def test_number_types(name, dtype):
     a = dyadic(name, 6, dtype)
     u = np.round(4 * inputs(6, "float64")).astype(int).astype(dtype_of(dtype))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from counting import Rounded, rounded_problem
 from market import DTYPES, MARKET, as_numbers, coefficients, fractions, inputs, symbols
+from noted import in_turn
 from oracle import definition
 
 import recfact as rf
@@ -43,7 +44,7 @@ def run(name, a, u, x0=None, window=Full(), reverse=False):
 
 
 @pytest.mark.parametrize(("name", "window"), MADE, ids=str)
-@pytest.mark.parametrize("operator", [name for name in MARKET if name != "complex"])
+@in_turn("operator", [name for name in MARKET if name != "complex"])
 def test_every_algorithm_is_the_operator_exactly(name, window, operator):
     for n in LENGTHS:
         a, u = fractions(coefficients(operator, n)), fractions(inputs((n, 2)))
@@ -55,7 +56,7 @@ def test_every_algorithm_is_the_operator_exactly(name, window, operator):
 
 
 @pytest.mark.parametrize(("name", "window"), MADE, ids=str)
-@pytest.mark.parametrize("dtype", DTYPES)
+@in_turn("dtype", DTYPES)
 def test_every_scalar_keeps_its_type(name, window, dtype):
     a, u = coefficients("constant", 8, dtype), as_numbers(np.ones(8), dtype)
     x = run(name, a, u, window=window)
@@ -127,7 +128,7 @@ def test_terms_are_rounded_as_often_as_the_theory_says(name, n):
 @pytest.mark.parametrize(
     "window", [Uniform(1), Uniform(5), Uniform(99), Jagged(4), Jagged(3, 0), Jagged(2, 3)], ids=str
 )
-@pytest.mark.parametrize("dtype", DTYPES)
+@in_turn("dtype", DTYPES)
 def test_rows_of_a_window_together_are_the_definition_bit_for_bit(window, dtype):
     for n in (0, 1, 2, 17):
         a, u = coefficients("random", n, dtype), inputs((n,), dtype)
@@ -142,7 +143,7 @@ def test_sixteen_steps_are_the_block_where_no_window_says_another():
     assert run("hierarchical", a, u).tobytes() == expected.tobytes()
 
 
-@pytest.mark.parametrize("n", range(40))
+@in_turn("n", range(40))
 def test_schedules_join_neighbours_until_each_row_has_taken_in_all_before(n):
     for schedule in ([*algorithms.doubling(n)], [*algorithms.up_sweep(n), *algorithms.down_sweep(n)]):
         reach = np.ones(n, int)  # rows that each row has taken in, itself the last of them

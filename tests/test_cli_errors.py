@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import typer
+from noted import in_turn
 from typer.testing import CliRunner
 
 from recfact.cli.app import app
@@ -139,7 +140,7 @@ def said_of(result, arguments):
     return said
 
 
-@pytest.mark.parametrize(("command", "option", "value"), CASES)
+@in_turn(("command", "option", "value"), CASES)
 def test_the_message_names_the_option_as_typed(command, option, value):
     said = refused(command, *WITH.get((command, option), REST[command]), f"{option}={value}")
     named = re.search(rf"(?<![\w-]){option}(?![\w-])", said)

@@ -76,6 +76,7 @@ def test_the_states_are_those_of_arrays_in_memory(kind, out, window, rng):
         assert not list(Path().glob(".x*"))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("window", ["full", "jagged:16:2"])
 @pytest.mark.parametrize("kind", ["npy", "zarr"])
 @pytest.mark.parametrize(
@@ -219,6 +220,7 @@ main()
 """
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("half", ["half", "none"])
 @pytest.mark.parametrize(("kind", "window"), [("npy", "full"), ("npy", "jagged:16"), ("zarr", "uniform:30")])
 def test_a_killed_solve_goes_on_and_writes_nothing_twice(kind, window, half, rng):

@@ -26,6 +26,7 @@ from labelled import (
     series,
     xarray,
 )
+from noted import in_turn
 
 import recfact as rf
 from recfact.errors import ArrayTypeError, DTypeError, OptionError, RecfactError, ShapeError
@@ -129,7 +130,7 @@ def test_numbers_of_pandas_own_types_are_read_if_none_is_missing():
 COLUMNS = ["bool", "int8", "int64", "float32", "float64", "complex64", "boolean", "Int64", "Float32", "Float64"]
 
 
-@pytest.mark.parametrize(("first", "second"), list(itertools.product(COLUMNS, repeat=2)))
+@in_turn(("first", "second"), list(itertools.product(COLUMNS, repeat=2)))
 def test_columns_of_two_number_types_are_read_as_numpy_promotes_them(first, second):
     values = [1, 0, 1, 1]
     table = pandas().concat([pandas().Series(values, dtype=kind) for kind in (first, second)], axis=1, keys=["x", "x"])

@@ -85,6 +85,7 @@ class Nowhere:
         pass
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("scheduler", ["synchronous", "threads"])
 @pytest.mark.parametrize("method", ["chain", "carriers"])
 @pytest.mark.parametrize("window", [Full(), Jagged(16)], ids=str)
@@ -103,6 +104,7 @@ def test_a_task_needs_the_memory_of_three_chunks(reverse, window, method, schedu
     assert peak([x], scheduler) <= 3 * steps * channels * 8 * 1.1
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("options", [{}, {"offsets": [0, 1000, 70_000, 4 << 16]}, {"reverse": True}], ids=str)
 @pytest.mark.parametrize("window", [Full(), Jagged(16), Uniform(40), Jagged(5, 0)], ids=str)
 def test_gradients_need_each_chunk_that_is_read_or_written_once(window, options, monkeypatch):
@@ -123,6 +125,7 @@ def test_gradients_need_each_chunk_that_is_read_or_written_once(window, options,
     assert peak(both, "threads") <= 5 * chunk * 1.03 + 40 * part
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("method", ["chain", "carriers"])
 @pytest.mark.parametrize("stat", ["mean", "std"])
 def test_an_average_needs_the_memory_of_three_chunks(stat, method):

@@ -44,6 +44,7 @@ def gappy(rng, shape, share=0.3):
     return values
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("adjust", [True, False])
 @modes()
 def test_a_chain_gives_the_bits_of_one_call(mode, adjust, rng):
@@ -60,6 +61,7 @@ def test_a_chain_gives_the_bits_of_one_call(mode, adjust, rng):
                 np.testing.assert_array_equal(x.compute(), expected)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("share", [0, 0.4, 0.95])
 @modes()
 def test_carriers_merge_what_chunks_find(mode, share, rng, monkeypatch):
@@ -89,6 +91,7 @@ def test_carriers_are_within_their_bound_of_exact_means(rng):
         assert abs(Fraction(found[i]) - mean) <= size * roundings * Fraction(1, 2**53)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("window", ["uniform:5", "jagged:4", "jagged:3:2", "jagged:4:0", "uniform:60"])
 @modes("plain", "times, ignored", "groups at times")
 def test_chunks_read_what_a_window_sees(mode, window, rng):

@@ -19,6 +19,7 @@ def on_threads(monkeypatch, threads, warm_up, forgotten=2.0**-100):
     monkeypatch.setattr(weighted, "FORGOTTEN", forgotten)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.usefixtures("pieces")
 @pytest.mark.parametrize(("warm_up", "forgotten"), [(120, 2.0**-100), (3, 2.0)], ids=["good guesses", "bad guesses"])
 @pytest.mark.parametrize("adjust", [True, False])

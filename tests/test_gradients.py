@@ -6,6 +6,7 @@ from math import prod
 
 import numpy as np
 import pytest
+from noted import in_turn
 
 import recfact as rf
 from recfact.cpu import backward, limits
@@ -107,8 +108,8 @@ def test_cotangents_that_are_broadcast_are_those_of_every_state(reverse, rng):
 
 
 @pytest.mark.parametrize("window", [rf.Full(), rf.Uniform(1), rf.Uniform(4), rf.Jagged(3), rf.Jagged(2, 2)], ids=str)
-@pytest.mark.parametrize("length", [0, 1, 2, 5, 9])
-@pytest.mark.parametrize("taken", [0, 1, 3, 4, 7])
+@in_turn("length", [0, 1, 2, 5, 9])
+@in_turn("taken", [0, 1, 3, 4, 7])
 def test_a_state_passes_gradients_on(window, length, taken, rng):
     """Two pieces have the gradients of the whole, wherever it is cut."""
     a, u, g = (fractions(rng, taken + length) for _ in range(3))
@@ -190,10 +191,11 @@ def most_roundings(window, lag):
     return lag + 15
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("window", [rf.Full(), rf.Uniform(9), rf.Jagged(4), rf.Jagged(8, 0), rf.Jagged(5, 2)], ids=str)
-@pytest.mark.parametrize("shape", [(41,), (41, 8)], ids=["rows", "channels"])
-@pytest.mark.parametrize("reverse", [False, True])
+@in_turn("shape", [(41,), (41, 8)])
+@in_turn("reverse", [False, True])
 def test_errors_keep_their_bound(shape, window, dtype, reverse, rng, monkeypatch):
     monkeypatch.setattr(limits, "BACKWARD_RUN", 16)
     a, u, g = (rng.uniform(-1.3, 1.3, shape).astype(dtype) for _ in range(3))

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from labelled import DAYS, TABLE, dask_array, data_array, frame, one_axis, pandas, series
+from noted import in_turn
 from test_axis import ONE_SEQUENCE, PUBLIC, SEVERAL
 
 import recfact as rf
@@ -30,7 +31,7 @@ def same(found, expected):
         np.testing.assert_array_equal(result, number)
 
 
-@pytest.mark.parametrize("make", [frame, data_array], ids=["pandas", "xarray"])
+@in_turn("make", [frame, data_array])
 @pytest.mark.parametrize("name", sorted(OTHERS))
 def test_tables_are_read_along_the_axis_that_must_be_named(name, make):
     call, expected = SEVERAL[name], SEVERAL[name](A, U, None, axis=0)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from market import MARKET, as_numbers, coefficients, fractions, inputs, literal_matrix, symbols
+from noted import in_turn
 from oracle import definition
 
 from recfact.recurrence import backward, first_kept, first_kept_rows, forward, windowed
@@ -48,7 +49,7 @@ def exact_problem(name, n):
 
 
 @pytest.mark.parametrize("name", [name for name in MARKET if name != "complex"])
-@pytest.mark.parametrize("n", [0, 1, 2, 7, 13])
+@in_turn("n", [0, 1, 2, 7, 13])
 def test_loops_are_the_matrix_of_products(name, n):
     a, u = exact_problem(name, n)
     np.testing.assert_array_equal(forward(a, u), matrix(a) @ u)
@@ -56,7 +57,7 @@ def test_loops_are_the_matrix_of_products(name, n):
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
-@pytest.mark.parametrize("n", [0, 1, 6, 13])
+@in_turn("n", [0, 1, 6, 13])
 def test_windowed_loops_are_the_kept_entries(window, n):
     a, u = exact_problem("random", n)
     np.testing.assert_array_equal(windowed(a, u, window), matrix(a, window) @ u)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from noted import in_turn
 
 import recfact as rf
 from recfact.recurrence import forward
@@ -19,8 +20,8 @@ def loop(a, u, x0):
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("place", [None, 0, 100, 127, 128, 299])
+@in_turn("bad", [np.nan, np.inf, -np.inf])
+@in_turn("place", [None, 0, 100, 127, 128, 299])
 def test_what_passes_a_reset(dtype, bad, place):
     # Halves add and multiply exactly here, so that the loop's order of roundings is no matter.
     a, u = np.zeros(N, dtype), np.ones(N, dtype)

@@ -170,6 +170,7 @@ def walked_within(a, u, window, x0=0.0):
 BORDERS = [16, 64, 256, 1024, 65536, 131072]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("n", sorted({border + step for border in BORDERS for step in (-1, 0, 1)}))
 @pytest.mark.parametrize("resets", [0.0, 1e-3])
 def test_exact_numbers_stay_exact_around_every_border(n, resets, rng):
@@ -220,6 +221,7 @@ def test_errors_are_below_the_proved_bound(name, dtype, extra):
     assert largest_ratio <= 1
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", COMPUTED, ids=str)
 @pytest.mark.parametrize("window", [Full(), Jagged(16), Uniform(100)], ids=str)
 def test_bits_do_not_depend_on_layout_or_alignment_and_repeat(window, dtype, rng):
@@ -236,6 +238,7 @@ def test_bits_do_not_depend_on_layout_or_alignment_and_repeat(window, dtype, rng
         assert rf.solve(a, u, out=u.copy(), window=window, reverse=reverse).tobytes() == expected
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("window", [Full(), Jagged(16), Uniform(32), Jagged(100, 2), Uniform(100)], ids=str)
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("steps", [256, 261])

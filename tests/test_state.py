@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from market import coefficients, inputs
-from noted import noted
+from noted import in_turn, noted
 
 import recfact as rf
 from recfact.errors import ArrayTypeError, DTypeError, OptionError, OptionTypeError, RecfactError, ShapeError
@@ -66,7 +66,7 @@ def step_all(state, a, u):
     return states, state
 
 
-@pytest.mark.parametrize(("window", "x0"), BEGUN, ids=str)
+@pytest.mark.parametrize(("window", "x0"), BEGUN)
 def test_every_cut_in_two_and_three_gives_the_whole(window, x0):
     a, u = rational(2, N)
     whole = list(windowed(a, u, window, x0))
@@ -81,7 +81,7 @@ def test_every_cut_in_two_and_three_gives_the_whole(window, x0):
             assert_same(third, last)
 
 
-@pytest.mark.parametrize(("window", "x0"), BEGUN, ids=str)
+@pytest.mark.parametrize(("window", "x0"), BEGUN)
 def test_steps_give_what_solve_gives(window, x0):
     a, u = rational(2, N, seed=1)
     whole = list(windowed(a, u, window, x0))
@@ -92,7 +92,7 @@ def test_steps_give_what_solve_gives(window, x0):
         assert state.last == whole[-1]
 
 
-@pytest.mark.parametrize("window", WINDOWS, ids=str)
+@in_turn("window", WINDOWS)
 def test_before_the_first_step_a_state_is_the_initial_one(window):
     a, u = rational(2, N, seed=2)
     for x0 in (None, Fraction(5, 3)):
@@ -102,8 +102,8 @@ def test_before_the_first_step_a_state_is_the_initial_one(window):
             assert list(rf.solve(a[:n], u[:n], window=window, state=state)) == list(windowed(a[:n], u[:n], window, x0))
 
 
-@pytest.mark.parametrize("block", range(1, 8))
-@pytest.mark.parametrize("terms", range(4))
+@in_turn("block", range(1, 8))
+@in_turn("terms", range(4))
 def test_the_parts_are_what_each_block_adds(block, terms):
     """q_0 is the last state of blocks from zero, and q_p that with p terms less that with p - 1."""
     a, u = rational(2, N, seed=3)
@@ -172,7 +172,7 @@ JOURNEYS = {
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128", "float16", "bfloat16", "Fraction"])
-@pytest.mark.parametrize("window", SOME, ids=str)
+@in_turn("window", SOME)
 def test_a_state_comes_back_as_it_went(window, dtype):
     for journey in JOURNEYS:
         with noted(journey=journey):
@@ -199,7 +199,7 @@ def test_a_state_goes_through_a_file(window, dtype):
 INDICES = [0, -1, slice(2, 5), [4, 0, 0], (slice(None), 1), (3, 1), (..., 0), ([1, 6], [0, 1]), slice(0, 0), (None, 2)]
 
 
-@pytest.mark.parametrize("index", INDICES, ids=str)
+@in_turn("index", INDICES)
 @pytest.mark.parametrize("window", SOME, ids=str)
 def test_indices_are_those_of_an_array_of_one_step(window, index):
     state = mixed(window)
@@ -242,8 +242,8 @@ def test_halves_are_rounded_only_where_they_are_read(window, dtype):
 NAN, INF = float("nan"), float("inf")
 
 
-@pytest.mark.parametrize("value", [NAN, INF])
-@pytest.mark.parametrize("which", ["a", "u"])
+@in_turn("value", [NAN, INF])
+@in_turn("which", ["a", "u"])
 @pytest.mark.parametrize("window", [*SOME, Jagged(4, 2), Uniform(5)], ids=str)
 def test_nan_and_infinities_go_where_the_loop_sends_them(window, which, value, rng):
     """A first coefficient, and one at which a block starts, multiply only what the window still sees."""

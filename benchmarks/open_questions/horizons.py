@@ -20,7 +20,6 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from scipy.signal import lfilter
 
 import recfact as rf
 from benchmarks.open_questions.records import record
@@ -127,6 +126,8 @@ def run(step: Callable[[Array, Array], Array], u: float, x0: float, steps: int, 
 
 def runs(steps: int = STEPS, chunk: int = CHUNK) -> list[dict[str, Any]]:
     """Run SciPy's loop and recfact's engine in binary32, beside the exact and the predicted states."""
+    from scipy.signal import lfilter  # its import takes a second, and nothing else here needs it
+
     fmt = pr.format("binary32")
     rho = np.float32(fmt.largest_below_one)
     one, filter_ = np.ones(1, np.float32), np.array([1, -rho], np.float32)

@@ -7,6 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from market import fractions, unit_roundoff
+from noted import in_turn
 
 from recfact.bench.cases import all_cases, short_call, tensor_calls
 from recfact.recurrence import backward, forward, windowed
@@ -17,9 +18,7 @@ CASES = {case.name: case for case in all_cases()}
 NUMBERS = 4096
 OWN = ("return_state", "gradients", "shape")
 """Words in the names of cases that have tests of their own."""
-each_case = pytest.mark.parametrize(
-    "case", [pytest.param(case, id=name) for name, case in CASES.items() if not any(word in name for word in OWN)]
-)
+each_case = in_turn("case", [case for name, case in CASES.items() if not any(word in name for word in OWN)])
 
 
 def options_of(name):

@@ -93,6 +93,7 @@ def test_states_that_overflow_on_the_way_stay_infinite(dtype, reverse):
     assert_same(solve(a, u, None, reverse, window), expected)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("window", [*PLAIN, Jagged(3, 9), Uniform(20), Uniform(33)], ids=str)
 @pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
 def test_wide_rows_have_the_bits_of_narrow_ones(window, reverse):

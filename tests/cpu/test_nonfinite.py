@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from fused import parts
+from noted import in_turn
 from oracle import definition
 
 import recfact as rf
@@ -48,8 +49,8 @@ def draw(n, dtype, rng):
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
-@pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.complex128])
+@in_turn("reverse", [False, True])
+@in_turn("dtype", [np.float32, np.float64, np.complex64, np.complex128])
 def test_special_numbers_stay_in_their_place(rng, window, reverse, dtype):
     for _ in range(6):
         n = int(rng.integers(1, 700))
@@ -60,8 +61,8 @@ def test_special_numbers_stay_in_their_place(rng, window, reverse, dtype):
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
-@pytest.mark.parametrize("x0", [np.inf, complex(0.5, np.inf), complex(np.nan, 0.5)], ids=str)
-@pytest.mark.parametrize("growth", [0.5, 0.0, 1.0, 4.0])
+@in_turn("x0", [np.inf, complex(0.5, np.inf), complex(np.nan, 0.5)])
+@in_turn("growth", [0.5, 0.0, 1.0, 4.0])
 def test_an_initial_state_that_isnt_finite(window, x0, growth):
     """To the end of its part in states; infinities of complex numbers are no more than one step away from NaN."""
     for dtype in (np.complex64, np.complex128) if isinstance(x0, complex) else (np.float32, np.complex64):
@@ -71,8 +72,8 @@ def test_an_initial_state_that_isnt_finite(window, x0, growth):
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
-@pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("dtype", [np.float32, np.complex64])
+@in_turn("reverse", [False, True])
+@in_turn("dtype", [np.float32, np.complex64])
 def test_products_that_overflow_leave_finite_states_alone(window, reverse, dtype):
     a, u = np.full(600, 1e30, dtype), np.zeros(600, dtype)
     u[[100, 500, 501, 599]] = 1e-30

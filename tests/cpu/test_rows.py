@@ -145,6 +145,7 @@ def test_short_rows_take_another_path_to_the_same_states(steps, rng):
 COEFFICIENTS = [(slice(None),), (..., slice(1), slice(None)), (..., slice(1))]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, ml_dtypes.bfloat16])
 @pytest.mark.parametrize("way", ["forward", "from x0", "reverse"])
 @pytest.mark.parametrize("spoilt", [False, True])

@@ -4,6 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from noted import in_turn
 
 import recfact as rf
 from recfact.cpu import limits
@@ -23,8 +24,9 @@ def draw(n, dtype, rng):
     return (turn * rng.uniform(-1, 1, n)).astype(dtype), (turn * rng.standard_normal(n)).astype(dtype)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.complex64, np.complex128])
-@pytest.mark.parametrize("way", ["forward", "from x0", "reverse"])
+@in_turn("way", ["forward", "from x0", "reverse"])
 @pytest.mark.parametrize("window", JAGGED, ids=str)
 def test_jagged_windows_have_the_bits_of_plain_loops(window, way, dtype, rng):
     """Which is how channels next to each other are solved."""
@@ -35,8 +37,9 @@ def test_jagged_windows_have_the_bits_of_plain_loops(window, way, dtype, rng):
         np.testing.assert_array_equal(rf.solve(a, u, **options), channels[:, 1])
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.complex64, np.complex128])
-@pytest.mark.parametrize("way", ["forward", "from x0", "reverse"])
+@in_turn("way", ["forward", "from x0", "reverse"])
 @pytest.mark.parametrize("window", [*JAGGED, *UNIFORM[:2], Uniform(8), Uniform(9), Uniform(21)], ids=str)
 def test_few_channels_have_the_bits_of_many(window, way, dtype, monkeypatch, rng):
     """With coefficients of their own, of all channels and of all steps; in batches, in place and on threads."""
@@ -55,6 +58,7 @@ def test_few_channels_have_the_bits_of_many(window, way, dtype, monkeypatch, rng
             np.testing.assert_array_equal(rf.solve(a, u, out=u, **options, **few), expected)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.complex64])
 @pytest.mark.parametrize("lags", [9, 21])
 @pytest.mark.parametrize("wild", ["nan", "inf", "large inputs", "growth", "overflow"])

@@ -28,6 +28,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from interpreter import Floats, State, Symbols, interpreted
+from noted import in_turn
 
 import recfact as rf
 from recfact.cpu.rows import tile_for
@@ -78,9 +79,10 @@ def extra_roundings(states):
     return max(count - (state.stop - j) for state in states for j, count in state.terms.items())
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", [SINGLE, DOUBLE], ids=str)
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
-@pytest.mark.parametrize("direction", ["forward", "initial", "reverse", "in place", "reverse in place"])
+@in_turn("direction", ["forward", "initial", "reverse", "in place", "reverse in place"])
 def test_states_hold_the_terms_of_the_window_and_no_more(dtype, window, direction):
     reverse, initial = "reverse" in direction, direction == "initial"
     for n in (1, 65, 321):
@@ -92,11 +94,12 @@ def test_states_hold_the_terms_of_the_window_and_no_more(dtype, window, directio
 SEGMENTS = [[1] * 70, [97, 250, 60], [0, 0, 5, 0, 64, 1, 63, 0], [3, 200, 1, 1, 40, 90], [129, 31, 33], [2, 7] * 20]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", [SINGLE, DOUBLE], ids=str)
 @pytest.mark.parametrize(
     "window", [Full(), Jagged(3, 0), Jagged(7, 2), Jagged(16), Jagged(100), *SHORT, *LONG], ids=str
 )
-@pytest.mark.parametrize("direction", ["forward", "reverse", "in place"])
+@in_turn("direction", ["forward", "reverse", "in place"])
 def test_states_hold_the_terms_of_their_span_and_no_more(dtype, window, direction):
     """And they are rounded no more often than in a sequence of their own."""
     reverse = direction == "reverse"
@@ -133,9 +136,9 @@ def test_an_initial_state_is_rounded_once_a_step():
     assert all(state.terms[-1] <= state.stop + 1 for state in states)
 
 
-@pytest.mark.parametrize("dtype", [SINGLE, DOUBLE], ids=str)
+@in_turn("dtype", [SINGLE, DOUBLE])
 @pytest.mark.parametrize("window", [*SHORT, *LONG, *JAGGED], ids=str)
-@pytest.mark.parametrize("reverse", [False, True])
+@in_turn("reverse", [False, True])
 def test_terms_of_windows_are_rounded_as_often_as_stated(dtype, window, reverse):
     runs = isinstance(tile_for(dtype, reverse, window), Runs)
     states = solve_symbols(650, dtype, window, reverse)
@@ -149,6 +152,7 @@ def test_terms_of_windows_are_rounded_as_often_as_stated(dtype, window, reverse)
         assert extra_roundings(states) <= 8 + -(-window.lags // 32)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("direction", ["forward", "initial", "reverse"])
 @pytest.mark.parametrize("window", [Full(), Jagged(16), Uniform(32)], ids=str)
 def test_threads_change_no_rounding(window, direction):
@@ -187,10 +191,11 @@ def make_numbers(kind, n, rng):
             return a, u
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", [SINGLE, DOUBLE], ids=str)
-@pytest.mark.parametrize("reverse", [False, True])
+@in_turn("reverse", [False, True])
 @pytest.mark.parametrize("window", [Full(), Jagged(16), Uniform(32), Jagged(100, 2), Uniform(100)], ids=str)
-@pytest.mark.parametrize("kind", ["decaying", "growing", "special"])
+@in_turn("kind", ["decaying", "growing", "special"])
 def test_compiled_kernels_round_where_their_source_does(kind, window, reverse, dtype, rng):
     """Bit for bit: so what is proved on symbols holds for the machine code, fused multiply-adds and all."""
     a, u = (values.astype(dtype) for values in make_numbers(kind, 333, rng))
@@ -200,9 +205,9 @@ def test_compiled_kernels_round_where_their_source_does(kind, window, reverse, d
 
 
 @pytest.mark.parametrize("dtype", [SINGLE, DOUBLE], ids=str)
-@pytest.mark.parametrize("direction", ["forward", "from x0", "reverse"])
+@in_turn("direction", ["forward", "from x0", "reverse"])
 @pytest.mark.parametrize("window", [Full(), Jagged(7, 2), Uniform(32)], ids=str)
-@pytest.mark.parametrize("kind", ["decaying", "growing", "special"])
+@in_turn("kind", ["decaying", "growing", "special"])
 def test_compiled_kernels_of_segments_round_where_their_source_does(kind, window, direction, dtype, rng):
     a, u = (values.astype(dtype) for values in make_numbers(kind, 333, rng))
     options = {"reverse": direction == "reverse", "window": window, "offsets": [0, 5, 5, 80, 81, 200, 264, 333]}

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from fused import assert_same, defined, make_numbers, solve, to_storage
 from guarded import Fenced, check_in_child
+from noted import in_turn
 
 from recfact.cpu import channels, limits
 from recfact.windows import Full, Jagged, Uniform
@@ -52,9 +53,10 @@ def counted(monkeypatch):
     return found
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
-@pytest.mark.parametrize("way", ["forward", "reverse", "x0"])
+@in_turn("way", ["forward", "reverse", "x0"])
 def test_the_bits_of_channels_that_are_left_alone(rng, monkeypatch, dtype, window, way):
     found = counted(monkeypatch)
     for shape, order in ROWS + PIECES + MIXED:
@@ -145,8 +147,8 @@ def test_results_past_the_caches(rng, monkeypatch):
 
 @pytest.mark.parametrize("window", [Jagged(4), Uniform(3)], ids=str)
 @pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
-@pytest.mark.parametrize("flip", [1, -1])
-@pytest.mark.parametrize("gap", [0, 4])
+@in_turn("flip", [1, -1])
+@in_turn("gap", [0, 4])
 def test_results_past_the_caches_at_every_address(rng, monkeypatch, window, reverse, flip, gap):
     """A write to an address that doesn't suit it would end the process."""
     monkeypatch.setattr(limits, "STREAMED", 1)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from fused import DTYPES, assert_same
 from llvmlite import ir
+from noted import in_turn
 
 import recfact as rf
 from recfact.cpu import channels, limits, rows, uncached_writes
@@ -62,12 +63,13 @@ def lanes_of(a, u, x, reverse=False, window=Full()):
     return {lanes for lanes in known if lanes.name in names}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
 @pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
-@pytest.mark.parametrize("shape", [(2000,), (3, 1024)], ids=str)
-@pytest.mark.parametrize("flip", [1, -1])
-@pytest.mark.parametrize("whole", [False, True], ids=["parts of lines", "whole lines"])
+@in_turn("shape", [(2000,), (3, 1024)])
+@in_turn("flip", [1, -1])
+@in_turn("whole", [False, True])
 def test_rows_have_the_same_bits_at_every_address(small, monkeypatch, window, reverse, shape, flip, dtype, whole):
     """A write to an address that doesn't suit it would end the process."""
     monkeypatch.setattr(uncached_writes, "writes_whole_lines", lambda: whole)
@@ -89,8 +91,9 @@ def test_rows_have_the_same_bits_at_every_address(small, monkeypatch, window, re
         assert (memory[start + x.nbytes :] == 7).all()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", [kind.dtype for kind in REALS.values()], ids=str)
-@pytest.mark.parametrize("window", STAGED, ids=str)
+@in_turn("window", STAGED)
 @pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
 def test_runs_have_the_same_bits_from_a_stage(small, monkeypatch, dtype, window, reverse):
     """Whatever parts of a line a row begins and ends with; what shares its lines stays as it is."""
@@ -109,6 +112,7 @@ def test_runs_have_the_same_bits_from_a_stage(small, monkeypatch, dtype, window,
             assert (memory[start + x.nbytes :] == 7).all()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("window", [Full(), Jagged(4), Uniform(12)], ids=str)
 @pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])

@@ -62,6 +62,7 @@ def largest_of_sub_tiles(a, steps):
     return float(np.exp2(np.max(logs[steps:] - logs[:-steps]))) * (1 + 2.0**-16)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("window", [Full(), Jagged(20_000), Uniform(20_000), Uniform(64), Jagged(16)], ids=str)

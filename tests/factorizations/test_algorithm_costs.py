@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 from counting import Counted, Memory, Tally
+from noted import in_turn
 
 import recfact as rf
 from recfact.errors import OptionError
@@ -183,7 +184,7 @@ RUNS = {
 
 
 @pytest.mark.parametrize("algorithm", RUNS)
-@pytest.mark.parametrize("problem", PROBLEMS)
+@in_turn("problem", PROBLEMS)
 def test_costs_are_what_a_run_counts(algorithm, problem):
     n, block, channels = problem
     row = rf.cost_table(n, block=block, channels=channels)[algorithm]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from market import coefficients, fractions, inputs, literal_matrix
-from noted import noted
+from noted import in_turn, noted
 
 from recfact.algorithms import down_sweep, up_sweep
 from recfact.factorizations import BrentKung
@@ -15,7 +15,7 @@ def low(p):
     return p & -p
 
 
-@pytest.mark.parametrize("n", range(70))
+@in_turn("n", range(70))
 def test_rows_of_the_sweeps(n):
     # Rows counted from 1: p with 2s | p on the way up, p > s with low(p) = s on the way down.
     up = [(rows, lag) for rows, lag in up_sweep(n)]

@@ -22,7 +22,7 @@ from market import (
     symbols,
     unit_roundoff,
 )
-from noted import noted
+from noted import in_turn, noted
 
 from recfact.errors import DTypeError
 from recfact.factorizations import BrentKung, KoggeStone, TransferOperator
@@ -68,7 +68,7 @@ def test_product_of_exact_factors_is_the_operator(make, n):
 
 @pytest.mark.parametrize("make", CHAINS)
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", MARKET)
+@in_turn("name", MARKET)
 def test_chain_in_every_number_type(make, name, dtype):
     for n in (0, 1, 2, 3, 9):
         with noted(n=n):
@@ -122,7 +122,7 @@ def test_transposed_chain_is_the_reverse_of_transposed_factors(make):
 
 
 @pytest.mark.parametrize("make", CHAINS)
-@pytest.mark.parametrize("n", range(66))
+@in_turn("n", range(66))
 def test_work_and_depth_are_what_counting_scalars_see(make, n):
     tally = Tally()
     a, u = counted(n, tally), counted(n, tally)
@@ -144,7 +144,7 @@ def roundings(make, n):
     return [state.counts for state in make(a) @ u]
 
 
-@pytest.mark.parametrize("n", [*range(1, 40), 64, 100])
+@in_turn("n", [*range(1, 40), 64, 100])
 def test_roundings_counted_against_their_formulas(n):
     # numerics, 3.1: with d = i - j, Kogge-Stone d + ceil(log2 i), attained; Brent-Kung at most d + 2 floor(log2 i).
     for i, row in enumerate(roundings(KoggeStone, n)):
@@ -158,8 +158,8 @@ def test_roundings_counted_against_their_formulas(n):
 
 @pytest.mark.parametrize("make", CHAINS)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", [name for name in MARKET if name not in ("complex", "denormal")])
-@pytest.mark.parametrize("n", [n for n in LENGTHS if n > 3])
+@in_turn("name", [name for name in MARKET if name not in ("complex", "denormal")])
+@in_turn("n", [n for n in LENGTHS if n > 3])
 def test_products_meet_the_rounding_bound(make, n, name, dtype):
     a, u = coefficients(name, n, dtype), inputs(n, dtype)
     error = np.abs(fractions(make(a) @ u) - exact_solution(a, u))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import sympy
 from market import literal_matrix, random_fractions, symbols
-from noted import noted
+from noted import in_turn, noted
 
 from recfact.errors import OptionError, ShapeError
 from recfact.factorizations.hierarchical import Hierarchical
@@ -51,13 +51,20 @@ def test_symbols_prove_nested_decompositions(block):
     assert np.array_equal(expand(h.to_dense()), literal_matrix(a))
 
 
-@pytest.mark.parametrize(
-    ("n", "block"),
-    [(n, block) for n in (1, 2, 3, 7, 8, 15, 16, 17, 31) for block in NESTINGS]
-    + [(n, block) for n in (63, 64) for block in (5, 16, (8, 3), (4, 2, 2))],
-)
+@in_turn("block", NESTINGS)
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 8, 15, 16, 17, pytest.param(31, marks=pytest.mark.slow)])
 def test_fractions_prove_every_level(n, block, rng):
-    a = random_fractions(rng, n)
+    check_every_level(random_fractions(rng, n), block)
+
+
+@pytest.mark.parametrize("block", [5, 16, (8, 3), (4, 2, 2)])
+@pytest.mark.parametrize("n", [63, 64])
+@pytest.mark.slow
+def test_fractions_prove_every_level_of_longer_sequences(n, block, rng):
+    check_every_level(random_fractions(rng, n), block)
+
+
+def check_every_level(a, block):
     h = Hierarchical(a, block)
     while isinstance(h, Hierarchical):
         expected = literal_matrix(h.a)
@@ -68,7 +75,7 @@ def test_fractions_prove_every_level(n, block, rng):
 
 
 @pytest.mark.parametrize(("local", "carrier"), STRATEGIES)
-@pytest.mark.parametrize("block", [1, 4, 7, (4, 2), (2, 3, 2)])
+@in_turn("block", [1, 4, 7, (4, 2), (2, 3, 2)])
 def test_every_strategy_is_the_same_operator(local, carrier, block, rng):
     a = random_fractions(rng, 21)
     h = Hierarchical(a, block, local_solve=local, carrier_solve=carrier)
@@ -209,7 +216,7 @@ def test_boundary_condition_of_the_blocks():
 
 
 @pytest.mark.parametrize(("local", "carrier"), STRATEGIES)
-@pytest.mark.parametrize("block", [1, 4, 16, 1000, (4, 2)])
+@in_turn("block", [1, 4, 16, 1000, (4, 2)])
 def test_all_lengths_in_exact_floats(local, carrier, block, rng):
     for n in market.LENGTHS:
         with noted(n=n):

@@ -48,6 +48,7 @@ def test_count_of_roundings_is_the_classical_one():
             assert roundings(i, j, (4,), 24) == (i - j) + 4 + (i // 4 - j // 4) + read_as_it_is
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("local", "carrier"), STRATEGIES)
 @pytest.mark.parametrize("block", [1, 4, 16, (4, 4)])
 @pytest.mark.parametrize("name", ["decaying", "random", "reset", "near one", "above one"])

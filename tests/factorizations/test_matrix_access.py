@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse
 import sympy
 from market import DTYPES, OBJECTS, coefficients, dyadic, literal_matrix
+from noted import in_turn
 
 import recfact as rf
 from recfact.errors import ArrayTypeError, OptionError, PositionError, ShapeError
@@ -33,7 +34,7 @@ KEYS = [
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("make", MAKERS)
+@in_turn("make", MAKERS)
 def test_parts_are_those_of_the_dense_matrix(make, dtype):
     operator = MAKERS[make](dyadic("decaying", 11, dtype))
     dense = operator.to_dense()
@@ -49,7 +50,7 @@ def test_parts_are_those_of_the_dense_matrix(make, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("make", MAKERS)
+@in_turn("make", MAKERS)
 def test_diagonals_are_those_of_the_dense_matrix(make, dtype):
     operator = MAKERS[make](dyadic("decaying", 11, dtype))
     dense = operator.to_dense()

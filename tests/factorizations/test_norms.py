@@ -17,7 +17,7 @@ from market import (
     literal_matrix,
     symbols,
 )
-from noted import noted
+from noted import in_turn, noted
 
 from recfact.errors import GrowthWarning, OptionError
 from recfact.factorizations.norms import STURM_SAFE
@@ -26,7 +26,7 @@ from recfact.factorizations.transfer import Bidiagonal, TransferOperator
 ORDERS = (1, 2, np.inf, "fro")
 
 
-@pytest.mark.parametrize("n", LENGTHS)
+@in_turn("n", LENGTHS)
 @pytest.mark.parametrize("name", [name for name in MARKET if name not in ("complex", "denormal")])
 def test_exact_norms(name, n):
     a = coefficients(name, n, "Fraction")
@@ -45,7 +45,7 @@ def test_exact_norms(name, n):
 
 
 @pytest.mark.parametrize("dtype", [name for name in DTYPES if name not in OBJECTS])
-@pytest.mark.parametrize("name", MARKET)
+@in_turn("name", MARKET)
 def test_norms_of_floats(name, dtype):
     for n in LENGTHS:
         with noted(n=n):
@@ -86,6 +86,7 @@ def test_spectral_norm_of_ones_in_closed_form(n):
     assert abs(TransferOperator(np.ones(n)).norm(2) / exact - 1) <= spectral_tolerance(n)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("growth", [1e3, 1e20, STURM_SAFE / 2, STURM_SAFE * 2, 1e90, 1e150, 1e250, 1e307])
 @pytest.mark.parametrize("steps", [1, 2, 20])
 @pytest.mark.filterwarnings("ignore::recfact.errors.GrowthWarning")

@@ -22,6 +22,7 @@ from market import (
     inputs,
     literal_matrix,
 )
+from noted import in_turn
 from scipy.sparse.linalg import aslinearoperator, gmres, svds
 
 from recfact.errors import DTypeError, OptionError, ShapeError
@@ -84,9 +85,9 @@ def test_products_transposes_and_adjoints(shape, dtype, rng):
     assert operator.to_dense().dtype == operator.dtype == matrix.dtype
 
 
-@pytest.mark.parametrize("make", OPERATORS)
+@in_turn("make", OPERATORS)
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", MARKET)
+@in_turn("name", MARKET)
 def test_adjoint_identity(make, name, dtype):
     # <e_i, A e_j> = <A^H e_i, e_j>
     a = dyadic(name, 9, dtype)
@@ -99,7 +100,7 @@ def test_adjoint_identity(make, name, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", MARKET)
+@in_turn("name", MARKET)
 def test_sums_products_and_powers_of_operators(name, dtype):
     a = dyadic(name, 7, dtype)
     L, inverse = TransferOperator(a), TransferOperator(a).inv()
@@ -210,7 +211,7 @@ def test_svds_and_gmres_take_the_operators(dtype, rng):
 
 
 @pytest.mark.parametrize("make", OPERATORS)
-@pytest.mark.parametrize("n", LENGTHS)
+@in_turn("n", LENGTHS)
 def test_repr(make, n):
     operator = make(np.full(n, 0.5))
     assert repr(operator) == f"<{n}x{n} {type(operator).__name__} with dtype=float64>"

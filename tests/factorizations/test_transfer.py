@@ -27,7 +27,7 @@ from market import (
     symbols,
     unit_roundoff,
 )
-from noted import noted
+from noted import in_turn, noted
 
 import recfact as rf
 from recfact.errors import DTypeError, OptionError
@@ -66,7 +66,7 @@ def test_symbolic_entries_inverse_and_nilpotency(n):
     assert np.all(L.neumann(n).to_dense() == matrix)
 
 
-@pytest.mark.parametrize("n", [9, 16, 17, 33, 64])
+@pytest.mark.parametrize("n", [9, 16, 17, 33, pytest.param(64, marks=pytest.mark.slow)])
 def test_exact_inverse_and_nilpotency(n):
     a, eye = spaced_fractions(n), np.eye(n, dtype=int)
     L = TransferOperator(a)
@@ -93,7 +93,7 @@ def test_four_by_four_of_the_design():
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", MARKET)
+@in_turn("name", MARKET)
 def test_entries(name, dtype):
     for n in LENGTHS:
         with noted(n=n):
@@ -137,8 +137,8 @@ def assert_entries_are_accurate(dense, a, dtype):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("n", LENGTHS)
-@pytest.mark.parametrize("name", [name for name in MARKET if name not in ("complex", "denormal")])
+@in_turn("n", LENGTHS)
+@in_turn("name", [name for name in MARKET if name not in ("complex", "denormal")])
 def test_products_meet_the_rounding_bound(name, n, dtype):
     a, u = coefficients(name, n, dtype), inputs(n, dtype)
     L = TransferOperator(a)
@@ -164,7 +164,7 @@ def test_products_are_those_of_solve(dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n", LENGTHS)
+@in_turn("n", LENGTHS)
 def test_inverse_undoes_the_operator(n, dtype):
     a = coefficients("constant", n, dtype)  # halves: exact in every type
     L, u = TransferOperator(a), np.ones(n, dtype=int)
@@ -203,7 +203,7 @@ def test_entries_out_of_range(key, name):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "complex64", "Fraction", "mpi"])
-@pytest.mark.parametrize("k", [0, 1, 2, 5, 9, 10])
+@in_turn("k", [0, 1, 2, 5, 9, 10])
 def test_powers_and_partial_sums_as_sparse_arrays(k, dtype):
     L = TransferOperator(coefficients("random", 9, dtype))
     for operator, entries in (

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import sympy
 from market import fractions, literal_matrix, random_fractions, symbols
+from noted import in_turn
 from truncations import WINDOWS, exact_half, literal_window
 
 from recfact import solve
@@ -31,18 +32,19 @@ def expand(matrix):
 
 
 @pytest.mark.parametrize("window", WINDOWS)
-@pytest.mark.parametrize("n", [1, 4, 7, 8])
+@in_turn("n", [1, 4, 7, 8])
 def test_symbols_prove_the_identities(window, n):
     a = symbols(n)
     check_identities(a, symbols(n, "u"), window, expand)
 
 
 @pytest.mark.parametrize("window", WINDOWS)
-@pytest.mark.parametrize("n", [2, 5, 16, 33])
+@in_turn("n", [2, 5, 16, 33])
 def test_fractions_prove_the_identities(window, n, rng):
     check_identities(random_fractions(rng, n), random_fractions(rng, n), window, lambda matrix: matrix)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("window", [Uniform(17), Jagged(7, 2), Jagged(16), Jagged(8, 3)])
 @pytest.mark.parametrize("n", [63, 64])
 def test_fractions_prove_the_identities_for_longer_windows(window, n, rng):
@@ -86,8 +88,8 @@ def check_identities(a, u, window, simplify):
 
 
 @pytest.mark.parametrize("n", [5, 8])
-@pytest.mark.parametrize("block", [1, 2, 3])
-@pytest.mark.parametrize("terms", range(4))
+@in_turn("block", [1, 2, 3])
+@in_turn("terms", range(4))
 def test_jagged_is_the_decomposition_with_a_cut_carrier_series(n, block, terms):
     a = symbols(n)
     h = Hierarchical(a, block)
@@ -182,7 +184,7 @@ def test_the_first_blocks_have_no_error(terms, rng):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", ["decaying", "random", "reset", "near one", "above one"])
+@in_turn("name", ["decaying", "random", "reset", "near one", "above one"])
 @pytest.mark.parametrize("window", [Uniform(7), Jagged(8), Jagged(4, 3)])
 def test_error_is_accurate_relative_to_itself(dtype, name, window):
     n = 48
@@ -207,7 +209,7 @@ def test_subtraction_would_lose_what_error_keeps():
 
 
 @pytest.mark.parametrize("dtype", [*market.FLOATS, *market.COMPLEX])
-@pytest.mark.parametrize("window", WINDOWS)
+@in_turn("window", WINDOWS)
 def test_all_number_types(dtype, window, rng):
     # Small powers of two and integers: exact in any order, and in any of these types.
     a = rng.choice([0.5, -1.0, 1.0, 0.0], 11).astype(market.dtype_of(dtype))
@@ -285,7 +287,7 @@ def test_intervals_enclose_the_exact_states(rng):
 # --- sparse forms, sizes and bad input --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("window", WINDOWS)
+@in_turn("window", WINDOWS)
 @pytest.mark.parametrize("dtype", [*market.FLOATS, *market.COMPLEX])
 def test_sparse_form_has_the_entries_of_the_window(window, dtype):
     a = market.coefficients("decaying", 10, dtype)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import sympy
 from market import fractions, literal_matrix, random_fractions
+from noted import in_turn
 from truncations import WINDOWS, exact_half, literal_window
 
 from recfact.errors import OptionError
@@ -78,7 +79,7 @@ def test_jagged_lies_between_the_bands_of_lags_up_to_l_and_up_to_2l_minus_1(rho)
 
 
 @pytest.mark.parametrize("window", WINDOWS)
-@pytest.mark.parametrize("n", [0, 1, 6, 17])
+@in_turn("n", [0, 1, 6, 17])
 def test_norms_are_those_of_the_dense_matrices(window, n, rng):
     a = random_fractions(rng, n)
     operator = truncate(a, window)

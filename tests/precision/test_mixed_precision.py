@@ -71,6 +71,7 @@ def test_number_by_number(name, casts, fma):
         assert [Fraction(value) for value in x[:, c].tolist()] == by_scalars(*own, fmt, 4, casts, fma)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("name", NARROW)
 def test_errors_are_within_their_bounds(name, family):

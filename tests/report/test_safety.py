@@ -177,6 +177,7 @@ CASES = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("names", [[], ["bf16"], ["bf16", "half"]])
 def test_every_sequence_has_its_sentences_keys_and_figures(case, names):

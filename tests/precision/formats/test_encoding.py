@@ -6,6 +6,7 @@ from fractions import Fraction
 import gfloat
 import numpy as np
 import pytest
+from noted import in_turn
 from rounding_oracle import REPRESENTED, float_magnitudes, gfloat_info, ml_dtype
 
 from recfact import precision as pr
@@ -22,7 +23,7 @@ def same(actual, expected):
     np.testing.assert_array_equal(np.signbit(actual)[kept], np.signbit(expected)[kept])
 
 
-@pytest.mark.parametrize("fmt", REPRESENTED, ids=str)
+@in_turn("fmt", REPRESENTED)
 def test_every_code_by_definition(fmt):
     sizes = float_magnitudes(fmt)[:-1].tolist()
     half = sizes + [math.inf] * fmt.infinities
@@ -48,14 +49,14 @@ def test_every_code_is_that_of_ml_dtypes(fmt):
         assert fmt.encode(math.nan) == int(np.array(math.nan).astype(dtype).view(codes.dtype))
 
 
-@pytest.mark.parametrize("fmt", [fmt for fmt in REPRESENTED if gfloat_info(fmt)], ids=str)
+@in_turn("fmt", [fmt for fmt in REPRESENTED if gfloat_info(fmt)])
 def test_every_code_is_that_of_gfloat(fmt):
     codes = codes_of(fmt)
     with np.errstate(all="ignore"):
         same(fmt.decode(codes), gfloat.decode_ndarray(gfloat_info(fmt), codes))
 
 
-@pytest.mark.parametrize("fmt", REPRESENTED, ids=str)
+@in_turn("fmt", REPRESENTED)
 def test_codes_return(fmt):
     numbers = fmt.decode(codes_of(fmt))
     kept = ~np.isnan(numbers)

@@ -9,6 +9,7 @@ from itertools import product
 import ml_dtypes
 import numpy as np
 import pytest
+from noted import in_turn
 from rounding_oracle import ALL, REPRESENTED, float_magnitudes, gfloat_info, magnitudes, ml_dtype
 
 from recfact import precision as pr
@@ -21,7 +22,7 @@ OTHERWISE = {"nmant": "fraction_bits", "nexp": "exponent_bits", "minexp": "emin"
 WITH_DTYPE = [fmt for fmt in FORMATS.values() if ml_dtype(fmt) is not None]
 
 
-@pytest.mark.parametrize("fmt", WITH_DTYPE, ids=str)
+@in_turn("fmt", WITH_DTYPE)
 def test_limits_are_those_of_finfo(fmt):
     dtype = ml_dtype(fmt)
     infos = [ml_dtypes.finfo(dtype), *([np.finfo(dtype)] if np.dtype(dtype).isbuiltin == 1 else [])]
@@ -32,7 +33,7 @@ def test_limits_are_those_of_finfo(fmt):
     assert all(fmt.emax == info.maxexp - 1 for info in infos)
 
 
-@pytest.mark.parametrize("fmt", [fmt for fmt in ALL if gfloat_info(fmt) and fmt.fits_float64], ids=str)
+@in_turn("fmt", [fmt for fmt in ALL if gfloat_info(fmt) and fmt.fits_float64])
 def test_limits_are_those_of_gfloat(fmt):
     info = gfloat_info(fmt)
     assert (fmt.bits, fmt.fraction_bits, fmt.exponent_bits) == (info.k, info.precision - 1, info.expBits)
@@ -43,7 +44,7 @@ def test_limits_are_those_of_gfloat(fmt):
     assert (fmt.has_nan, fmt.infinities, fmt.zero) == (info.num_nans > 0, info.num_posinfs > 0, info.has_zero)
 
 
-@pytest.mark.parametrize("fmt", SMALL, ids=str)
+@in_turn("fmt", SMALL)
 def test_limits_are_those_of_the_numbers(fmt):
     sizes = magnitudes(fmt)[:-1]
     assert sizes == sorted(sizes)
@@ -116,7 +117,7 @@ def numbers(fmt):
     return frozenset(fmt.values().tolist())
 
 
-@pytest.mark.parametrize("fmt", SETS, ids=str)
+@in_turn("fmt", SETS)
 def test_a_format_holds_those_whose_numbers_are_its_own(fmt):
     for other in SETS:
         assert fmt.holds(other) == (numbers(other) <= numbers(fmt)), other
@@ -189,7 +190,7 @@ def test_fields_that_exclude_each_other():
         FloatFormat("x", 3, 2, 3, nan_codes=0, zero=1)
 
 
-@pytest.mark.parametrize("fmt", REPRESENTED, ids=str)
+@in_turn("fmt", REPRESENTED)
 def test_values_are_all_the_numbers_in_order(fmt):
     sizes = set(float_magnitudes(fmt)[:-1].tolist())
     assert fmt.values().tolist() == sorted(sizes | ({-size for size in sizes} if fmt.signed else set()))

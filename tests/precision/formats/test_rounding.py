@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from noted import noted
+from noted import in_turn, noted
 from rounding_oracle import (
     HOME_MADE,
     REPRESENTED,
@@ -74,7 +74,7 @@ def points(fmt):
     return np.concatenate([at, -at])
 
 
-@pytest.mark.parametrize("fmt", [fmt for fmt in REPRESENTED if fmt.zero and fmt.emax < 1023], ids=str)
+@in_turn("fmt", [fmt for fmt in REPRESENTED if fmt.zero and fmt.emax < 1023])
 def test_every_number_every_midpoint_and_their_neighbours(fmt):
     x = points(fmt)
     for mode in MODES:
@@ -82,7 +82,7 @@ def test_every_number_every_midpoint_and_their_neighbours(fmt):
             same(fmt.round(x, mode), by_definition(fmt, x, mode))
 
 
-@pytest.mark.parametrize("fmt", [fmt for fmt in REPRESENTED if ml_dtype(fmt) is not None], ids=str)
+@in_turn("fmt", [fmt for fmt in REPRESENTED if ml_dtype(fmt) is not None])
 def test_nearest_is_the_cast_of_ml_dtypes(fmt):
     x = np.concatenate([points(fmt), [np.inf, -np.inf], [np.nan] * fmt.has_nan])
     with np.errstate(all="ignore"):
@@ -93,7 +93,7 @@ def test_nearest_is_the_cast_of_ml_dtypes(fmt):
     same(fmt.round(x), expected)
 
 
-@pytest.mark.parametrize("fmt", [fmt for fmt in REPRESENTED if gfloat_info(fmt)], ids=str)
+@in_turn("fmt", [fmt for fmt in REPRESENTED if gfloat_info(fmt)])
 def test_all_modes_are_those_of_gfloat(fmt):
     info = gfloat_info(fmt)
     x = points(fmt) if fmt.signed else np.abs(points(fmt))  # gfloat takes no negative numbers there
@@ -161,7 +161,7 @@ SPECIAL_FORMATS = [*REPRESENTED, *map(pr.format, ("tf32", "binary32", "binary64"
 
 
 @pytest.mark.parametrize("third", [0, *(pytest.param(third, marks=pytest.mark.slow) for third in (1, 2))])
-@pytest.mark.parametrize("fmt", SPECIAL_FORMATS, ids=str)
+@in_turn("fmt", SPECIAL_FORMATS)
 def test_special_numbers_in_every_combination(fmt, third):
     """Each third of the combinations with every format; the default run has one of them, of each format another one."""
     edges = [fmt.smallest_normal, fmt.smallest_subnormal, float(fmt.max)]
@@ -311,7 +311,7 @@ def test_stochastic_rounding_repeats_with_its_seed():
     assert (fmt.round(x, "stochastic") != fmt.round(x, "stochastic")).any()
 
 
-@pytest.mark.parametrize("size", [0, 1, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE + 3])
+@in_turn("size", [0, 1, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE + 3])
 @pytest.mark.parametrize("mode", MODES)
 def test_lengths_around_the_pieces(size, mode, rng):
     fmt = pr.format("float8_e5m2")

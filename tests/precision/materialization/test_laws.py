@@ -52,6 +52,7 @@ def drawn(name, shape, fmt, rng):
     return np.clip(FAMILIES[name](rng, shape), -float(fmt.max), float(fmt.max))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("fmt", [*map(format, NARROW), *OWN], ids=str)
 def test_no_bound_is_passed(fmt, method, rng):
@@ -63,6 +64,7 @@ def test_no_bound_is_passed(fmt, method, rng):
             assert errors.bounded == errors.entries, name
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(
     ("storage", "wide"),

@@ -25,6 +25,7 @@ def next_above(bound, value):
     assert value == 0 or Fraction(float(np.nextafter(bound, 0))) < value
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("window", FEW_WINDOWS, ids=str)
 @pytest.mark.parametrize("rho", RHOS, ids=str)
 @pytest.mark.parametrize("relative_to", ["input", "state"])
@@ -57,6 +58,7 @@ def distance_of_the_limit(window, rho, n):
         return float(c * (mpmath.pi / (q + 1)) ** 2 / (2 * (1 - c) ** 2)) + 2.0**-52
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("window", FEW_WINDOWS, ids=str)
 @pytest.mark.parametrize("order", [1, 2, inf, "fro"])
 @pytest.mark.parametrize("relative_to", ["input", "state"])
@@ -84,6 +86,7 @@ def test_signs_and_smaller_coefficients_stay_within(rng):
                 assert value <= truncation_bound(rho, window, order, n=n, relative_to=relative_to)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("window", [*FEW_WINDOWS, Uniform(40), Full()], ids=str)
 @pytest.mark.parametrize("rho", [0.5, 0.9, 1.0, 1.25])
 def test_pointwise_bounds_are_the_errors_of_constant_sequences(window, rho):

@@ -11,6 +11,7 @@ SEED = 2026
 PAGE = Path(__file__).parents[3] / "docs" / "verify.md"
 
 
+@pytest.mark.slow
 def test_no_bound_is_broken_in_any_combination():
     table = verify_many(cases=200, seed=SEED + 1)
     assert table.failures == ()

@@ -41,6 +41,7 @@ def largest(errors):
     return max(map(abs, errors.flat))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("algorithm", "window"), CASES, ids=repr)
 @pytest.mark.parametrize("format", ["binary16", "bfloat16", "float8_e4m3fn", "binary32"])
 def test_measures_what_fractions_do(algorithm, window, format, rng):

@@ -44,6 +44,7 @@ def random(shape, dtype, layout, rng):
     )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_the_states_are_those_of_the_callers_call(name, axis, called, rng):

@@ -1,0 +1,31 @@
+"""Samples of the cases of a test: what the default run has of them, and what it leaves to the slow run.
+
+@pytest.mark.sampled(1)            # each dtype, each window and each way in some case of the default run
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("way", WAYS)
+def test_the_bits(dtype, window, way): ...
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from itertools import combinations
+from typing import Any
+from zlib import crc32
+
+
+def leave_to_the_slow_run(items: Iterable[Any]) -> None:
+    """Mark a case of a `sampled` test as slow if other cases of the test have all that meets in it.
+
+    Cases are taken in an order that their names decide, so every run has the same sample.
+    """
+    met: dict[Any, set[Any]] = defaultdict(set)
+    sampled = [(item, mark) for item in items if (mark := item.get_closest_marker("sampled"))]
+    for item, mark in sorted(sampled, key=lambda pair: crc32(pair[0].nodeid.encode())):
+        known = met[item.path, item.originalname]
+        # A value is known by where it is, because some can't be hashed.
+        values = sorted((name, id(value)) for name, value in item.callspec.params.items())
+        new = {*combinations(values, mark.args[0])} - known
+        if not new:
+            item.add_marker("slow")
+        known |= new
