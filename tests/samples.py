@@ -15,17 +15,17 @@ from zlib import crc32
 
 
 def leave_to_the_slow_run(items: Iterable[Any]) -> None:
-    """Mark a case of a `sampled` test as slow if other cases of the test have all that meets in it.
+    """Mark a case of a `sampled` test as slow if other cases that aren't have all that meets in it.
 
     Cases are taken in an order that their names decide, so every run has the same sample.
     """
     met: dict[Any, set[Any]] = defaultdict(set)
-    sampled = [(item, mark) for item in items if (mark := item.get_closest_marker("sampled"))]
-    for item, mark in sorted(sampled, key=lambda pair: crc32(pair[0].nodeid.encode())):
+    sampled = [item for item in items if item.get_closest_marker("sampled") and not item.get_closest_marker("slow")]
+    for item in sorted(sampled, key=lambda item: crc32(item.nodeid.encode())):
         known = met[item.path, item.originalname]
         # A value is known by where it is, because some can't be hashed.
         values = sorted((name, id(value)) for name, value in item.callspec.params.items())
-        new = {*combinations(values, mark.args[0])} - known
+        new = {*combinations(values, item.get_closest_marker("sampled").args[0])} - known
         if not new:
             item.add_marker("slow")
         known |= new

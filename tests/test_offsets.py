@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from layouts import layouts
 from noted import in_turn
 from oracle import assert_near_definition
-from walks import DTYPES, Walk
+from walks import DTYPES, EACH_DTYPE, Walk
 
 import recfact as rf
 from recfact.cpu import limits, row_job
@@ -48,10 +48,6 @@ WINDOWS = (
 )
 LENGTHS = (0, 0, 1, 1, 2, 3, 5, 8, 31, 32, 33, 63, 64, 65, 97, 127, 128, 129, 250)
 WAYS = ("forward", "from x0", "backward")
-
-# Kernels take long to compile: of the types that only the slow tests have here, others take the place.
-TWINS = ("float16", "complex128")
-DEFAULT = ("float32", "float64", "bfloat16", "complex64")
 
 
 def offsets_of(lengths: Sequence[int]) -> list[int]:
@@ -87,7 +83,7 @@ def walks(
     return np.concatenate(a), np.concatenate(u), np.stack(x0), np.concatenate(x)
 
 
-@pytest.mark.parametrize("dtype", [*DEFAULT, *(pytest.param(name, marks=pytest.mark.slow) for name in TWINS)])
+@pytest.mark.parametrize("dtype", EACH_DTYPE)
 @settings(max_examples=40)
 @given(
     lengths=runs(),
@@ -237,7 +233,7 @@ def test_starts_in_thousands_of_steps(steps, reverse, dtype, rng, monkeypatch):
 @pytest.mark.sampled(1)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("dtype", DEFAULT)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "complex64"])
 def test_nothing_is_touched_outside_of_the_arrays(way, dtype):
     memory = {name: Fenced(1 << 20) for name in ("a", "u", "x", "x0", "offsets")}
     kind = DTYPES[dtype]

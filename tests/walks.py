@@ -11,6 +11,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import pytest
 
 from recfact.number_types import accumulator
 from recfact.windows import Full, Jagged, Uniform, Window
@@ -18,6 +19,9 @@ from recfact.windows import Full, Jagged, Uniform, Window
 Array = np.ndarray[Any, Any]
 
 DTYPES = {np.dtype(kind).name: np.dtype(kind) for kind in ("f4", "f8", "c8", "c16", "f2", ml_dtypes.bfloat16)}
+TWINS = {"float16": "bfloat16", "complex128": "complex64"}
+"""Types that only the slow tests have where many kernels are compiled, and those that take their place."""
+EACH_DTYPE = [pytest.param(name, marks=[pytest.mark.slow] * (name in TWINS)) for name in DTYPES]
 
 
 class Walk:

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from guarded import Fenced, check_in_child
 from pairs import Grid
-from walks import DTYPES, Walk
+from walks import DTYPES, TWINS, Walk
 
 import recfact as rf
 from recfact.cpu import limits
@@ -64,8 +64,6 @@ SLIDING = Uniform(9)
 ALL_WINDOWS = (*WINDOWS, SLIDING)
 COMPLEX = ("complex64", "complex128")
 REALS = ("float32", "float64", "float16", "bfloat16")
-TWINS = {"float16": "bfloat16", "complex128": "complex64"}
-"""Types that only the slow tests have in samples, and those that take their place in the default run."""
 VARIED = "float32"
 """The type that the default run also writes past the caches and walks backwards, each by a kernel of its own."""
 OTHERS = tuple(dtype for dtype in DTYPES if dtype not in (VARIED, *TWINS))

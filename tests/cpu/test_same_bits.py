@@ -1,6 +1,6 @@
 """The table of the page on the engine, "The same bits": each of its cells is measured."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,8 @@ Array = np.ndarray[Any, Any]
 Arrays = tuple[Array, Array, dict[str, Any]]
 
 PAGE = Path(__file__).parents[2] / "docs" / "engine.md"
-REALS = [DTYPES[name] for name in ("float32", "float64", "float16", "bfloat16")]
+FEW = ("float32", "float64", "bfloat16", "complex64")
+"""The types of the default run: each is many kernels to be compiled."""
 WINDOWS = [Full(), Jagged(16), Jagged(100), Uniform(32), Uniform(48)]
 OTHERS = [Full(), Jagged(16), Jagged(3), Uniform(5), Uniform(32)]
 SHAPES = {"one sequence": (700,), "rows": (3, 5, 700), "channels": (3, 200, 17)}
@@ -34,12 +35,12 @@ def table() -> dict[str, dict[str, str]]:
     return {row[names[0]]: {name: row[name] for name in names[1:]} for row in cells}
 
 
-def problems(column: str) -> Iterator[Arrays]:
+def problems(column: str, dtypes: Iterable[str]) -> Iterator[Arrays]:
     """Yield coefficients and inputs, time in the column's place, and options."""
     rng = np.random.default_rng(3)
     shape, axis = SHAPES[column], AXES[column]
     for dtype, window, way in product(
-        [*REALS, DTYPES["complex64"]], OTHERS if column == "channels" else WINDOWS, ("x0", "forward", "reverse")
+        [DTYPES[name] for name in dtypes], OTHERS if column == "channels" else WINDOWS, ("x0", "forward", "reverse")
     ):
         turns = [1, -1, 0.6 + 0.8j] if dtype.kind == "c" else [1, -1]
         a = (1 - rng.uniform(0, 0.02, shape)) * rng.choice(turns, shape)
@@ -173,21 +174,22 @@ def test_every_row_is_measured():
     assert all(list(cells) == list(SHAPES) for cells in table().values())
 
 
+@pytest.mark.parametrize("dtypes", [FEW, pytest.param((*FEW, "float16"), marks=pytest.mark.slow)], ids=len)
 @pytest.mark.parametrize("column", SHAPES)
 @pytest.mark.parametrize("row", CHECKS)
-def test_cell(row, column, small):
+def test_cell(row, column, dtypes, small):
     cell = table()[row][column]
     assert cell.split(",")[0].split(":")[0] in ("yes", "no", "")
     if not cell:
         assert len(SHAPES[column]) == 1  # there are no other axes
         return
-    found = [same(CHECKS[row], *problem) for problem in problems(column)]
+    found = [same(CHECKS[row], *problem) for problem in problems(column, dtypes)]
     if cell.startswith("yes"):
         assert all(found)
     else:
         assert not all(found)
     if row == "the sequences beside one":
-        assert all(same(alone, *problem) for problem in problems(column)) == ("not alone" not in cell)
+        assert all(same(alone, *problem) for problem in problems(column, dtypes)) == ("not alone" not in cell)
 
 
 def test_long_blocks_and_segments_of_complex_numbers_are_solved_as_channels_are(rng, small):

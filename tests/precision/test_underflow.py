@@ -74,7 +74,6 @@ def assert_holds(error, bound, held):
     assert not len(broken), f"{len(broken)} errors pass their bounds, the first at {broken[0]}"
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("fma", [False, True])
 @pytest.mark.parametrize("name", TINY)
 def test_bounds_hold_for_every_sequence_of_a_tiny_format(name, fma):
@@ -94,7 +93,6 @@ def test_bounds_hold_for_every_sequence_of_a_tiny_format(name, fma):
                 assert_holds(error, counted, held)
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("fma", [False, True])
 @pytest.mark.parametrize("name", TINY)
 def test_backward_errors_hold_for_every_step_of_a_tiny_format(name, fma):

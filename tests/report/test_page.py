@@ -174,13 +174,11 @@ EXTREME = {
 }
 
 
-# Of these, tests of what is said of formats draw the figures of formats in every run.
-DRAWN_IN_PART = ("zeros", "half", "growing")
+# Of some, tests of what is said of formats draw the figures of formats in every run; some are like others in pictures.
+SLOW = ("zeros", "half", "growing", "odd", "subnormal")
 
 
-@pytest.mark.parametrize(
-    "case", [pytest.param(case, marks=[pytest.mark.slow] * (case in DRAWN_IN_PART)) for case in EXTREME]
-)
+@pytest.mark.parametrize("case", [pytest.param(case, marks=[pytest.mark.slow] * (case in SLOW)) for case in EXTREME])
 def test_every_recurrence_can_be_drawn(case):
     html = page(build_report(Problem(*EXTREME[case], title=case, source=case), block=5, formats=["bf16"]))
     text = " ".join(read(html).text)

@@ -127,8 +127,11 @@ def rationals(draw, fmt):
     return draw(st.sampled_from([1, -1])) * size * draw(st.sampled_from([1, 1, 1, Fraction(1, 3), 3]))
 
 
+SHAPES = [*HOME_MADE, *(pr.format(n) for n in ("e5m2", "e4m3fn", "e8m0", "e2m1", "k8p1", "k8p3uf"))]
+
+
 @pytest.mark.parametrize(
-    "fmt", [*HOME_MADE, *(pr.format(n) for n in ("e5m2", "e4m3fn", "e8m0", "e2m1", "k8p1", "k8p3uf"))]
+    "fmt", [pytest.param(fmt, marks=[pytest.mark.slow] * (place % 2)) for place, fmt in enumerate(SHAPES)], ids=str
 )
 @given(st.data())
 def test_exact_scalars_in_every_mode(fmt, data):
