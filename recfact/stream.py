@@ -139,10 +139,11 @@ class Stream:
         dtype, _, time, shape = self.kind
         # The halves are computed in float32, so that what passes from piece to piece isn't rounded.
         self.held.append((a.astype(accumulator(dtype)), u.astype(accumulator(dtype)), wrap))
-        # With fewer steps, `solve` may take another path for many sequences whose steps lie side by side in memory.
-        least = limits.least_steps(isinstance(self.window, Full))
-        single, in_time = prod(shape) == 1, prod(shape[time:]) == 1
-        enough = single or not in_time or sum(len(u) for _, u, _ in self.held) >= least
+        # With fewer steps, `solve` may take another path for sequences that it solves one by one, or a few together.
+        whole, within = isinstance(self.window, Full), prod(shape[time:])
+        together = whole and limits.is_narrow(within, accumulator(dtype).itemsize)
+        steps = sum(len(u) for _, u, _ in self.held)
+        enough = prod(shape) == 1 or (within > 1 and not together) or steps >= limits.least_steps(whole)
         if self.solver or enough:
             yield from self.release()
 
@@ -161,6 +162,5 @@ class Stream:
         if accumulator(dtype) in NUMBER_TYPES:
             from recfact.cpu.piece_solvers import solver
 
-            in_time = prod(shape[time:]) == 1
-            return solver(accumulator(dtype), self.window, self.threads, self.x0, shape, in_time, steps)
+            return solver(accumulator(dtype), self.window, self.threads, self.x0, shape, time, steps)
         return plain_solver(partial(algorithms.run, "sequential", window=self.window), self.window, self.x0)

@@ -17,6 +17,7 @@ from ctypes import c_double, c_float, c_int64, c_uint8, c_uint64, memmove, memse
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, partial
+from itertools import islice
 from math import frexp, inf, isfinite
 from threading import Lock
 from types import FunctionType, MappingProxyType, SimpleNamespace
@@ -29,6 +30,7 @@ from recfact.cpu.addresses import address
 from recfact.cpu.compilation import Kernel
 from recfact.cpu.language import Helper, Operation
 from recfact.cpu.numbers import Lanes
+from recfact.cpu.types import Tuple
 from recfact.cpu.vectors import Registers
 
 CELLS = {"float32": c_float, "float64": c_double}
@@ -213,7 +215,8 @@ class Machine(Registers):
         self.lane_bytes = lanes.state.itemsize
         self.algebra = algebra
         self.zero, self.one = [algebra.zero] * self.count, [algebra.one] * self.count
-        self.b = self
+        self.b = self.each = self
+        self.exchanges, self.row_bytes = True, lanes.count * lanes.itemsize
         self.writes = True
 
     def splat(self, value: Any) -> Any:
@@ -232,10 +235,16 @@ class Machine(Registers):
         return self.fmul(x, y)
 
     def checked(self, x: Any, checks: Any) -> Any:
-        return self.fma(x, self.zero, checks)
+        return checks + self.fma(x, self.zero, self.zero)
 
-    def vanishes(self, x: Any) -> bool:
-        return bool(x == self.algebra.zero)
+    def vanishes(self, x: Any) -> list[bool]:
+        return [bool(number == self.algebra.zero) for number in x]
+
+    def scalars(self, step: Any) -> Any:
+        return step[:1]
+
+    def step(self, x: Any, index: int) -> Any:
+        return [x[index]] * self.count
 
     def shuffle(self, x: Any, y: Any, indices: Any) -> Any:
         return [(x + y)[index] for index in indices]
@@ -325,6 +334,38 @@ class Machine(Registers):
         self.writes = True
 
 
+class Several(Machine):
+    """The registers of a tile of several channels: a list has the numbers as they lie in memory."""
+
+    def __init__(self, tile: Any, algebra: Any) -> None:
+        super().__init__(tile, algebra)
+        self.each, self.exchanges = Machine(tile, algebra), False
+        self.numbers = Lanes(tile.storage, tile.count * tile.channels)
+        self.zero, self.one = self.zero * tile.channels, self.one * tile.channels
+
+    def splat(self, value: Any) -> Any:
+        return list(value)
+
+    def scalars(self, step: Any) -> Any:
+        return step
+
+    def step(self, x: Any, index: int) -> Any:
+        return x[index * self.lanes.channels :][: self.lanes.channels]
+
+    def every_step(self, step: Any) -> Any:
+        return step * self.count
+
+    def shuffle(self, x: Any, y: Any, indices: Any) -> Any:
+        return [number for index in indices for number in self.step(x + y, index)]
+
+    def load(self, address: int) -> Any:
+        return read(self.algebra, self.numbers, address)
+
+    def store(self, x: Any, address: int) -> None:
+        if self.writes:
+            write(self.algebra, self.numbers, address, x)
+
+
 def read(algebra: Any, lanes: Lanes, address: int) -> Any:
     """Return the scalars that numbers in memory stand for; a list if the lanes are many."""
     cell = CELLS[lanes.storage]
@@ -405,20 +446,32 @@ def operations(algebra: Any) -> dict[str, Any]:
         "copy_line": lambda target, source: memmove(target, source, 64),
         "send_line": lambda target, source: memmove(target, source, 64),
         "entered": lambda runs, vector, before: [before, *vector[:-1]],
+        "channels_of": lambda tile: tile.channels,
+        "load_each": lambda tile, address, step: tuple(
+            read(algebra, Lanes(tile.state.storage, 1), address + step * k) for k in range(tile.channels)
+        ),
+        "store_each": lambda tile, address, step, values: [
+            write(algebra, Lanes(tile.state.storage, 1), address + step * k, value) for k, value in enumerate(values)
+        ],
     }
 
 
 def run_generator(operation: Any, algebra: Any, tile: Any, *args: Any) -> Any:
     """Run the code generator of an operation of a tile on a machine."""
-    _, codegen = operation.define(tile, *args)
-    machine = Machine(tile, algebra)
+    signature, codegen = operation.define(tile, *args)
+    machine = (Several if tile.channels > 1 else Machine)(tile, algebra)
     generator = with_globals(
         codegen,
         Registers=lambda *_: machine,
         registers_of=lambda *_: machine,
         ir=SimpleNamespace(Constant=lambda kind, value: algebra.number(value)),
     )
-    return generator(machine, machine, (tile, *args))
+    found = generator(machine, machine, (tile, *args))
+    if tile.channels == 1:
+        return found
+    parts = iter(found)
+    items = [len(kind.items) if isinstance(kind, Tuple) else 0 for kind in signature.return_type.items]
+    return [[*islice(parts, count)] if count else next(parts) for count in items]
 
 
 def with_globals(function: FunctionType, **replaced: Any) -> FunctionType:

@@ -32,7 +32,12 @@ def chunk_lane(storage: str, count: int, chunk: int) -> int:
 
 
 def load_chunks(r: Registers, address: Any, reverse: bool) -> list[Any]:
-    """Load a sub-tile, the last row first if in `reverse`. Result k has number k of each chunk."""
+    """Load a sub-tile, the last row first if in `reverse`. Result k has number k of each chunk.
+
+    If a step has several channels, a chunk is a single step.
+    """
+    if not r.exchanges:
+        return [r.load(address)]
     if r.lanes.storage == "bfloat16":
         halves = {half: r.load_pairs(r.at(address, half * VECTOR)) for half in ordered(2, reverse)}
         pairs = [r.shuffle(halves[0], halves[1], lanes) for lanes in PAIRS]
@@ -41,13 +46,14 @@ def load_chunks(r: Registers, address: Any, reverse: bool) -> list[Any]:
         halves = {half: r.load_halves(r.at(address, half * VECTOR)) for half in ordered(2, reverse)}
         chunks = [r.shuffle(halves[0], halves[1], CHUNKS[k : k + 32]) for k in (0, 32)]
         return [r.widened(r.shuffle(pair, pair, range(k, k + 16))) for pair in chunks for k in (0, 16)]
-    row_size = r.count * r.lanes.itemsize
-    rows = {row: r.load(r.at(address, row * row_size)) for row in ordered(CHUNK, reverse)}
+    rows = {row: r.load(r.at(address, row * r.row_bytes)) for row in ordered(CHUNK, reverse)}
     return exchange(r, [rows[row] for row in range(CHUNK)])
 
 
 def packed(r: Registers, chunks: Sequence[Any]) -> list[Any]:
     """Return chunks of finite numbers in the form that `store_packed` takes, in the order of memory."""
+    if not r.exchanges:
+        return list(chunks)
     if r.lanes.storage == "bfloat16":
         return list(r.interleave(narrow_pairs(r.b, *chunks[:2]), narrow_pairs(r.b, *chunks[2:]), 1, 4))
     if moves_halves(r):
@@ -64,8 +70,8 @@ def turned(r: Registers, chunks: Sequence[Any]) -> list[Any]:
 
 def store_packed(r: Registers, vectors: Sequence[Any], address: Any, reverse: bool) -> None:
     """Store a sub-tile, the last row first if in `reverse`."""
-    bits = r.lanes.storage == "bfloat16" or moves_halves(r)
-    size = VECTOR if bits else r.count * r.lanes.itemsize
+    bits = r.exchanges and (r.lanes.storage == "bfloat16" or moves_halves(r))
+    size = VECTOR if bits else r.row_bytes
     for row in ordered(len(vectors), reverse):
         (r.store_bits if bits else r.store)(vectors[row], r.at(address, row * size))
 

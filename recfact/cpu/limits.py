@@ -3,7 +3,7 @@
 They are read at every call, as ``limits.NAME``. So a test can make them small: a few hundred steps then reach code that
 otherwise takes millions of steps. It can also pretend to have more processors than there are. The choice of a kernel
 for a window is kept for the whole process, so the limits behind it can't change: `MOST_STATES`, `LONG_BLOCK`,
-`LONG_RUN`, `ONE_START` and `LONG_LAGS`. `RUN` and `TABLED_RUN` are also behind it, but there they only decide in which
+`LONG_RUN`, `ONE_START`, `LONG_LAGS` and `NARROW_STEP`. `RUN` and `TABLED_RUN` are also behind it, but there they only decide in which
 cache numbers wait. Mixers of a layer are kept with `FEW_LANES` and `BACKWARD_BLOCK`: a test that changes these calls
 ``mixer_of.cache_clear()`` before and after.
 """
@@ -36,7 +36,7 @@ WORTH_TWO_PASSES = 3
 
 # Number of steps of a row that are summed up together from a state of zero, so that they don't wait for the state
 # before them. It is a power of two and consists of whole tiles. It decides the order of the arithmetic, as the next
-# three limits do, and below LONG_BLOCK, ONE_START and LONG_LAGS. The other limits don't.
+# three limits do, and below LONG_BLOCK, ONE_START, LONG_LAGS and NARROW_STEP. The other limits don't.
 SPAN = 1 << 16
 
 # Number of steps below which it is faster to solve many rows side by side: with a window (SHORT), without (SHORT_ROW).
@@ -92,6 +92,10 @@ BACKWARD_BLOCK = 1 << 9
 BACKWARD_RUN = 16
 BACKWARD_SHORT = 1 << 10
 
+# Bytes of accumulators in a step from which on plain loops over channels wait for memory, and not for the step before.
+# Fewer are solved by tiles, if there is no window.
+NARROW_STEP = 16
+
 # If fewer than FEW_LANES channels lie next to each other, channels that lie further apart are copied to be neighbours.
 # TURNED numbers of each are copied at a time.
 FEW_LANES = 8
@@ -133,6 +137,11 @@ def most_blocks(block: int, step_bytes: int, least: int = 1, tabled: bool = Fals
 def fits_runs(lags: int, itemsize: int, real: bool) -> bool:
     """Return whether a uniform window is short enough for runs, if an accumulator has `itemsize` bytes."""
     return lags <= LONG_LAGS if real else lags * itemsize <= LONG_RUN
+
+
+def is_narrow(channels: int, itemsize: int) -> bool:
+    """Return whether tiles solve so many channels next to each other, if an accumulator has `itemsize` bytes."""
+    return channels > 1 and channels * itemsize < NARROW_STEP
 
 
 def least_steps(whole: bool) -> int:

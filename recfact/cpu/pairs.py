@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from llvmlite import ir
 
 from recfact.cpu import numbers
+from recfact.cpu.halves import splat
 from recfact.cpu.numbers import Lanes
 from recfact.cpu.vectors import Registers
 
@@ -69,31 +70,33 @@ class PairRegisters(Registers):
         """Return whether `checks` are zero in every lane."""
         return self.reals.all_finite(self.b.fadd(*checks))
 
-    def vanishes(self, x: Any) -> Any:
-        """Return whether a scalar is zero."""
-        return self.b.and_(*map(self.reals.vanishes, self.parts_of(x)))
+    def vanishes(self, x: Pair) -> Any:
+        """Return for each lane whether a number is zero."""
+        return self.b.and_(*map(self.reals.vanishes, x))
 
-    def decaying_product(self, factor: Any, total: Any) -> Any:
-        """Return the product of two scalars. If it decays, the next smaller numbers replace its subnormal parts.
+    def select(self, flags: Any, x: Pair, y: Pair) -> Pair:
+        """Return x in the lanes that are flagged, and y in the others."""
+        return Pair(*(self.b.select(flags, *parts) for parts in zip(x, y, strict=True)))
+
+    def decaying_product(self, factor: Pair, total: Pair) -> Pair:
+        """Return the product of two vectors. Where it decays, the next smaller numbers replace its subnormal parts.
 
         A product may get stuck at subnormal numbers. Rounding may turn it, so that neither part shows this. Here each
-        part is made smaller by at least the amount by which it was rounded up, so the product shrinks to zero.
+        part is made smaller by at least the amount by which it was rounded up, so the product shrinks to zero. A
+        `factor` of zero stays zero, whatever it is multiplied by.
         """
-        product = self.parts_of(self.multiply(factor, total))
-        real, imaginary = self.parts_of(total)
-        size = self.reals.fma(real, real, self.b.fmul(imaginary, imaginary))
-        decays = self.b.fcmp_ordered("<", size, ir.Constant(size.type, 1.0))
-        return self.scalar(*(self.b.select(decays, self.lowered(part), part) for part in product))
+        product = self.multiply(factor, total)
+        size = self.reals.fma(total.real, total.real, self.b.fmul(total.imaginary, total.imaginary))
+        decays = self.b.fcmp_ordered("<", size, self.reals.one)
+        product = self.select(decays, Pair(*map(self.lowered, product)), product)
+        return self.select(self.vanishes(factor), self.zero, product)
 
     def lowered(self, x: Any) -> Any:
-        """Return the next smaller number if a real scalar is subnormal."""
-        double = x.type == ir.DoubleType()
-        bits = ir.IntType(64 if double else 32)
-        size = self.magnitude(x)
-        left = self.b.fcmp_ordered("!=", size, ir.Constant(x.type, 0.0))
-        subnormal = self.b.fcmp_ordered("<", size, ir.Constant(x.type, 2.0 ** (-1022 if double else -126)))
-        smaller = self.b.bitcast(self.b.sub(self.b.bitcast(x, bits), ir.Constant(bits, 1)), x.type)
-        return self.b.select(self.b.and_(left, subnormal), smaller, x)
+        """Return the next smaller numbers in place of those of a vector of reals that are subnormal."""
+        least = 2.0 ** (-126 if x.type.element == ir.FloatType() else -1022)
+        subnormal = self.b.fcmp_ordered("<", self.magnitude(x), splat(x.type, least))
+        subnormal = self.b.and_(subnormal, self.b.fcmp_ordered("!=", x, self.reals.zero))
+        return self.b.select(subnormal, self.reals.next_smaller(x), x)
 
     def shuffle(self, x: Pair, y: Pair, indices: Sequence[int]) -> Pair:
         """Pick lanes from x (0 .. count-1) and y (count ..)."""
@@ -121,8 +124,3 @@ class PairRegisters(Registers):
         """Return a scalar of two parts."""
         pair = self.b.insert_value(ir.Constant(ir.LiteralStructType([real.type] * 2), ir.Undefined), real, 0)
         return self.b.insert_value(pair, imaginary, 1)
-
-
-def registers_of(context: Any, builder: Any, lanes: Lanes) -> Registers:
-    """Return the registers of a tile."""
-    return (PairRegisters if lanes.is_complex else Registers)(context, builder, lanes)

@@ -19,9 +19,9 @@ from recfact.pieces import RecentSteps, Solver, plain_solver
 from recfact.windows import Full, Window
 
 
-def in_time(array: Array) -> Array:
-    """Return an array, time on axis 0, whose steps lie next to each other in memory."""
-    return np.moveaxis(np.ascontiguousarray(np.moveaxis(array, 0, -1)), -1, 0)
+def laid_out(array: Array, time: int) -> Array:
+    """Return an array, time on axis 0, without gaps in memory, where time is axis number `time`."""
+    return np.moveaxis(np.ascontiguousarray(np.moveaxis(array, 0, time)), time, 0)
 
 
 def run_channels(window: Window, threads: int | None, a: Array, u: Array, x0: Array | None) -> Array:
@@ -32,10 +32,10 @@ def run_channels(window: Window, threads: int | None, a: Array, u: Array, x0: Ar
 
 
 def run_rows(
-    tile: Tile | Runs, window: Window, threads: int | None, a: Array, u: Array, x0: Array | None, start: int
+    tile: Tile | Runs, window: Window, threads: int | None, time: int, a: Array, u: Array, x0: Array | None, start: int
 ) -> Array:
-    """Solve a piece on the rows path."""
-    a, u = in_time(a), in_time(u)
+    """Solve a piece on the rows path. In the order of memory, time is axis number `time`."""
+    a, u = laid_out(a, time), laid_out(u, time)
     x = np.empty_like(u)
     if x.size:
         rows.solve_into(tile, a, u, x, x0, window=window, threads=thread_count(threads, x.size), start=start)
@@ -45,9 +45,10 @@ def run_rows(
 class Tiles:
     """Keeps the states that the whole tiles so far leave, and the steps of the tile that isn't whole yet."""
 
-    def __init__(self, tile: Tile, threads: int | None, x0: Array | None) -> None:
+    def __init__(self, tile: Tile, threads: int | None, time: int, x0: Array | None) -> None:
         self.tile = tile
         self.threads = threads
+        self.time = time
         self.x0 = x0
         self.start = 0
         self.states: Array | None = None
@@ -59,7 +60,7 @@ class Tiles:
         if self.begun is not None:
             known = len(self.begun[1])
             a, u = (np.concatenate(pair) for pair in zip(self.begun, (a, u), strict=True))
-        a, u = in_time(a), in_time(u)
+        a, u = laid_out(a, self.time), laid_out(u, self.time)
         x = np.empty_like(u)
         if x.size:
             if self.states is None:
@@ -87,7 +88,7 @@ def solver(
     threads: int | None,
     x0: Array | None,
     channels_shape: tuple[int, ...],
-    time_last: bool,
+    time: int,
     steps: int,
 ) -> Solver:
     """Return a function that solves the pieces of a sequence of at least `steps` steps as one call would.
@@ -100,18 +101,18 @@ def solver(
         As in `engine.solve_into`.
     channels_shape : tuple of int
         The shape without time.
-    time_last : bool
-        Whether time is the last axis longer than 1. Its steps then lie next to each other.
+    time : int
+        The number of the time axis in the shape with time. Channels on the axes behind it lie within a step.
     steps : int
         Least number of steps.
     """
     window = plainest(window)
-    tile = rows.tile_for(dtype, False, window)
-    if tile is None or not (
-        prod(channels_shape) == 1 or (time_last and steps >= limits.least_steps(isinstance(window, Full)))
-    ):
+    whole, within = isinstance(window, Full), prod(channels_shape[time:])
+    tile = rows.tile_of_channels(dtype, False, within) if whole and within > 1 else rows.tile_for(dtype, False, window)
+    one_by_one = (within == 1 or whole) and steps >= limits.least_steps(whole)
+    if tile is None or not (prod(channels_shape) == 1 or one_by_one):
         return plain_solver(partial(run_channels, window, threads), window, x0)
-    if isinstance(tile, Tile) and isinstance(window, Full):
-        return Tiles(tile, threads, x0)
-    run = partial(run_rows, tile, window, threads)
+    if isinstance(tile, Tile) and whole:
+        return Tiles(tile, threads, time, x0)
+    run = partial(run_rows, tile, window, threads, time)
     return RecentSteps(run, x0, tile.steps, -(-warm_up_steps(window) // tile.steps))

@@ -19,6 +19,7 @@ from recfact.cpu.channel_runs import block_channels
 from recfact.cpu.cuts import cuts_in_memory, pattern_of
 from recfact.cpu.numbers import LINE
 from recfact.cpu.runs import RUNS, Runs
+from recfact.cpu.scan_channels import scan_channels
 from recfact.cpu.scan_rows import scan_rows
 from recfact.cpu.stage import SPARE
 from recfact.cpu.tiles import Tile
@@ -110,7 +111,8 @@ class Job:
         match self.window:
             case Full() if self.starts is None:
                 _scratch, room = scratch_memory()
-                return int(scan_rows[self.tile](*rows, states, start, alone, limits.SPAN, room))
+                scan = scan_rows if self.tile.channels == 1 else scan_channels
+                return int(scan[self.tile](*rows, states, start, alone, limits.SPAN, room))
             case Uniform(lags) if isinstance(self.tile, Runs) and self.tile.channels == 1:
                 self.run_band_runs(rows, min(lags, self.end), states, initial, alone, start, skip)
             case Uniform(lags) if isinstance(self.tile, Runs) and lags > limits.MOST_STATES:

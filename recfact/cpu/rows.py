@@ -68,7 +68,12 @@ def tile_of(a: Array, u: Array, x: Array, reverse: bool, window: Window, segment
     if x.size == len(x):
         return tile_for(x.dtype, reverse, window, streams, segments, flipped, staged)
     if not segments and (channels := few_channels(a, u, x)) and len(x) >= limits.SHORT:
-        few = runs_of_channels(x.dtype, reverse, window, channels, len(x), streams_runs(x, u, channels))
+        few: Tile | Runs | None
+        if isinstance(window, Full):
+            own = a.strides == x.strides and len(x) >= limits.SHORT_ROW
+            few = tile_of_channels(x.dtype, reverse, channels) if own else None
+        else:
+            few = runs_of_channels(x.dtype, reverse, window, channels, len(x), streams_runs(x, u, channels))
         if few is not None:
             return few
     together = (0, x.itemsize)
@@ -94,6 +99,14 @@ def few_channels(a: Array, u: Array, x: Array) -> int:
     if a.strides == x.strides[:1] + a.strides[1:axis] + x.strides[axis:]:
         return channels
     return 0 if a.strides[0] not in (0, x.itemsize) or any(a.strides[axis:]) else channels
+
+
+@cache
+def tile_of_channels(dtype: np.dtype[Any], reverse: bool, channels: int) -> Tile | None:
+    """Return the tile of the whole recurrence of a few channels, or None if they are solved as many are."""
+    if not limits.is_narrow(channels, accumulator(dtype).itemsize):
+        return None
+    return Tile(dtype.name, reverse, channels=channels)
 
 
 @cache
@@ -152,7 +165,7 @@ def solve_into(
     starts : ndarray of int64, optional
         Where segments start, each above the one before and the first at 0. `x0` then has a state for each, on axis 0.
     """
-    channels = tile.channels if isinstance(tile, Runs) else 1
+    channels = tile.channels
     single = x.size == len(x) * channels
     if isinstance(window, Uniform) and address(x) == address(u):
         u = u.copy("K")

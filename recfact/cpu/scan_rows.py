@@ -13,6 +13,7 @@ from typing import Any
 from recfact.cpu.compilation import apart, helper, kernel
 from recfact.cpu.operations import accumulator, all_finite, drain, fma, load, single, size, store, vanishes
 from recfact.cpu.row_steps import (
+    Row,
     is_whole,
     put,
     row_at,
@@ -93,6 +94,62 @@ def scan_tiles(tile: Any, a: int, u: int, x: int, count: int, entry: Any, local:
     return done, local, factor
 
 
+@helper
+def solve_tiles(
+    tile: Any,
+    row: Row,
+    turn: int,
+    tiles: int,
+    together: int,
+    start: int,
+    fresh: bool,
+    span: int,
+    state_at: int,
+    scratch: int,
+) -> Any:
+    """Solve up to `together` tiles from tile `turn` on, or repeat this one step by step.
+
+    At `state_at` are the accumulators of `scan_rows`. They are replaced by those after the last tile, if it is whole.
+    `fresh` says that nothing enters the first step. Returns how many tiles were solved, and whether one was repeated.
+    """
+    kept = accumulator(single(tile))
+    entry, local = load(kept, state_at, 0), load(kept, state_at, size(kept))
+    factor = load(kept, state_at, 2 * size(kept))
+    position = tile_position(tile, turn, row.steps)
+    target = tile_target(tile, row, position, scratch)
+    coefficients = tile_coefficients(tile, row, position, scratch)
+    inputs = tile_inputs(tile, row, position, scratch)
+    done, local, factor = scan_tiles(
+        tile, coefficients, inputs, target, together, entry, local, factor, row.x_step != 0
+    )
+    repeated = done == 0
+    if repeated:
+        length = min(row.steps - position, tile_steps(tile))
+        first = position + length - 1 if runs_in_reverse(tile) else position
+        entry = take_steps(tile, row, first, length, true_state(kept, entry, local, factor), fresh, True)
+        local, factor = number(kept, 0.0), number(kept, 1.0)
+        done = 1
+    else:
+        put(tile, row, position, target)
+    leave_tile(tile, row, tile_position(tile, turn + done - 1, row.steps), start, span, state_at, entry, local, factor)
+    return done, repeated
+
+
+@helper
+def leave_tile(
+    tile: Any, row: Row, position: int, start: int, span: int, state_at: int, entry: Any, local: Any, factor: Any
+) -> None:
+    """Keep what passes on from the tile at a position, unless it is the last one and not whole."""
+    kept = accumulator(single(tile))
+    if ends_span(tile, start + position, span):
+        entry = true_state(kept, entry, local, factor)
+        local, factor = number(kept, 0.0), number(kept, 1.0)
+    if runs_in_reverse(tile) or position + tile_steps(tile) <= row.steps:
+        store(kept, state_at, 0, entry)
+        store(kept, state_at, size(kept), local)
+        store(kept, state_at, 2 * size(kept), factor)
+
+
 @kernel
 def scan_rows(
     tile: Any,
@@ -115,53 +172,23 @@ def scan_rows(
     `start` is the time of the row's first step, a multiple of a tile. `alone` says that no state enters the row. `span`
     is the number of steps in a span, a power of two and at least a tile.
     """
-    kept = accumulator(single(tile))
     repeated = 0
     tiles = (steps + tile_steps(tile) - 1) // tile_steps(tile)
     x_unit, u_unit, a_unit = units(tile)
     dense = (x_step == x_unit or x_step == 0) and u_step == u_unit and a_step == a_unit
     for index in range(count):
         row = row_at(tile, rows, count, index, steps, a_step, u_step, x_step, alone != 0)
-        state_at = states + 3 * index * size(kept)
-        entry, local = load(kept, state_at, 0), load(kept, state_at, size(kept))
-        factor = load(kept, state_at, 2 * size(kept))
+        state_at = states + 3 * index * size(accumulator(single(tile)))
         turn = 0
         while turn < tiles:
-            position = tile_position(tile, turn, steps)
             together = 1
             if dense and is_whole(tile, row, turn, tiles):
+                position = tile_position(tile, turn, steps)
                 together = min(whole_from(tile, row, turn, tiles), left_in_span(tile, start + position, span))
-            target = tile_target(tile, row, position, scratch)
-            done, local, factor = scan_tiles(
-                tile,
-                tile_coefficients(tile, row, position, scratch),
-                tile_inputs(tile, row, position, scratch),
-                target,
-                together,
-                entry,
-                local,
-                factor,
-                x_step != 0,
-            )
-            if done > 0:
-                put(tile, row, position, target)
-                turn += done
-                position = tile_position(tile, turn - 1, steps)
-            else:
-                length = min(steps - position, tile_steps(tile))
-                first = position + length - 1 if runs_in_reverse(tile) else position
-                fresh = alone != 0 and turn == 0
-                entry = take_steps(tile, row, first, length, true_state(kept, entry, local, factor), fresh, True)
-                local, factor = number(kept, 0.0), number(kept, 1.0)
-                repeated += 1
-                turn += 1
-            if ends_span(tile, start + position, span):
-                entry = true_state(kept, entry, local, factor)
-                local, factor = number(kept, 0.0), number(kept, 1.0)
-            if position + tile_steps(tile) <= steps:
-                store(kept, state_at, 0, entry)
-                store(kept, state_at, size(kept), local)
-                store(kept, state_at, 2 * size(kept), factor)
+            fresh = alone != 0 and turn == 0
+            done, again = solve_tiles(tile, row, turn, tiles, together, start, fresh, span, state_at, scratch)
+            turn += done
+            repeated += again
     drain(tile)
     return repeated
 

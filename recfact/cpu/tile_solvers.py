@@ -15,65 +15,65 @@ from recfact.cpu.chunks import CHUNK, ordered
 from recfact.cpu.compilation import helper
 from recfact.cpu.language import operation
 from recfact.cpu.numbers import LINE, PAGE, Lanes, prefetch
-from recfact.cpu.pairs import registers_of
+from recfact.cpu.side_by_side import registers_of
 from recfact.cpu.tiles import SubTile, Tile, combine, finish, read, write
 from recfact.cpu.vectors import Registers
 
 
 def after(r: Registers, tile: Tile, sub: SubTile, local: Any, factor: Any) -> tuple[Any, Any]:
-    """Return `local` and `factor` behind a sub-tile. A `factor` of zero stays zero, whatever it is multiplied by."""
-    last = tile.lane(tile.count - 1)
-    latest, earlier, reached = (r.lane(vector, last) for vector in (sub.latest, sub.earlier, sub.reached))
-    kept = r.b.select(r.vanishes(factor), r.lane(r.zero, last), earlier)
-    local = r.fma(latest, r.multiply(earlier, local), reached)
-    return local, r.decaying_product(factor, r.multiply(latest, kept))
+    """Return `local` and `factor` behind a sub-tile, in all lanes.
+
+    Vectors of equal lanes hold them, not scalars: some processors take long to bring a scalar's comparison back.
+    """
+    last, one = tile.lane(tile.count - 1), r.each
+    latest, earlier, reached = (r.step(vector, last) for vector in (sub.latest, sub.earlier, sub.reached))
+    local = one.fma(latest, one.multiply(earlier, local), reached)
+    return local, one.decaying_product(factor, one.multiply(latest, earlier))
 
 
 @operation
 def scan_tile(tile: Any, a: Any, u: Any, x: Any, entry: Any, local: Any, factor: Any) -> Any:
     """Solve a tile. Return the new `local` and `factor`, and whether they and all states are finite."""
-    number = Lanes(tile.storage, 1).value
 
     def codegen(context: Any, b: Any, args: Any) -> Any:
         r = registers_of(context, b, tile)
-        _, a, u, x, entry, local, factor = args
-        before = tile.earlier(1)
-        checks, results = r.zero, {}
+        _, a, u, x, *passed = args
+        entry, local, factor = map(r.splat, passed)
+        before, one = tile.earlier(1), r.each
+        checks, results = one.zero, {}
         for part, sub in read(r, tile, a, u).items():
             combine(r, tile, sub)
-            nothing_left = r.vanishes(factor)
-            state = r.splat(b.select(nothing_left, local, r.fma(factor, entry, local)))
+            state = one.select(one.vanishes(factor), local, one.fma(factor, entry, local))
             latest, earlier = (r.shuffle(vector, r.one, before) for vector in (sub.latest, sub.earlier))
-            entering = r.fma(latest, r.multiply(earlier, state), r.shuffle(sub.reached, r.zero, before))
+            entering = r.fma(latest, r.multiply(earlier, r.every_step(state)), r.shuffle(sub.reached, r.zero, before))
             results[part], checks = finish(r, tile, sub, [entering] * CHUNK, checks)
             local, factor = after(r, tile, sub, local, factor)
         # Both can overflow behind the last state that needs them. They would then spoil the next tile.
-        checks = r.checked(r.splat(local), r.checked(r.splat(factor), checks))
-        finite = write(r, tile, x, results, checks)
-        return local, factor, finite
+        finite = write(r, tile, x, results, one.checked(local, one.checked(factor, checks)))
+        return [*r.scalars(local), *r.scalars(factor), finite]
 
     address = types.int64
-    result = types.Tuple((number, number, types.boolean))
-    return result(tile, address, address, address, number, number, number), codegen
+    result = types.Tuple((tile.passed, tile.passed, types.boolean))
+    return result(tile, address, address, address, *[tile.passed] * 3), codegen
 
 
 @operation
 def scan_totals(tile: Any, a: Any, u: Any, local: Any, factor: Any) -> Any:
     """Return what `scan_tile` would, without the states. The flag is about the totals of the chunks and of the tile."""
-    number = Lanes(tile.storage, 1).value
 
     def codegen(context: Any, b: Any, args: Any) -> Any:
         r = registers_of(context, b, tile)
-        _, a, u, local, factor = args
-        checks = r.zero
+        _, a, u, *passed = args
+        local, factor = map(r.splat, passed)
+        checks = r.each.zero
         for sub in read(r, tile, a, u).values():
             combine(r, tile, sub)
             checks = r.checked(sub.latest, r.checked(sub.reached, checks))
             local, factor = after(r, tile, sub, local, factor)
-        checks = r.checked(r.splat(local), r.checked(r.splat(factor), checks))
-        return local, factor, r.all_finite(checks)
+        checks = r.each.checked(local, r.each.checked(factor, checks))
+        return [*r.scalars(local), *r.scalars(factor), r.all_finite(checks)]
 
-    address = types.int64
+    address, number = types.int64, tile.passed
     return types.Tuple((number, number, types.boolean))(tile, address, address, number, number), codegen
 
 

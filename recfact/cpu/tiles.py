@@ -26,8 +26,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from recfact.cpu import types
 from recfact.cpu.chunks import CHUNK, chunk_lane, load_chunks, ordered, packed, store_packed, turned
 from recfact.cpu.directions import Directed
+from recfact.cpu.numbers import Lanes
 from recfact.cpu.vectors import Registers, vector_lanes
 
 SUB_TILES = 2  # in a tile; memory is fastest with bursts of about half a KiB, from one array after the other
@@ -48,23 +50,45 @@ class Tile(Directed):
         As in `Lanes`.
     flipped : str, default ""
         The arrays, of x, u and a, that lie in memory the other way round.
+    channels : int, default 1
+        Number of channels that lie next to each other. A step then consists of a number of each.
     """
 
     def __init__(
-        self, storage: str, reverse: bool, sub_tiles: int = SUB_TILES, streams: bool = False, flipped: str = ""
+        self,
+        storage: str,
+        reverse: bool,
+        sub_tiles: int = SUB_TILES,
+        streams: bool = False,
+        flipped: str = "",
+        channels: int = 1,
     ) -> None:
         super().__init__(storage, vector_lanes(storage).count, reverse, flipped, streams)
-        self.sub_tile = CHUNK * self.count
+        self.channels = channels
+        self.chunk = CHUNK if channels == 1 else 1
+        self.sub_tile = self.chunk * self.count
         self.sub_tiles = sub_tiles
         self.steps = sub_tiles * self.sub_tile
         self.name = f"tile_{storage}_{'reverse' if reverse else 'forward'}_{sub_tiles}"
         self.name += ("_streamed" if streams else "") + (f"_flipped_{flipped}" if flipped else "")
+        self.name += f"_{channels}_channels" if channels > 1 else ""
         self.backwards = self.runs_backwards("u")
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a step in memory."""
+        return self.channels * super().itemsize
+
+    @property
+    def passed(self) -> Any:
+        """The type of a state that passes from tile to tile: a number, or several by channel."""
+        number = Lanes(self.storage, 1).value
+        return number if self.channels == 1 else types.Tuple([number] * self.channels)
 
     @property
     def order(self) -> Sequence[int]:
         """Positions in a chunk, first step first."""
-        return ordered(CHUNK, self.backwards)
+        return ordered(self.chunk, self.backwards)
 
     @property
     def parts(self) -> Sequence[int]:
@@ -84,7 +108,7 @@ class Tile(Directed):
     def lane(self, chunk: int) -> int:
         """Return the lane of the chunk that is number `chunk` in the order of the steps."""
         place = self.count - 1 - chunk if self.backwards else chunk
-        return chunk_lane(self.storage, self.count, place)
+        return place if self.chunk == 1 else chunk_lane(self.storage, self.count, place)
 
     def earlier(self, distance: int) -> list[int]:
         """Return the lanes that give each chunk the content of the chunk `distance` earlier in the sub-tile.
@@ -176,7 +200,7 @@ def combine(r: Registers, tile: Tile, sub: SubTile) -> None:
 
 def finish(r: Registers, tile: Tile, sub: SubTile, entering: Sequence[Any], checks: Any) -> tuple[list[Any], Any]:
     """Return the states for `write`, and the updated checks. `entering` has for each step what enters the chunks."""
-    states = [r.fma(sub.products[k], entering[k], sub.states[k]) for k in range(CHUNK)]
+    states = [r.fma(sub.products[k], entering[k], sub.states[k]) for k in range(tile.chunk)]
     for state in states:
         checks = r.checked(state, checks)
     return packed(r, turned(r, states) if tile.turns("x") else states), checks

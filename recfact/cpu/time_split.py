@@ -32,7 +32,7 @@ def split(job: Job, x0: Array | None, threads: int, entries: Array | None) -> bo
     `entries` are the initial states of its segments, as in `Job.run`.
     """
     if isinstance(job.window, Full) and job.starts is None:
-        return RowOfSpans(job, x0).solve(threads)
+        return job.tile.channels == 1 and RowOfSpans(job, x0).solve(threads)  # others have a kernel of their own
     return split_window(job, x0, threads, entries)
 
 

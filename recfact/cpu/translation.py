@@ -342,7 +342,8 @@ class Translator:
         """Return the result of an operation on values."""
         signature, generate = define(*[value.type for value in arguments])
         given = [cast(self.b, value, kind) for value, kind in zip(arguments, signature.arguments, strict=True)]
-        found = generate(self.context, self.b, [value.parts[0] if value.parts else None for value in given])
+        parts = [value.parts if isinstance(value.type, Tuple) else (*value.parts, None)[0] for value in given]
+        found = generate(self.context, self.b, parts)
         kind = signature.return_type
         return Value(kind, tuple(found) if isinstance(kind, Tuple) else (found,) if kind.registers else ())
 

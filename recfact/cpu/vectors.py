@@ -35,6 +35,13 @@ class Registers:
         The properties of the processor, and the LLVM builder.
     lanes : Lanes
         The numbers in memory. The type of the accumulators follows from them.
+
+    Attributes
+    ----------
+    exchanges : bool
+        Whether tiles exchange rows and lanes, so that a lane has several steps.
+    each : Registers
+        The registers for a single vector. If there are several channels (`side_by_side`), a value is several vectors.
     """
 
     def __init__(self, context: Any, builder: Any, lanes: Lanes) -> None:
@@ -44,6 +51,9 @@ class Registers:
         self.count = lanes.count
         self.parts = 2 if lanes.is_complex else 1
         self.lane_bytes = lanes.state.itemsize
+        self.row_bytes = lanes.count * lanes.itemsize
+        self.exchanges = True
+        self.each: Registers = self
         self.zero = splat(lanes.vector, 0.0)
         self.one = splat(lanes.vector, 1.0)
 
@@ -60,12 +70,21 @@ class Registers:
         """Take one lane out of a vector."""
         return self.b.extract_element(x, ir.Constant(I32, index))
 
+    def step(self, x: Any, index: int) -> Any:
+        """Return one lane of a vector, in all lanes."""
+        return self.shuffle(x, x, [index] * self.count)
+
+    def scalars(self, step: Any) -> Sequence[Any]:
+        """Return what `step` or `splat` spread."""
+        return [self.lane(step, 0)]
+
+    def every_step(self, step: Any) -> Any:
+        """Return the vector in which all lanes are what `step` or `splat` returned."""
+        return step
+
     def fma(self, x: Any, y: Any, z: Any) -> Any:
         """Return x y + z for vectors or scalars, rounded once."""
-        kind = x.type
-        wide = isinstance(kind, ir.VectorType)
-        number = {"float": "f32", "double": "f64"}[str(kind.element if wide else kind)]
-        return self._call(f"llvm.fma.{f'v{kind.count}' if wide else ''}{number}", kind, x, y, z)
+        return self._math("fma", x, y, z)
 
     def multiply(self, x: Any, y: Any) -> Any:
         """Return x y for vectors or scalars."""
@@ -76,33 +95,35 @@ class Registers:
         return self.fma(x, self.zero, checks)
 
     def vanishes(self, x: Any) -> Any:
-        """Return whether a scalar is zero."""
-        return self.b.fcmp_ordered("==", x, ir.Constant(x.type, 0.0))
+        """Return for each lane whether a number is zero."""
+        return self.b.fcmp_ordered("==", x, self.zero)
 
     def decaying_product(self, factor: Any, total: Any) -> Any:
-        """Return the product of two scalars, or the next smaller number if the product should have decayed but didn't.
+        """Return the product of two vectors, or the next smaller numbers if products should have decayed but didn't.
 
         If each factor is above 1/2 in magnitude, a product that is rounded to nearest never underflows to zero. It gets
-        stuck at a subnormal number. With either rounding the error is less than the smallest number.
+        stuck at a subnormal number. With either rounding the error is less than the smallest number. A `factor` of zero
+        stays zero, whatever it is multiplied by.
         """
-        product = self.multiply(factor, total)
-        size = self.magnitude(product)
-        decays = self.b.fcmp_ordered("<", self.magnitude(total), ir.Constant(total.type, 1.0))
-        stuck = self.b.fcmp_ordered("==", size, self.magnitude(factor))
-        left = self.b.fcmp_ordered("!=", size, ir.Constant(total.type, 0.0))
-        finite = self.b.fcmp_ordered("<", size, ir.Constant(total.type, float("inf")))
-        bits = ir.IntType(32 if total.type == ir.FloatType() else 64)
-        smaller = self.b.bitcast(self.b.sub(self.b.bitcast(product, bits), ir.Constant(bits, 1)), total.type)
-        lowered = self.b.and_(self.b.and_(decays, stuck), self.b.and_(left, finite))
-        return self.b.select(lowered, smaller, product)
+        product, before = self.multiply(factor, total), self.magnitude(factor)
+        decays = self.b.fcmp_ordered("<", self.magnitude(total), self.one)
+        decays = self.b.and_(decays, self.b.fcmp_ordered("<", before, splat(total.type, float("inf"))))
+        stuck = self.b.fcmp_ordered("==", self.magnitude(product), before)
+        product = self.b.select(self.b.and_(decays, stuck), self.next_smaller(product), product)
+        return self.b.select(self.vanishes(factor), self.zero, product)
+
+    def next_smaller(self, x: Any) -> Any:
+        """Return the numbers next to those of a vector that are smaller in magnitude. None may be zero."""
+        bits = ir.VectorType(ir.IntType(32 if x.type.element == ir.FloatType() else 64), x.type.count)
+        return self.b.bitcast(self.b.sub(self.b.bitcast(x, bits), splat(bits, 1)), x.type)
 
     def rescaled(self, product: Any, scale: Any) -> tuple[Any, Any]:
         """Return a scalar and a power of two whose product is `product` times `scale`. The scalar isn't subnormal."""
         return scaled_anew(self.b, product, scale, self.magnitude(product))
 
     def magnitude(self, x: Any) -> Any:
-        """Return the magnitude of a scalar."""
-        return self._call(f"llvm.fabs.{'f32' if x.type == ir.FloatType() else 'f64'}", x.type, x)
+        """Return the magnitudes of a vector, or that of a scalar."""
+        return self._math("fabs", x)
 
     def shuffle(self, x: Any, y: Any, indices: Sequence[int]) -> Any:
         """Pick lanes from x (0 .. count-1) and y (count ..)."""
@@ -174,8 +195,7 @@ class Registers:
 
     def all_finite(self, checks: Any) -> Any:
         """Return whether `checks`, a sum of zero times the numbers to check, is zero in every lane."""
-        bits = self.b.fcmp_ordered("==", checks, self.zero)
-        return self._call(f"llvm.vector.reduce.and.v{self.count}i1", ir.IntType(1), bits)
+        return numbers.every(self.b, self.b.fcmp_ordered("==", checks, self.zero))
 
     def at(self, base: Any, offset: int | Any) -> Any:
         """Return the address `offset` bytes behind `base`."""
@@ -249,6 +269,13 @@ class Registers:
         loaded = self.b.load(numbers.pointer(self.b, kind, address, ir.Constant(address.type, 0)))
         loaded.align = 1
         return loaded
+
+    def _math(self, name: str, *args: Any) -> Any:
+        """Call LLVM's function `name` of vectors or scalars. The result has their type."""
+        kind = args[0].type
+        wide = isinstance(kind, ir.VectorType)
+        number = {"float": "f32", "double": "f64"}[str(kind.element if wide else kind)]
+        return self._call(f"llvm.{name}.{f'v{kind.count}' if wide else ''}{number}", kind, *args)
 
     def _call(self, name: str, result: Any, *args: Any) -> Any:
         signature = ir.FunctionType(result, [arg.type for arg in args])

@@ -22,8 +22,13 @@ FEW = ("float32", "float64", "bfloat16", "complex64")
 """The types of the default run: each is many kernels to be compiled."""
 WINDOWS = [Full(), Jagged(16), Jagged(100), Uniform(32), Uniform(48)]
 OTHERS = [Full(), Jagged(16), Jagged(3), Uniform(5), Uniform(32)]
-SHAPES = {"one sequence": (700,), "rows": (3, 5, 700), "channels": (3, 200, 17)}
-AXES = {"one sequence": 0, "rows": 2, "channels": 1}
+SHAPES = {
+    "one sequence": (700,),
+    "rows": (3, 5, 700),
+    "a few channels": (3, 700, 2),
+    "channels": (3, 200, 17),
+}
+AXES = {"one sequence": 0, "rows": 2, "a few channels": 1, "channels": 1}
 
 
 def table() -> dict[str, dict[str, str]]:
@@ -39,9 +44,10 @@ def problems(column: str, dtypes: Iterable[str]) -> Iterator[Arrays]:
     """Yield coefficients and inputs, time in the column's place, and options."""
     rng = np.random.default_rng(3)
     shape, axis = SHAPES[column], AXES[column]
-    for dtype, window, way in product(
-        [DTYPES[name] for name in dtypes], OTHERS if column == "channels" else WINDOWS, ("x0", "forward", "reverse")
-    ):
+    windows = OTHERS if column == "channels" else WINDOWS
+    if column == "a few channels":
+        dtypes, windows = ("float32", "float16", "bfloat16"), [Full()]
+    for dtype, window, way in product([DTYPES[name] for name in dtypes], windows, ("x0", "forward", "reverse")):
         turns = [1, -1, 0.6 + 0.8j] if dtype.kind == "c" else [1, -1]
         a = (1 - rng.uniform(0, 0.02, shape)) * rng.choice(turns, shape)
         options = {"window": window, "axis": axis, "reverse": way == "reverse"}
@@ -90,7 +96,7 @@ def part(options: dict[str, Any], first: int, last: int) -> dict[str, Any]:
 
 
 def beside(a: Array, u: Array, options: dict[str, Any]) -> Iterator[Array]:
-    """Solve the sequences in two parts."""
+    """Solve the sequences in two parts, or groups of a few channels."""
     parts = [rf.solve(a[i:j], u[i:j], **part(options, i, j)) for i, j in ((0, 1), (1, len(u)))]
     yield np.concatenate(parts)
 
@@ -115,7 +121,7 @@ def more_steps(a: Array, u: Array, options: dict[str, Any]) -> Iterator[Array]:
     if options["reverse"]:
         return
     axis = options["axis"]
-    for n in (512, 577, 639) if axis == 2 else (64, 129, 191):
+    for n in (64, 129, 191) if axis == 0 or u.shape[axis] < 512 else (512, 577, 639):
         first = (*[slice(None)] * axis, slice(n))
         yield np.concatenate([rf.solve(a[first].copy(), u[first].copy(), **options)])
 
