@@ -20,15 +20,16 @@ from recfact.cpu.tiles import SubTile, Tile, combine, finish, read, write
 from recfact.cpu.vectors import Registers
 
 
-def after(r: Registers, tile: Tile, sub: SubTile, local: Any, factor: Any) -> tuple[Any, Any]:
-    """Return `local` and `factor` behind a sub-tile, in all lanes.
+def after(r: Registers, tile: Tile, sub: SubTile, local: Any, factor: Any, gone: Any) -> tuple[Any, Any]:
+    """Return `local` and `factor` behind a sub-tile, in all lanes. `gone` says where `factor` is known to be zero.
 
-    Vectors of equal lanes hold them, not scalars: some processors take long to bring a scalar's comparison back.
+    Vectors of equal lanes hold them, not scalars: some processors take long to bring a scalar's comparison back. Where
+    `factor` is zero, the product of the sub-tile doesn't matter. It would often be subnormal.
     """
     last, one = tile.lane(tile.count - 1), r.each
     latest, earlier, reached = (r.step(vector, last) for vector in (sub.latest, sub.earlier, sub.reached))
     local = one.fma(latest, one.multiply(earlier, local), reached)
-    return local, one.decaying_product(factor, one.multiply(latest, earlier))
+    return local, one.decaying_product(factor, one.multiply(latest, one.select(gone, one.zero, earlier)))
 
 
 @operation
@@ -40,14 +41,14 @@ def scan_tile(tile: Any, a: Any, u: Any, x: Any, entry: Any, local: Any, factor:
         _, a, u, x, *passed = args
         entry, local, factor = map(r.splat, passed)
         before, one = tile.earlier(1), r.each
-        checks, results = one.zero, {}
+        checks, results, gone = one.zero, {}, one.vanishes(factor)
         for part, sub in read(r, tile, a, u).items():
             combine(r, tile, sub)
             state = one.select(one.vanishes(factor), local, one.fma(factor, entry, local))
             latest, earlier = (r.shuffle(vector, r.one, before) for vector in (sub.latest, sub.earlier))
             entering = r.fma(latest, r.multiply(earlier, r.every_step(state)), r.shuffle(sub.reached, r.zero, before))
             results[part], checks = finish(r, tile, sub, [entering] * CHUNK, checks)
-            local, factor = after(r, tile, sub, local, factor)
+            local, factor = after(r, tile, sub, local, factor, gone)
         # Both can overflow behind the last state that needs them. They would then spoil the next tile.
         finite = write(r, tile, x, results, one.checked(local, one.checked(factor, checks)))
         return [*r.scalars(local), *r.scalars(factor), finite]
@@ -65,11 +66,11 @@ def scan_totals(tile: Any, a: Any, u: Any, local: Any, factor: Any) -> Any:
         r = registers_of(context, b, tile)
         _, a, u, *passed = args
         local, factor = map(r.splat, passed)
-        checks = r.each.zero
+        checks, gone = r.each.zero, r.each.vanishes(factor)
         for sub in read(r, tile, a, u).values():
             combine(r, tile, sub)
             checks = r.checked(sub.latest, r.checked(sub.reached, checks))
-            local, factor = after(r, tile, sub, local, factor)
+            local, factor = after(r, tile, sub, local, factor, gone)
         checks = r.each.checked(local, r.each.checked(factor, checks))
         return [*r.scalars(local), *r.scalars(factor), r.all_finite(checks)]
 
