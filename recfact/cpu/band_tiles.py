@@ -40,8 +40,9 @@ class SuffixScan:
 
     Attributes
     ----------
-    factor, added : vector
-        The map of all steps from the first of each chunk to the end of the block or of the sub-tile.
+    factor, later, added : vector
+        The map of all steps from the first of each chunk to the end of the block or of the sub-tile. Its product is in
+        two factors, for the reason given at `tiles.combine`.
     """
 
     def __init__(self, r: Registers, tile: Tile, a: Sequence[Any], u: Sequence[Any], ends: Starts) -> None:
@@ -51,12 +52,14 @@ class SuffixScan:
         for k in tile.order[1:]:
             added = r.select(ends.at[k], u[k], r.fma(factor, u[k], added))
             factor = r.select(ends.at[k], a[k], r.b.fmul(factor, a[k]))
+        later = r.one
         for stage, within in enumerate(ends.within):
             lanes = tile.earlier(1 << stage)
-            later = r.shuffle(factor, r.one, lanes)
-            added = r.select(within, added, r.fma(later, added, r.shuffle(added, r.zero, lanes)))
-            factor = r.select(within, factor, r.b.fmul(later, factor))
-        self.factor, self.added = factor, added
+            factor = r.b.fmul(later, factor)
+            before = r.shuffle(factor, r.one, lanes)
+            added = r.select(within, added, r.fma(before, added, r.shuffle(added, r.zero, lanes)))
+            later = r.select(within, r.one, before)
+        self.factor, self.later, self.added = factor, later, added
 
     def sums(self, factor: Any, scale: Any, added: Any) -> list[Any]:
         """Return for each step what the later inputs of its block add to the block's end, by place in a chunk.
@@ -65,9 +68,11 @@ class SuffixScan:
         """
         r, tile, ends = self.r, self.tile, self.ends
         lanes = tile.earlier(1)
-        own_factor, own_added = r.shuffle(self.factor, r.one, lanes), r.shuffle(self.added, r.zero, lanes)
+        own_factor, own_later = (r.shuffle(vector, r.one, lanes) for vector in (self.factor, self.later))
+        own_added = r.shuffle(self.added, r.zero, lanes)
         added = r.select(ends.before, own_added, r.fma(factor, r.b.fmul(scale, own_added), added))
-        factor = r.select(ends.before, own_factor, r.b.fmul(factor, own_factor))
+        # Behind a factor of zero no product of the sub-tile is formed: it may be subnormal.
+        factor = r.b.fmul(own_factor, r.select(ends.before, own_later, r.b.fmul(factor, own_later)))
         scale = r.select(ends.before, r.one, scale)
         sums = {}
         for k in tile.order:
@@ -96,10 +101,10 @@ def suffix_tile(tile: Any, a: Any, u: Any, sums: Any, ends: Any, factor: Any, sc
         for row, vector in enumerate(order_of_chunks(r, scan.sums(*map(r.splat, (factor, scale, added))))):
             r.store_accumulators(vector, r.at(sums, row * VECTOR))
         last = against.lane(against.count - 1)
-        own_factor, own_added = r.lane(scan.factor, last), r.lane(scan.added, last)
+        own_factor, own_later, own_added = (r.lane(vector, last) for vector in (scan.factor, scan.later, scan.added))
         ended = r.nonzero(word)
         added = b.select(ended, own_added, r.fma(factor, b.fmul(scale, own_added), added))
-        factor = b.select(ended, own_factor, b.fmul(factor, own_factor))
+        factor = b.fmul(own_factor, b.select(ended, own_later, b.fmul(factor, own_later)))
         factor, scale = r.rescaled(factor, b.select(ended, r.lane(r.one, 0), scale))
         return factor, scale, added
 
@@ -136,8 +141,8 @@ def band_tile(
         starts = Starts(r, tile, word)
         scan = BlockScan(r, tile, coefficients, inputs, starts)
         own = scan.alone(r.splat(state))
-        total = r.b.fmul(scan.latest, scan.earlier)
-        before = r.select(starts.before, total, r.b.fmul(total, r.splat(product)))
+        earlier = r.select(starts.before, scan.earlier, r.b.fmul(scan.earlier, r.splat(product)))
+        before = r.b.fmul(scan.latest, earlier)
         scale_before = r.select(starts.before, r.one, r.splat(scale))
         products = [
             r.select(since, product, r.b.fmul(product, before))
