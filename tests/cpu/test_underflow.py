@@ -219,3 +219,24 @@ def test_complex_terms_lose_three_times_as_much_and_vanish(dtype, turn):
     assert (errors <= (gamma * sizes + lost) * (1 + 2.0**-30)).all()
     a[:] = (0.99 if dtype == np.complex64 else 0.98) * np.exp(1j * turn)
     assert rf.solve(a, u, x0=first)[-1] == 0
+
+
+@pytest.mark.parametrize(("dtype", "powers"), [(np.float32, (3, 3, 3, 2)), (np.float64, (42, 42, 42, 40))])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"offsets": [0, 30, 70]}, {"offsets": [0, 61, 70]}, {"window": Jagged(100, 2)}, {"window": Jagged(30, 3)}],
+    ids=str,
+)
+def test_what_enters_a_sub_tile_meets_its_products_one_after_the_other(dtype, powers, options):
+    """The product of a sub-tile underflows, and its two halves don't. Powers of two: the states are exact."""
+    halves, seen = {np.float32: 32, np.float64: 16}[dtype], {np.float32: 62, np.float64: 30}[dtype]
+    n, largest = 70, np.finfo(dtype).maxexp - 1
+    falls = np.resize(powers, n)
+    assert falls[:halves].sum() < -np.finfo(dtype).minexp
+    assert falls[: seen - 3].sum() > -np.finfo(dtype).minexp + np.finfo(dtype).nmant
+    first = dtype(2.0**largest)
+    x0 = np.full(len(options["offsets"]) - 1, first) if "offsets" in options else first
+    x = rf.solve(np.ldexp(dtype(1), -falls), np.zeros(n, dtype), x0=x0, **options)
+    start = options["offsets"][1] if "offsets" in options else seen
+    reached = min(seen, start)
+    np.testing.assert_array_equal(x[:reached], np.ldexp(dtype(1), largest - np.cumsum(falls))[:reached])
