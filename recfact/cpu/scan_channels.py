@@ -1,8 +1,8 @@
 """The whole recurrence of a few channels next to each other, all channels of a tile at once.
 
-Registers hold the channels apart (`recfact.cpu.side_by_side`), so each of them is solved as the row that it would be
-alone. A tile that isn't whole, or whose states aren't all finite, is solved channel by channel, as rows whose numbers
-lie apart. So no channel spoils another.
+A lane of the tile is a step of all channels (`recfact.cpu.side_by_side`). The same order of arithmetic holds for any
+number of channels. A tile that isn't whole, or whose states aren't all finite, is solved once for each channel, with
+zeros in place of the others. So no channel spoils another, and each has the same bits whatever is beside it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 from llvmlite import ir
 
 from recfact.cpu import types
+from recfact.cpu.channel_runs import channel_row
 from recfact.cpu.compilation import helper, kernel
 from recfact.cpu.language import operation
 from recfact.cpu.numbers import I64, Lanes, from_vector, read, to_vector, write
@@ -54,13 +55,6 @@ def store_each(tile: Any, address: Any, step: Any, values: Any) -> Any:
             write(context, b, one, args[1], offset, to_vector(b, one, value))
 
     return types.void(tile, types.int64, types.int64, tile.passed), codegen
-
-
-@helper
-def channel_row(tile: Any, row: Row, channel: int) -> Row:
-    """Return one channel as a row."""
-    place = channel * size(single(tile))
-    return Row(row.a + place, row.u + place, row.x + place, row.a_step, row.u_step, row.x_step, row.steps, row.known)
 
 
 @helper
