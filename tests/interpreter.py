@@ -340,6 +340,7 @@ class Several(Machine):
     def __init__(self, tile: Any, algebra: Any) -> None:
         super().__init__(tile, algebra)
         self.each, self.exchanges = Machine(tile, algebra), False
+        self.each.zero, self.each.one = self.zero[: tile.channels], self.one[: tile.channels]
         self.numbers = Lanes(tile.storage, tile.count * tile.channels)
         self.zero, self.one = self.zero * tile.channels, self.one * tile.channels
 
