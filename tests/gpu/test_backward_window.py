@@ -334,9 +334,9 @@ MUTATIONS = {
     "the block after for all others": ("q == 0 ? state[c] : other[q - 1][c]);\n", "state[c]);\n", "jagged:5:2"),
     "a state one step late": ("own).get(place - 1)", "own).get(place)", "jagged:5"),
     "sums of the next block dropped at its end": ("if (k < length) sum[c]", "if (k < length - 1) sum[c]", "uniform:8"),
-    "no sums where no step is": ("for (int k = 0; k < block; ++k)", "for (int k = 0; k < length; ++k)", "uniform:8"),
-    "a product one step late": ("power = products.get(place - 1)", "power = products.get(place)", "uniform:8"),
-    "the own sums for those of the next block": ("exchange(local, seen);", "", "uniform:8"),
+    "no sums where no step is": ("for (int k = 0; k < kept.block; ++k)", "for (int k = 0; k < length; ++k)", "uniform:8"),
+    "a product one step late": ("power = kept.products.get(place - 1)", "power = kept.products.get(place)", "uniform:8"),
+    "the own sums for those of the next block": ("kept.seen = kept.local, kept.local = other;", "", "uniform:8"),
     "a lane that isn't added": ("distance < LANES; distance *= 2", "distance < LANES / 2; distance *= 2", "uniform:8"),
 }  # fmt: skip
 ROW_MUTATIONS = {

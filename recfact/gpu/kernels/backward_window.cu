@@ -27,36 +27,9 @@
 //   SEQUENCES 1 if segments are sequences of their own, one behind the other, of which each thread has a line of one
 //   THREADS   of a thread block
 //   RESIDENT  warps for which a multiprocessor is to have registers
+#include "block_sums.cuh"
 #include "owners.cuh"
 #include "sums.cuh"
-
-extern __shared__ __align__(16) unsigned char dynamic_shared[];
-
-// N numbers of each step of a block, in shared memory. Each thread has its own.
-template <int N>
-struct Row {
-    int start;  // bytes
-
-    __device__ __forceinline__ Row(int before, int block) : start(before * block * THREADS) {}
-    __device__ __forceinline__ unsigned char* place(int step, int access) const {
-        using V = Vector<Number, N>;
-        return dynamic_shared + start + ((step * V::ACCESSES + access) * THREADS + threadIdx.x) * V::ACCESS_BYTES;
-    }
-    __device__ __forceinline__ Vector<Number, N> get(int step) const {
-        using V = Vector<Number, N>;
-        V value;
-#pragma unroll
-        for (int k = 0; k < V::ACCESSES; ++k)
-            value.packets[k] = load_shared(reinterpret_cast<const Packet<V::ACCESS_BYTES>*>(place(step, k)));
-        return value;
-    }
-    __device__ __forceinline__ void set(int step, const Vector<Number, N>& value) const {
-        using V = Vector<Number, N>;
-#pragma unroll
-        for (int k = 0; k < V::ACCESSES; ++k)
-            store_shared(reinterpret_cast<Packet<V::ACCESS_BYTES>*>(place(step, k)), value.packets[k]);
-    }
-};
 
 // Whether a chunk and the one after it have all their STEPS steps. Most have, and need not ask for each.
 struct Whole {
@@ -65,12 +38,6 @@ struct Whole {
 struct Partial {
     static constexpr bool ALL = false;
 };
-
-template <class T>
-__device__ __forceinline__ void exchange(T& one, T& other) {
-    const T kept = one;
-    one = other, other = kept;
-}
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) backward_window(
     const char* a, const char* u, const char* g, char* du, char* da,
@@ -99,22 +66,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
     du += line.in(du_batch, du_head, du_channel) + origin * du_step;
     da += line.in(da_batch, da_head, da_channel) + origin * da_step;
 
-    // Of the own block and the TERMS before: w, or u and later Q if SLIDES, and coefficients. They take turns.
-    constexpr int HELD = TERMS + 1, ROWS = HELD + TERMS + 2 * SLIDES;
-    constexpr int ROW = CHANNELS * sizeof(Number), SIZE = COEFFICIENTS * sizeof(Number);
-    auto held_of = [&](long long index) { return Row<CHANNELS>(static_cast<int>(index % HELD) * ROW, block); };
-    auto factors_of = [&](long long index) {
-        return Row<COEFFICIENTS>(ROWS * ROW + static_cast<int>(index % HELD) * SIZE, block);
-    };
-    auto carried = [&](int j) { return Row<CHANNELS>((HELD + j) * ROW, block); };  // c^{j+1} of the step before, or S
-    Row<CHANNELS> local((HELD + TERMS) * ROW, block), seen((HELD + TERMS + 1) * ROW, block);  // w, and later s g; A
-    Row<COEFFICIENTS> products(ROWS * ROW + HELD * SIZE, block);                              // s
-
+    Kept kept(block);
     auto length_of = [&](long long index) {
         const long long rest = steps - index * block;
         return rest < block ? static_cast<int>(rest) : block;
     };
-    auto of = [](const auto& values, int c) { return Number(values[COEFFICIENTS == 1 ? 0 : c]); };
 
     // What is on its way: a and u forwards from a step on, g from a step back. An access moves TIMES steps of u or g,
     // and begins with a step that is a multiple of these.
@@ -148,8 +104,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
 
     // Read a block of inputs.
     auto ascend = [&](long long index) {
-        const Row<CHANNELS> row = held_of(index);
-        const Row<COEFFICIENTS> kept = factors_of(index);
+        const Row<CHANNELS> row = kept.held(index);
+        const Row<COEFFICIENTS> factors = kept.factors(index);
         const int length = length_of(index);
         Number state[CHANNELS];
         for (int k = 0; k < length; k += STEPS) {
@@ -161,8 +117,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
 #pragma unroll
                 for (int s = 0; s < STEPS; ++s) {
                     if (size.ALL || s < here) {
-                        Vector<Number, CHANNELS> values;
-                        Vector<Number, COEFFICIENTS> factor;
+                        Values values;
+                        Factors factor;
 #pragma unroll
                         for (int c = 0; c < COEFFICIENTS; ++c)
                             factor.set(c, coefficients[s / COEFFICIENT_STEPS]
@@ -175,7 +131,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
                             values.set(c, state[c]);
                         }
                         row.set(k + s, values);
-                        kept.set(k + s, factor);
+                        factors.set(k + s, factor);
                     }
                     if (s % TIMES == TIMES - 1 && (size.ALL || s < count))
                         fetch(s + 1 - TIMES, a_next, u_next, next == 0);
@@ -196,105 +152,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
         const int length = length_of(index);
         const int following = top - index < TERMS ? static_cast<int>(top - index) : TERMS;  // blocks that see it
         const bool after = following > 0, earlier = TERMS > 0 && index > 0;
-        const Row<CHANNELS> own = held_of(index);
-        const Row<COEFFICIENTS> factors = factors_of(index);
+        const Row<CHANNELS> own = kept.held(index);
+        const Row<COEFFICIENTS> factors = kept.factors(index);
 
-        if (!SLIDES && earlier) {
-            Number reached[TERMS + 1][CHANNELS];  // c^{j+1}
-#pragma unroll
-            for (int p = TERMS; p > 0; --p) {
-                if (p > index) continue;
-                const bool first = p == TERMS || p == index;
-                if (!first) {
-                    const Row<COEFFICIENTS> passed = factors_of(index - p);
-#pragma unroll 4
-                    for (int step = 0; step < block; ++step) {
-                        const Vector<Number, COEFFICIENTS> factor = passed.get(step);
-#pragma unroll
-                        for (int j = p; j < TERMS; ++j) {
-#pragma unroll
-                            for (int c = 0; c < CHANNELS; ++c) reached[j][c] = multiply(of(factor, c), reached[j][c]);
-                        }
-                    }
-                }
-                const Vector<Number, CHANNELS> last = held_of(index - p).get(block - 1);
-#pragma unroll
-                for (int j = p - 1; j < TERMS; ++j) {
-#pragma unroll
-                    for (int c = 0; c < CHANNELS; ++c)
-                        reached[j][c] = first || j == p - 1 ? last[c] : add(last[c], reached[j][c]);
-                }
-            }
-#pragma unroll 4
-            for (int k = 0; k < length; ++k) {
-                const Vector<Number, COEFFICIENTS> factor = factors.get(k);
-#pragma unroll
-                for (int j = 0; j < TERMS; ++j) {
-                    Vector<Number, CHANNELS> values;
-#pragma unroll
-                    for (int c = 0; c < CHANNELS; ++c) {
-                        values.set(c, reached[j][c]);
-                        reached[j][c] = multiply(of(factor, c), reached[j][c]);
-                    }
-                    carried(j).set(k, values);
-                }
-            }
-        }
-        if (SLIDES && earlier) {  // S
-            const Row<CHANNELS> before = held_of(index - 1);
-            const Row<COEFFICIENTS> factors_before = factors_of(index - 1);
-            Number sum[CHANNELS], product[COEFFICIENTS];
-#pragma unroll
-            for (int c = 0; c < CHANNELS; ++c) sum[c] = number<Number>(0);
-#pragma unroll
-            for (int c = 0; c < COEFFICIENTS; ++c) product[c] = number<Number>(1);
-#pragma unroll 4
-            for (int k = block - 1; k >= 0; --k) {
-                const Vector<Number, CHANNELS> input = before.get(k);
-                const Vector<Number, COEFFICIENTS> factor = factors_before.get(k);
-                Vector<Number, CHANNELS> values;
-#pragma unroll
-                for (int c = 0; c < CHANNELS; ++c) {
-                    sum[c] = multiply_add(of(product, c), input[c], sum[c]);
-                    values.set(c, sum[c]);
-                }
-                carried(0).set(k, values);
-#pragma unroll
-                for (int c = 0; c < COEFFICIENTS; ++c) product[c] = multiply(product[c], factor[c]);
-            }
-        }
-        if (SLIDES) {  // w, s and Q
-            Number state[CHANNELS], weighted[CHANNELS], product[COEFFICIENTS];
-#pragma unroll 2
-            for (int k = 0; k < length; ++k) {
-                const Vector<Number, COEFFICIENTS> factor = factors.get(k);
-                const Vector<Number, CHANNELS> input = own.get(k);
-                Vector<Number, CHANNELS> weight, states, sums;
-                Vector<Number, COEFFICIENTS> values;
-                if (after) weight = seen.get(k);
-#pragma unroll
-                for (int c = 0; c < CHANNELS; ++c) {
-                    const Number part = after ? multiply(input[c], weight[c]) : number<Number>(0);
-                    state[c] = k == 0 ? input[c] : multiply_add(of(factor, c), state[c], input[c]);
-                    weighted[c] = k == 0 ? part : multiply_add(of(factor, c), weighted[c], part);
-                    states.set(c, state[c]);
-                    sums.set(c, weighted[c]);
-                }
-#pragma unroll
-                for (int c = 0; c < COEFFICIENTS; ++c) {
-                    product[c] = k == 0 ? factor[c] : multiply(product[c], factor[c]);
-                    values.set(c, product[c]);
-                }
-                local.set(k, states);
-                own.set(k, sums);
-                products.set(k, values);
-            }
-        }
+        if (!SLIDES && earlier) carry_blocks(kept, factors, index, length);
+        if (SLIDES && earlier) add_suffixes(kept, index - 1);
+        if (SLIDES) solve_inside(kept, own, factors, length, after);
 
         // Back through the block.
         // z; y^{q+1}, or G; R
         Number state[CHANNELS], other[TERMS + 1][CHANNELS], product[COEFFICIENTS];
-        Vector<Number, COEFFICIENTS> factor, power;                      // a and s of the step
+        Factors factor, power;  // a and s of the step
         const long long first = index * block;
         for (int k = length - 1; k >= 0; k -= STEPS) {
             const bool more = k >= STEPS;
@@ -309,12 +177,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
                     const int place = k - s;
                     if (size.ALL || place >= 0) {
                         const bool last = s == 0 && k == length - 1;
-                        Vector<Number, CHANNELS> states, carries, weights, sums, scaled;
+                        Values states, carries, weights, sums, scaled;
                         if (SLIDES && earlier) {
-                            if (last) power = products.get(place);
-                            carries = carried(0).get(place);
+                            if (last) power = kept.products.get(place);
+                            carries = kept.carried(0).get(place);
                         }
-                        if (SLIDES && after) weights = seen.get(place);
+                        if (SLIDES && after) weights = kept.seen.get(place);
                         if (SLIDES) {
 #pragma unroll
                             for (int c = 0; c < COEFFICIENTS; ++c)
@@ -341,12 +209,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
                             if (SLIDES && after) total[c] = multiply_add(of(product, c), weights[c], state[c]);
                             found.set(TIME_CONTIGUOUS ? in_access(s, TIMES) : c, total[c]);
                         }
-                        if (SLIDES && earlier) local.set(place, scaled);
+                        if (SLIDES && earlier) kept.local.set(place, scaled);
                         Number gradients[CHANNELS];
                         factor = factors.get(place);
                         if ((size.ALL && s < STEPS - 1) || place > 0) {
-                            states = (SLIDES ? local : own).get(place - 1);
-                            if (SLIDES && earlier) power = products.get(place - 1);
+                            states = (SLIDES ? kept.local : own).get(place - 1);
+                            if (SLIDES && earlier) power = kept.products.get(place - 1);
                             if (SLIDES && after) sums = own.get(place - 1);
 #pragma unroll
                             for (int c = 0; c < CHANNELS; ++c) {
@@ -370,7 +238,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
 #pragma unroll
                         for (int q = 0; q < (SLIDES ? 0 : TERMS); ++q) {
                             if (!earlier || q > following) continue;
-                            carries = carried(TERMS - 1 - q).get(place);
+                            carries = kept.carried(TERMS - 1 - q).get(place);
 #pragma unroll
                             for (int c = 0; c < CHANNELS; ++c)
                                 gradients[c] =
@@ -393,22 +261,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
                 chunk(Partial{});
             }
         }
-        if (SLIDES && earlier) {  // A
-            Number sum[CHANNELS];
-#pragma unroll
-            for (int c = 0; c < CHANNELS; ++c) sum[c] = number<Number>(0);
-#pragma unroll 4
-            for (int k = 0; k < block; ++k) {
-                Vector<Number, CHANNELS> values;
-                if (k < length) values = local.get(k);
-#pragma unroll
-                for (int c = 0; c < CHANNELS; ++c) {
-                    if (k < length) sum[c] = add(sum[c], values[c]);
-                    values.set(c, sum[c]);
-                }
-                local.set(k, values);
-            }
-            exchange(local, seen);
-        }
+        if (SLIDES && earlier) add_prefixes(kept, length);
     }
 }

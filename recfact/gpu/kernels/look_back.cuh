@@ -18,9 +18,9 @@
 // for each of these, and not for each tile. Before it looks again it sleeps, so that others get the issue slots.
 //
 // What is assumed: a thread block that has started goes on some time, whatever others do. CUDA promises it of threads
-// that wait for others which have started, and a tile waits for no other ones, because tiles are handed out in the order
-// in which thread blocks ask for them. No number of thread blocks has to be on the GPU at once. Where the GPU is shared,
-// a whole kernel may be put aside; its thread blocks are so together, and go on together.
+// that wait for others which have started, and a tile waits for no other ones, because tiles are handed out in the
+// order in which thread blocks ask for them. No number of thread blocks has to be on the GPU at once. Where the GPU is
+// shared, a whole kernel may be put aside; its thread blocks are so together, and go on together.
 #pragma once
 
 #include "lines.cuh"

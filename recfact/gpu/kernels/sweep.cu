@@ -185,7 +185,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
                 if (s % TIMES == TIMES - 1) {
                     if (more) chunk.load_inputs(s / TIMES, u, u_step);
                     if (writes)
-                        store_vector(const_cast<OUTPUT*>(at<OUTPUT>(x, s + 1 - TIMES, x_step)) + access_start(TIMES), outputs);
+                        store_vector(const_cast<OUTPUT*>(at<OUTPUT>(x, s + 1 - TIMES, x_step)) + access_start(TIMES),
+                                     outputs);
                 }
             }
             x += static_cast<long long>(x_step) * STEPS;
