@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from recfact.arrays import Array, is_tensor
-from recfact.number_types import BFLOAT16
+from recfact.number_types import BFLOAT16, FLOAT32, HALVES
 
 
 def namespace(array: Any) -> Any:
@@ -27,12 +27,26 @@ def is_cupy(array: Any) -> bool:
     return type(array).__module__.partition(".")[0] == "cupy"
 
 
-def in_type(array: Any, dtype: np.dtype[Any]) -> Any:
-    """Return an array of NumPy or CuPy in another number type, rounded to nearest.
+def is_half(array: Any) -> bool:
+    """Say whether the numbers of an array are computed in a wider type."""
+    if is_tensor(type(array)):
+        return bool(array.dtype.itemsize == 2 and array.is_floating_point())
+    return array.dtype in HALVES
+
+
+def widened(array: Any) -> Any:
+    """Return an array in the type that its numbers are computed in."""
+    return in_type(array, FLOAT32) if is_half(array) else array
+
+
+def in_type(array: Any, dtype: Any) -> Any:
+    """Return an array in another number type, rounded to nearest. That of tensors is one of NumPy's or of torch's.
 
     From and to bfloat16 CuPy's arrays are converted by their bits, because not all versions of CuPy can do it. Only
     arrays of float32 become bfloat16.
     """
+    if is_tensor(type(array)):
+        return array.to(getattr(sys.modules["torch"], getattr(dtype, "name", ""), dtype))
     if not is_cupy(array):
         return array.astype(dtype, copy=False)
     if array.dtype == BFLOAT16 != dtype:  # the upper half of a float32

@@ -8,7 +8,7 @@ from recfact.gpu.multiprocessors import Device, warps_of_registers
 from recfact.gpu.plans import Launch, starts, wide
 from recfact.gpu.segments import are_enough
 from recfact.gpu.solves import ENDLESS, Sequences
-from recfact.gpu.sums import WRITTEN, gradient_lines
+from recfact.gpu.sums import gradient_lines
 
 REGISTERS = 128  # of a thread
 
@@ -35,21 +35,19 @@ def backward(geometry: Geometry, device: Device, sequences: Sequences | None = N
     owned = gradient_lines(geometry, ENDLESS, sequences)
     if owned is None:
         return None
-    lines = owned.lines
     count = 1 if sequences is None else sequences.count
-    warps = lines.thread_blocks(32, count, sequences)
+    warps = owned.thread_blocks(32, count, sequences)
     if not are_enough(warps, geometry.steps, sequences, device):
         return None
     states, sums = geometry.beside
     forward = {"a": geometry.a, "g": geometry.u, "x": states, "du": geometry.x, "da": sums}
     views: Views = {name: view.backwards(geometry.steps - 1) for name, view in forward.items()}
-    return lines.launch(
+    return owned.launch(
         "backward",
         views,
-        lines.thread_blocks(THREADS, count, sequences),
+        owned.thread_blocks(THREADS, count, sequences),
         THREADS,
         {
-            **owned.macros,
             "SEQUENCES": int(sequences is not None),
             "THREADS": THREADS,
             "RESIDENT": warps_of_registers(REGISTERS),
@@ -59,5 +57,4 @@ def backward(geometry: Geometry, device: Device, sequences: Sequences | None = N
             f"backward: {warps / device.multiprocessors:.1f} warps on a multiprocessor",
             owned.reason,
         ),
-        written=WRITTEN,
     )

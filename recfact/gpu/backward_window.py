@@ -9,7 +9,7 @@ from recfact.gpu.multiprocessors import KIB, WARPS_NEEDED, Device, warps_wanted
 from recfact.gpu.plans import Argument, Launch, starts, wide
 from recfact.gpu.segments import Split, are_enough, split_time
 from recfact.gpu.solves import Blocks, Sequences
-from recfact.gpu.sums import WRITTEN, GradientLines, gradient_lines
+from recfact.gpu.sums import GradientLines, gradient_lines
 
 MOST_CHANNELS = 16  # of a thread
 MOST_TERMS = 4  # with more, registers spill
@@ -55,11 +55,11 @@ def backward_window(
     channels, fitted = MOST_CHANNELS, None
     while channels:
         one = _fitted(geometry, channels, length, terms, slides, device, sequences)
-        if one is None:
+        if one is None or (fitted is not None and one.owned.parts > fitted.owned.parts):
             break
         held = one.owned.lines.channels
         channels = held // 2  # for more warps
-        if terms * held * geometry.u.type.size > TERM_BYTES and held > 1:
+        if terms * held * geometry.u.type.accumulator.itemsize > TERM_BYTES and held > 1:
             continue
         if one.shared_bytes <= SHARED_BYTES and one.room >= LEAST_WARPS:
             fitted = one
@@ -72,13 +72,12 @@ def backward_window(
         return None
     inputs, sums = geometry.beside
     views: Views = {"a": geometry.a, "u": inputs, "g": geometry.u, "du": geometry.x, "da": sums}
-    return owned.lines.launch(
+    return owned.launch(
         "backward_window",
         views,
         warps,
         THREADS,
         {
-            **owned.macros,
             "TERMS": terms,
             "SLIDES": int(slides),
             "SEQUENCES": int(sequences is not None),
@@ -96,7 +95,6 @@ def backward_window(
             owned.reason,
             split.reason,
         ),
-        written=WRITTEN,
         shared_bytes=fitted.shared_bytes,
     )
 
@@ -126,13 +124,15 @@ def _fitted(
         return None
     lines = owned.lines
     # What a step keeps: states of its own block and of those before, what these add, and two sums and a product more.
-    size, held = geometry.u.type.size, terms + 1
+    size, held = geometry.u.type.accumulator.itemsize, terms + 1
     step_bytes = size * ((held + terms + 2 * slides) * lines.channels + (held + slides) * lines.coefficients)
     shared_bytes = THREADS * length * step_bytes
     registers = MANY_REGISTERS if slides or terms > 1 or size > 4 else BLOCK_REGISTERS
     if slides and size > 8:
         registers = MOST_REGISTERS
     room = device.limits.room(1, registers, shared_bytes)
-    wanted = warps_wanted(2 * 32 * lines.channels * size * owned.steps, max(room, 1), device)
-    split = split_time(lines.warps, -(-geometry.steps // length), terms, wanted, device, sequences)
-    return _Fitted(owned, shared_bytes, room, split, lines.thread_blocks(THREADS, split.segments, sequences))
+    given, _ = geometry.beside
+    warp_bytes = 32 * lines.channels * (geometry.u.type.size + given.type.size) * owned.steps
+    wanted = warps_wanted(warp_bytes, max(room, 1), device)
+    split = split_time(owned.warps, -(-geometry.steps // length), terms, wanted, device, sequences)
+    return _Fitted(owned, shared_bytes, room, split, owned.thread_blocks(THREADS, split.segments, sequences))

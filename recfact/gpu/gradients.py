@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from recfact.array_functions import in_type
 from recfact.arrays import Array
 from recfact.gpu.availability import current_gpu, require
 from recfact.gpu.cuda_streams import caller_stream
-from recfact.gpu.device_arrays import as_device_array, empty_like
+from recfact.gpu.device_arrays import DeviceArray, as_device_array, empty_like
 from recfact.gpu.launch import plan_gradients
 from recfact.gpu.plans import Launch
 from recfact.gpu.run import device_of, prepare
 from recfact.gpu.sequences import sequences_of, starts_of
-from recfact.number_types import NUMBER_TYPES
+from recfact.gpu.solves import ENDLESS
+from recfact.number_types import NUMBER_TYPES, DType, accumulator
 from recfact.strides import Strided
 from recfact.windows import Full, Window
 
 
 def gradients(
-    a: Any, given: Any, g: Any, window: Window = Full(), offsets: Array | None = None
+    a: Any,
+    given: Any,
+    g: Any,
+    window: Window = Full(),
+    offsets: Array | None = None,
+    types: tuple[Any, Any] = (None, None),
 ) -> tuple[Any, Any] | None:
     """Return the gradients of coefficients and inputs along the first axis.
 
@@ -26,11 +37,14 @@ def gradients(
     ----------
     a, given, g : array
         Coefficients; states of `Full`, or inputs of other windows; and cotangents of the states. They are CuPy arrays,
-        or tensors on a GPU, of one number type. `a` has all steps, and may have axes of size 1 elsewhere.
+        or tensors on a GPU, of number types that are computed in one type. `a` has all steps, and may have axes of size
+        1 elsewhere.
     window : Window
         What is kept.
     offsets : ndarray of int64, optional
         Where sequences start, and where the last one ends.
+    types : tuple of two number types, optional
+        Those of the gradients, in the words of NumPy or torch. None is the type that they are computed in.
 
     Returns
     -------
@@ -40,13 +54,15 @@ def gradients(
     current_gpu()
     described = [as_device_array(array, name) for array, name in ((a, "a"), (given, "u"), (g, "g"))]
     own_a, own, own_g = described
-    if {array.dtype for array in described} != {own.dtype} or own.dtype not in NUMBER_TYPES:
+    da_type, du_type = (accumulator(own.dtype) if kind is None else _named(kind) for kind in types)
+    every = {array.dtype for array in described} | {da_type, du_type}
+    if not every <= NUMBER_TYPES.keys() or len(set(map(accumulator, every))) > 1:
         return None
     require(own.device)
     tensors = own.library == "torch"
     with caller_stream(described, own.device, tensors):
-        du = empty_like(own.shape, own.dtype, tensors, own.device, own)
-        da = empty_like(own_a.shape, own.dtype, tensors, own.device, own_a)
+        du = empty_like(own.shape, du_type, tensors, own.device, own)
+        da = empty_like(own_a.shape, da_type, tensors, own.device, own_a)
         sequences = None if offsets is None or 0 in own.shape else sequences_of(offsets)
         key = (*(array.key for array in (*described, du, da)), window, sequences)
         prepared = prepare(_planned, key, own.device)
@@ -56,8 +72,24 @@ def gradients(
         places = {"a": own_a, "x" if full else "u": own, "g": own_g, "du": du, "da": da}
         if offsets is not None:
             places["starts"] = starts_of(offsets, full)  # in the order of its sweep
+        if prepared.launch.scratch:
+            places["sums"] = _parts(da, prepared.launch.scratch[0].bytes)
         prepared.start({name: array.address for name, array in places.items()})
+        if prepared.launch.scratch:
+            return in_type(places["sums"].owner.sum(0), da_type), du.owner
     return da.owner, du.owner
+
+
+def _named(kind: Any) -> DType:
+    return np.dtype(str(kind).removeprefix("torch."))
+
+
+def _parts(da: DeviceArray, size: int) -> DeviceArray:
+    """Return new memory for parts of sums, one behind the other. In each, axes lie in the same order as in `da`."""
+    wide = accumulator(da.dtype)
+    count = size // (wide.itemsize * math.prod(da.shape))
+    like = replace(da, shape=(count, *da.shape), strides=(ENDLESS, *da.strides))
+    return empty_like(like.shape, wide, da.library == "torch", da.device, like)
 
 
 def _planned(key: tuple[Any, ...], device: int) -> Launch | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from recfact.array_functions import broadcast_to, namespace
+from recfact.array_functions import broadcast_to, in_type, is_half, namespace, widened
 from recfact.arrays import (
     Array,
     as_numpy,
@@ -16,7 +17,6 @@ from recfact.arrays import (
     check_no_state,
     check_step,
     converted,
-    is_tensor,
     library_of,
     to_torch,
 )
@@ -26,18 +26,28 @@ from recfact.errors import DTypeError, OptionError, ShapeError
 from recfact.gradients.places import Place, places_of
 from recfact.gradients.states import shape_after
 from recfact.gradients.time_first import TimeFirst
-from recfact.number_types import accumulator
+from recfact.number_types import FLOAT32, accumulator
 from recfact.offsets import check_offsets
 from recfact.solve import solve
 from recfact.state import State, turned
 from recfact.state_parts import check_fits, holds_steps
-from recfact.windows import Window
+from recfact.windows import Full, Window
 
 
 class Given:
-    """Arguments of a caller. Arrays are read with time first and in the type of the computation, and given back."""
+    """Arguments of a caller. Arrays are read with time first and in the type of the computation, and given back.
 
-    def __init__(self, a: Any, u: Any, x0: Any, axis: Any, offsets: Any, reverse: bool) -> None:
+    Only halves on a GPU are read as they are, because kernels take them so.
+
+    Attributes
+    ----------
+    types : tuple of two number types
+        Those of the gradients of coefficients and inputs: that of the states, or with `own_types` those of `a` and `u`.
+    """
+
+    def __init__(
+        self, a: Any, u: Any, x0: Any, axis: Any, offsets: Any, reverse: bool, own_types: bool = False
+    ) -> None:
         libraries = {library_of(a), library_of(u)}
         self.on_gpu, self.reverse = "gpu" in libraries, reverse
         if self.on_gpu:
@@ -47,6 +57,8 @@ class Given:
         else:
             a, u, x0, axis = without_labels(a, u, x0, axis)
             a, u, self.dtype = as_operands(a, u)
+        self.types = (a.dtype, u.dtype) if own_types and self.on_gpu else (self.dtype, self.dtype)
+        self.sizes = math.prod(a.shape), math.prod(u.shape)
         self.x0 = x0
         self.tensors = "torch" in libraries
         shape = broadcast_shape(a, u)
@@ -54,12 +66,10 @@ class Given:
         self.offsets = None if offsets is None else check_offsets(offsets, self.time.steps)
 
     def _there(self, value: Any) -> Any:
-        """Return an array on the GPU, in a type wide enough to compute in. Numbers become arrays."""
+        """Return an array on the GPU, halves as they are, small integers as float32. Numbers become arrays."""
         if library_of(value) != "gpu":
-            value = self.leader.ravel()[:0].sum() + value
-        if value.dtype.itemsize > 2:
-            return value
-        return value.float() if is_tensor(type(value)) else value.astype(np.float32)
+            value = in_type(widened(self.leader.ravel()[:0]).sum() + value, self.leader.dtype)
+        return value if value.dtype.itemsize > 2 or is_half(value) else in_type(value, FLOAT32)
 
     def steps(self, value: Any, name: str) -> Any:
         """Return an array that has a number for each step, with time first."""
@@ -72,9 +82,10 @@ class Given:
 
     def known(self, x: Any) -> Any:
         """Return the states, time first, or None if their type is narrower than that of the computation."""
-        if x is None or self.dtype != accumulator(self.dtype):
+        if x is None or not (self.on_gpu or self.dtype == accumulator(self.dtype)):
             return None
-        return self.steps(x, "x")
+        states = self.steps(x, "x")
+        return None if is_half(states) else states
 
     def initial(self, value: Any, name: str) -> Any:
         """Return initial states, the segments first, or None."""
@@ -85,7 +96,7 @@ class Given:
         array = self._read(value, name)
         segments = None if self.offsets is None else len(self.offsets) - 1
         check_step(array.shape, self.time.beside(segments))
-        return self.time.front_state(array, segments)
+        return self.time.front_state(widened(array), segments)
 
     def _read(self, value: Any, name: str) -> Any:
         if self.on_gpu:
@@ -143,6 +154,13 @@ class Given:
         """Solve in the segments, time first."""
         return solve_first(a, u, window, reverse, self.offsets)
 
+    def wide_states(self, a: Any, u: Any) -> Any:
+        """Return the states of the whole recurrence in the type that they are computed in, on a GPU, time first."""
+        if not (is_half(a) and is_half(u)):
+            return self.solve(a, u, Full(), False)
+        xp, u = namespace(u), self.expanded(u)
+        return solve(a, u, axis=0, offsets=self.offsets, out=xp.empty_like(u, dtype=widened(u[:0]).dtype))
+
     def places(self, out: Any, a: Any, u: Any, others: dict[str, Any]) -> list[Place | None]:
         """Return where the gradients of coefficients and inputs go, if the caller gave memory for them."""
         if self.on_gpu and out is not None:
@@ -158,21 +176,21 @@ class Given:
         rows: Array = self.time.turned(place.array)
         return rows if len(rows) == self.time.steps else None
 
-    def back(self, array: Any, like: Any, place: Place | None = None) -> Any:
-        """Return a gradient with time where it was, summed to the shape of its argument."""
+    def back(self, array: Any, like: Any, kind: Any, place: Place | None = None) -> Any:
+        """Return a gradient with time where it was, summed to the shape of its argument, and in a number type."""
         shape = self.time.shape if like is None else np.shape(like)
         own = self.time.back(array, shape)
-        return self._returned(own) if place is None else place.filled(np.asarray(own))
+        return self._returned(own, kind) if place is None else place.filled(np.asarray(own))
 
     def back_initial(self, array: Any, like: Any) -> Any:
         """Return the gradient of initial states in their shape."""
-        return self._returned(self.time.back_state(array, np.shape(like), self.offsets is not None))
+        return self._returned(self.time.back_state(array, np.shape(like), self.offsets is not None), self.dtype)
 
-    def _returned(self, array: Any) -> Any:
-        if not self.on_gpu:
-            array = np.asarray(array, self.dtype)
-            return to_torch(np.ascontiguousarray(array)) if self.tensors else array
-        return array.to(self.dtype) if is_tensor(type(array)) else array.astype(self.dtype)
+    def _returned(self, array: Any, kind: Any) -> Any:
+        if self.on_gpu:
+            return in_type(array, kind)
+        array = np.asarray(array, kind)
+        return to_torch(np.ascontiguousarray(array)) if self.tensors else array
 
 
 def solve_first(a: Any, u: Any, window: Window, reverse: bool, offsets: Any = None) -> Any:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from recfact.array_functions import beside, broadcast_to, column, concatenate, namespace
+from recfact.array_functions import beside, broadcast_to, column, concatenate, namespace, widened
 from recfact.gradients.initial_states import Starts
 from recfact.gradients.time_first import summed
 from recfact.windows import Full, Jagged, Window, blocks_within
@@ -26,15 +26,16 @@ class Pass(NamedTuple):
 
     Parameters
     ----------
-    reads_states : bool
-        Whether it reads the states. Otherwise it reads the inputs.
+    states : callable or None
+        Solves coefficients and inputs for the states that it reads, in the type of the computation. None if it reads
+        the inputs instead.
     run : callable
         It takes coefficients, inputs, cotangents, and the states or None. It returns the gradients of coefficients and
         inputs, or None if the engine makes them in no single pass. The former may be summed to the shape of the
         coefficients.
     """
 
-    reads_states: bool
+    states: Callable[[Any, Any], Any] | None
     run: Callable[[Any, Any, Any, Any], tuple[Any, Any] | None]
 
 
@@ -67,14 +68,15 @@ def transposed_derivative(
     inputs, cotangents, forward, back = (g, u, None, x) if reverse else (u, g, x, None)
     if x0 is not None:
         starts = Starts(len(a), offsets)
-        first = starts.taken(a)
-        inputs = inputs + starts.spread(first * x0)
+        first = widened(starts.taken(a))
+        inputs = widened(inputs) + starts.spread(first * x0)
     found = None
     if engine is not None:
-        if engine.reads_states and forward is None:
-            forward = solve(a, inputs, window, False)
+        if engine.states is not None and forward is None:
+            forward = engine.states(a, inputs)
         found = engine.run(a, inputs, cotangents, forward)
     if found is None:
+        a, inputs, cotangents = widened(a), widened(inputs), widened(cotangents)
         blocks = BlockSolves(a, window, offsets, solve)
         da, forward, back = coefficient_gradient(blocks, inputs, cotangents, forward, back)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -25,13 +26,13 @@ def one_pass(given: Given, x0: Any, window: Window, da: Array | None, du: Array 
         Memory of the host that may receive the gradients.
     """
     if given.on_gpu:
-        return _on_gpu(given, window)
+        return _on_gpu(given, x0, window)
     if given.reverse or given.offsets is not None or x0 is not None or given.dtype.kind != "f":
         return None
-    return _on_host(window, given.time.steps, da, du)
+    return _on_host(given, window, da, du)
 
 
-def _on_gpu(given: Given, window: Window) -> Pass:
+def _on_gpu(given: Given, x0: Any, window: Window) -> Pass:
     from recfact.gpu.gradients import gradients
 
     longest = given.time.steps if given.offsets is None else int(np.diff(given.offsets).max(initial=0))
@@ -39,15 +40,24 @@ def _on_gpu(given: Given, window: Window) -> Pass:
 
     def run(a: Any, u: Any, g: Any, x: Any) -> tuple[Any, Any] | None:
         read = given.expanded(x if whole else u)
-        return gradients(a, read, given.expanded(g), Full() if whole else window, given.offsets)
+        sizes = math.prod(a.shape), math.prod(read.shape)
+        # What is summed further, or has more added to it, is rounded after that.
+        da, du = (
+            kind if x0 is None and own == size else None
+            for kind, own, size in zip(given.types, given.sizes, sizes, strict=True)
+        )
+        return gradients(a, read, given.expanded(g), Full() if whole else window, given.offsets, (da, du))
 
-    return Pass(whole, run)
+    return Pass(given.wide_states if whole else None, run)
 
 
-def _on_host(window: Window, steps: int, da: Array | None, du: Array | None) -> Pass:
+def _on_host(given: Given, window: Window, da: Array | None, du: Array | None) -> Pass:
     from recfact.cpu.backward import gradients
 
     def run(a: Array, u: Array, g: Array, x: Array | None) -> tuple[Array, Array] | None:
         return gradients(a, u, g, x, window, da, du)
 
-    return Pass(blocks_within(window, steps)[1] == 0, run)
+    def states(a: Array, u: Array) -> Any:
+        return given.solve(a, u, window, False)
+
+    return Pass(states if blocks_within(window, given.time.steps)[1] == 0 else None, run)

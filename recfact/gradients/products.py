@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from recfact.array_functions import widened
 from recfact.checks import boolean
 from recfact.errors import OptionError
 from recfact.gradients.arguments import Given, solve_first
@@ -17,7 +18,7 @@ from recfact.gradients.one_pass import one_pass
 from recfact.gradients.states import through_segments
 from recfact.state import State
 from recfact.state_parts import holds_steps, initial_place
-from recfact.windows import Full, WindowLike, check_window
+from recfact.windows import Full, Window, WindowLike, check_window
 
 __all__ = ["jvp", "vjp"]
 
@@ -100,8 +101,22 @@ def vjp(
     (array([2. , 2.5, 4.5]), array([0.25, 0.5 , 1.  ]), array(0.125))
     """
     window, reverse = check_window(window), boolean(reverse, "reverse")
-    given = Given(a, u, x0, axis, offsets, reverse)
-    x0 = given.x0
+    return pulled_back(Given(a, u, x0, axis, offsets, reverse), a, u, g, state, g_state, window, x, out)
+
+
+def pulled_back(
+    given: Given,
+    a: Any,
+    u: Any,
+    g: Any,
+    state: State | None,
+    g_state: Any,
+    window: Window,
+    x: Any,
+    out: tuple[Any, Any] | None,
+) -> tuple[Any, Any, Any]:
+    """Return what `vjp` does, whose other parameters are read in `given`, in the number types of `given`."""
+    x0, reverse = given.x0, given.reverse
     own_a, own_u, own_g = given.steps(a, "a"), given.steps(u, "u"), given.expanded(given.steps(g, "g"))
     initial, known = given.initial(x0, "x0"), given.known(x)
     at_a, at_u = given.places(out, a, u, {"a": a, "u": u, "g": g, "x": x, "x0": x0, "g_state": g_state})
@@ -112,7 +127,7 @@ def vjp(
                 own_a, own_u, own_g, initial, given.offsets, window, reverse, given.solve, known, engine
             )
             d0 = None if x0 is None else given.back_initial(d0, x0)
-            return given.back(da, a, at_a), given.back(du, u, at_u), d0
+            return given.back(da, a, given.types[0], at_a), given.back(du, u, given.types[1], at_u), d0
         begins, ends = given.states(state, g_state, x0, initial, window, reverse)
         own_a, own_u = given.expanded(own_a), given.expanded(own_u)
         da, du, d0 = through_segments(own_a, own_u, own_g, begins, ends, given.cuts, solve_first)
@@ -120,7 +135,7 @@ def vjp(
             d0 = given.segments_back(d0, 1 + holds_steps(window))
         else:
             d0 = None if x0 is None else given.back_initial(d0[initial_place(window)], x0)
-        return given.back(da, a, at_a), given.back(du, u, at_u), d0
+        return given.back(da, a, given.types[0], at_a), given.back(du, u, given.types[1], at_u), d0
 
 
 def jvp(
@@ -178,8 +193,8 @@ def jvp(
     x0 = given.x0
     if tx0 is not None and x0 is None:
         raise OptionError("is the tangent of x0, which isn't there", "tx0", advice="pass x0=0.0 for an initial 0")
-    a, u, ta, tu = (given.steps(value, name) for value, name in ((a, "a"), (u, "u"), (ta, "ta"), (tu, "tu")))
+    a, u, ta, tu = (widened(given.steps(value, name)) for value, name in ((a, "a"), (u, "u"), (ta, "ta"), (tu, "tu")))
     x0, tx0 = given.initial(x0, "x0"), given.initial(tx0, "tx0")
     with np.errstate(all="ignore"):
         moved = derivative(a, u, ta, tu, x0, tx0, given.offsets, window, reverse, given.solve)
-        return given.back(moved, None)
+        return given.back(moved, None, given.dtype)

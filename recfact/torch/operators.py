@@ -15,11 +15,12 @@ from torch import Tensor
 from torch._C._functorch import TransformType
 from torch._functorch.pyfunctorch import retrieve_all_functorch_interpreters
 
-from recfact import gradients
 from recfact.arrays import broadcast_shape, holds_memory
 from recfact.errors import OptionError
+from recfact.gradients.arguments import Given
 from recfact.gradients.differentials import derivative, transposed_derivative
 from recfact.gradients.initial_states import Starts
+from recfact.gradients.products import pulled_back
 from recfact.gradients.time_first import TimeFirst, summed
 from recfact.solve import solve
 from recfact.windows import Window, window_of, window_text
@@ -136,8 +137,8 @@ def _gradients(
 ) -> list[Any]:
     """Return the gradients of `a`, `u` and `x0`, which are not differentiable themselves."""
     with torch.no_grad():
-        options: dict[str, Any] = {"offsets": offsets, "axis": dim, "reverse": reverse, "window": window}
-        return _fitting(gradients.vjp(a, u, g.conj(), x0=x0, x=x, **options), (a, u, x0))
+        given = Given(a, u, x0, dim, offsets, reverse, own_types=True)
+        return _fitting(pulled_back(given, a, u, g.conj(), None, None, window, x, None), (a, u, x0))
 
 
 def _composed_gradients(

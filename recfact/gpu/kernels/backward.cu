@@ -11,7 +11,8 @@
 // All arrays are read at one step i, so that accesses of several steps are aligned alike. Then a_{i+1} and du_{i+1} are
 // still there from the step before, and da_{i+1} is what this step can finish.
 //
-// Macros: those of lines.cuh for g and du (x is of the type of g), that of sums.cuh, and
+// Macros: those of lines.cuh for g and du, those of sums.cuh, and
+//   GIVEN     number type of x
 //   SEQUENCES 1 if time holds sequences of their own, one behind the other, of which each thread has a line of one
 //   THREADS   of a thread block
 //   RESIDENT  warps for which a multiprocessor is to have registers
@@ -29,7 +30,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
     long long x_batch, long long x_head, long long x_channel, STRIDE x_step,
     long long du_batch, long long du_head, long long du_channel, STRIDE du_step,
     long long da_batch, long long da_head, long long da_channel, STRIDE da_step) {
-    const Owner own(segments, batch * heads * lines);
+    const Owner own(segments, batch * heads * lines, LANES);
     if (!own.exists) return;  // LANES threads at once
     const Line line(own.line, heads, lines);
     const long long origin = own.origin(starts, steps);
@@ -38,7 +39,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
     g += line.in(g_batch, g_head, g_channel) + origin * g_step;
     x += line.in(x_batch, x_head, x_channel) + origin * x_step;
     du += line.in(du_batch, du_head, du_channel) + origin * du_step;
-    da += line.in(da_batch, da_head, da_channel) + origin * da_step;
+    da += line.in(da_batch, da_head, 0) + line.channel / Sums::CHANNELS_OF_ONE * da_channel + origin * da_step;
 
     Number state[CHANNELS], factor[COEFFICIENTS];  // du and a of the step after
 #pragma unroll
@@ -48,11 +49,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
     Sums sums;
 
     Chunk chunk;
-    Vector<INPUT, WIDTH> states[ACCESSES];
+    Vector<GIVEN, WIDTH> states[ACCESSES];
     constexpr int PIECES = TIMES / COEFFICIENT_STEPS;  // accesses to the coefficients of one access
     auto load = [&](int access) {
         chunk.load_inputs(access, g, g_step);
-        states[access] = load_vector<INPUT, WIDTH>(at<INPUT>(x, access * TIMES, x_step) + access_start(TIMES));
+        states[access] = load_vector<GIVEN, WIDTH>(at<GIVEN>(x, access * TIMES, x_step) + access_start(TIMES));
 #pragma unroll
         for (int k = access * PIECES; k < (access + 1) * PIECES; ++k) chunk.load_coefficients(k, a, a_step);
     };
@@ -67,7 +68,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
                 for (int c = 0; c < CHANNELS; ++c)
                     products[c] = multiply(state[c], states[access][TIME_CONTIGUOUS ? in_access(s, TIMES) : c]);
                 sums.take(s + COEFFICIENT_STEPS - 1, products);
-                if (s % COEFFICIENT_STEPS == 0) sums.store(at<OUTPUT>(da, s - COEFFICIENT_STEPS, da_step));
+                if (s % COEFFICIENT_STEPS == 0) sums.store(at<SUM>(da, s - COEFFICIENT_STEPS, da_step));
             }
 #pragma unroll
             for (int c = 0; c < CHANNELS; ++c) {
@@ -114,5 +115,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
 #pragma unroll
     for (int c = 0; c < CHANNELS; ++c) none[c] = number<Number>(0);  // even if the state is infinite
     sums.take(COEFFICIENT_STEPS - 1, none);
-    sums.store(at<OUTPUT>(da, -COEFFICIENT_STEPS, da_step));
+    sums.store(at<SUM>(da, -COEFFICIENT_STEPS, da_step));
 }

@@ -21,7 +21,8 @@
 // A segment of whole blocks starts TERMS blocks late, without writing, and looks into as many before its first. The
 // next STEPS steps of a and u, and of g, are always on their way from memory.
 //
-// Macros: those of lines.cuh for g and du, which go back in time, and for u; that of sums.cuh, and
+// Macros: those of lines.cuh for g and du, which go back in time; those of sums.cuh, and
+//   GIVEN     number type of u
 //   TERMS     blocks that a block sees before its own; 1 if SLIDES
 //   SLIDES    as above
 //   SEQUENCES 1 if segments are sequences of their own, one behind the other, of which each thread has a line of one
@@ -52,7 +53,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
     long long g_batch, long long g_head, long long g_channel, STRIDE g_step,
     long long du_batch, long long du_head, long long du_channel, STRIDE du_step,
     long long da_batch, long long da_head, long long da_channel, STRIDE da_step) {
-    const Owner part(segments, batch * heads * lines);
+    const Owner part(segments, batch * heads * lines, LANES);
     if (!part.exists) return;  // LANES threads at once
     const long long origin = part.origin(starts, steps);
     if (SEQUENCES && steps == 0) return;
@@ -64,7 +65,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
     u += line.in(u_batch, u_head, u_channel) + origin * u_step;
     g += line.in(g_batch, g_head, g_channel) + origin * g_step;
     du += line.in(du_batch, du_head, du_channel) + origin * du_step;
-    da += line.in(da_batch, da_head, da_channel) + origin * da_step;
+    da += line.in(da_batch, da_head, 0) + line.channel / Sums::CHANNELS_OF_ONE * da_channel + origin * da_step;
 
     Kept kept(block);
     auto length_of = [&](long long index) {
@@ -74,10 +75,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
 
     // What is on its way: a and u forwards from a step on, g from a step back. An access moves TIMES steps of u or g,
     // and begins with a step that is a multiple of these.
-    Vector<INPUT, WIDTH> inputs[ACCESSES], cotangents[ACCESSES];
+    Vector<GIVEN, WIDTH> inputs[ACCESSES];
+    Vector<INPUT, WIDTH> cotangents[ACCESSES];
     Coefficients coefficients[STEPS / COEFFICIENT_STEPS];
     auto fetch = [&](int s, const char* a_from, const char* u_from, bool first) {
-        inputs[s / TIMES] = load_vector<INPUT, WIDTH>(at<INPUT>(u_from, s, u_step));
+        inputs[s / TIMES] = load_vector<GIVEN, WIDTH>(at<GIVEN>(u_from, s, u_step));
 #pragma unroll
         for (int k = s; k < s + TIMES; k += COEFFICIENT_STEPS)
             coefficients[k / COEFFICIENT_STEPS] =
@@ -250,7 +252,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
                                              access_start(TIMES),
                                          found);
                         if (index < end && s % COEFFICIENT_STEPS == COEFFICIENT_STEPS - 1)
-                            found_sums.store(at<OUTPUT>(da_here, s + 1 - COEFFICIENT_STEPS, -da_step));
+                            found_sums.store(at<SUM>(da_here, s + 1 - COEFFICIENT_STEPS, -da_step));
                     }
                     if (s % TIMES == TIMES - 1 && (size.ALL || s < count)) fetch_cotangents(s + 1 - TIMES, next);
                 }

@@ -25,22 +25,25 @@ struct Line {
 #ifdef SEQUENCES
 
 // A segment is a part of time, the same for all threads of a thread block, or a sequence. All lines of a head come
-// together, so threads that share coefficients do.
+// together, and groups of so many `lanes` are in one warp, so threads that share coefficients are.
 struct Owner {
     long long segment, line;
     bool exists;
 
-    __device__ __forceinline__ Owner(long long segments, long long all) {
+    __device__ __forceinline__ Owner(long long segments, long long all, int lanes = 1) {
+        const int owners = 32 / lanes * lanes, many = THREADS / 32 * owners;  // of a warp, and of a thread block
+        const int thread = owners == 32 ? threadIdx.x : threadIdx.x / 32 * owners + threadIdx.x % 32;
+        exists = owners == 32 || threadIdx.x % 32 < owners;
         if (SEQUENCES) {
-            const long long thread = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x;
-            segment = thread / all;
-            line = thread - segment * all;
-            exists = segment < segments;
+            const long long own = static_cast<long long>(blockIdx.x) * many + thread;
+            segment = own / all;
+            line = own - segment * all;
+            exists = exists && segment < segments;
         } else {
-            const long long blocks = (all + THREADS - 1) / THREADS;  // thread blocks of a segment
+            const long long blocks = (all + many - 1) / many;  // thread blocks of a segment
             segment = blockIdx.x / blocks;
-            line = (blockIdx.x - segment * blocks) * THREADS + threadIdx.x;
-            exists = line < all;
+            line = (blockIdx.x - segment * blocks) * many + thread;
+            exists = exists && line < all;
         }
     }
     // Where time starts for it, and in `steps` how many there are.

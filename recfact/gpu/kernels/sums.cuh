@@ -1,8 +1,9 @@
 // Sums over the channels that share coefficients: those of a thread first, then those of LANES neighbouring threads,
-// always in the same order.
+// always in the same order. If more threads share them, each group of LANES has sums of its own.
 //
 // Macros: those of lines.cuh, and
-//   LANES   threads, a power of two up to 32, whose channels share their coefficients; 1 if COEFFICIENTS is CHANNELS
+//   SUM     number type of the sums
+//   LANES   threads, up to 32, whose channels are added up; 1 if COEFFICIENTS is CHANNELS
 #pragma once
 
 #include "lines.cuh"
@@ -19,7 +20,10 @@ __device__ __forceinline__ double2 of_lane(unsigned int mask, double2 x, int lan
 
 // The gradients of a step's coefficients in the order of the sweep, COEFFICIENT_STEPS of them to an access.
 struct Sums {
-    Vector<OUTPUT, COEFFICIENTS * COEFFICIENT_STEPS> sums;
+    static constexpr int CHANNELS_OF_ONE = COEFFICIENTS == 1 ? LANES * CHANNELS : 1;
+    static constexpr bool PAIRED = (LANES & (LANES - 1)) == 0;  // lanes exchange with each other
+
+    Vector<SUM, COEFFICIENTS * COEFFICIENT_STEPS> sums;
 
     // Take those of a step, from the products of its channels. All threads that share them come here together.
     __device__ __forceinline__ void take(int step, const Number (&products)[CHANNELS]) {
@@ -30,7 +34,11 @@ struct Sums {
 #pragma unroll
             for (int c = 1; c < CHANNELS; ++c) sum = add(sum, products[c]);
 #pragma unroll
-            for (int distance = 1; distance < LANES; distance *= 2) sum = add(sum, of_lane(mask, sum, lane ^ distance));
+            for (int distance = 1; distance < LANES; distance *= 2) {
+                const bool there = PAIRED || lane % LANES + distance < LANES;
+                const Number other = of_lane(mask, sum, PAIRED ? lane ^ distance : there ? lane + distance : lane);
+                if (there) sum = add(sum, other);
+            }
             sums.set(in_access(step, COEFFICIENT_STEPS), sum);
         } else {
 #pragma unroll
@@ -38,8 +46,8 @@ struct Sums {
         }
     }
     // Put an access where its first step is.
-    __device__ __forceinline__ void store(const OUTPUT* first) const {
-        if (LANES == 1 || threadIdx.x % LANES == 0)
-            store_vector(const_cast<OUTPUT*>(first) + access_start(COEFFICIENT_STEPS), sums);
+    __device__ __forceinline__ void store(const SUM* first) const {
+        if (LANES == 1 || threadIdx.x % 32 % LANES == 0)
+            store_vector(const_cast<SUM*>(first) + access_start(COEFFICIENT_STEPS), sums);
     }
 };

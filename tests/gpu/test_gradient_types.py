@@ -1,0 +1,236 @@
+"""Gradients of halves and of mixed number types by one launch: computed in float32, and rounded once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gpu import torch_stand_in
+from gpu.bare_run import need_compiler, run_bare
+from gpu.bounds import HALF_SPACING, UNIT
+from gpu.cases import H100, NUMPY, along_time, need_emulator, need_tools, random_numbers, strided
+from gpu.stand_in import on_gpu
+
+import recfact as rf
+from recfact.gpu import gradients as gpu_gradients
+from recfact.gpu.launch import plan_gradients
+from recfact.gpu.multiprocessors import Device
+from recfact.gpu.plans import Launch
+from recfact.windows import blocks_and_terms, check_window
+from tools.gpu.emulator import RANDOM, TOGETHER, execute
+from tools.gpu.examples import TARGETS
+from tools.gpu.machine_code import machine_code
+
+SMALL = Device((9, 0), 1)
+# Number types of coefficients, inputs, cotangents and both gradients.
+TYPES = {
+    "bfloat16": ("bfloat16", "bfloat16", "bfloat16", "bfloat16", "bfloat16"),
+    "float16": ("float16", "float16", "float16", "float16", "float16"),
+    "coefficients in float32": ("float32", "bfloat16", "bfloat16", "bfloat16", "float32"),
+    "coefficients and cotangents in float32": ("float32", "float16", "float32", "float16", "float32"),
+    "gradients in float32": ("bfloat16", "bfloat16", "bfloat16", "float32", "float32"),
+}
+WINDOWS = ("full", "jagged:16", "jagged:6:0", "jagged:5:2", "uniform:9")
+# Shape with time first, that of coefficients, and whether time is next to each other in memory.
+LAYOUTS = {
+    "own": ((72, 3, 8), (72, 3, 8), False),
+    "shared": ((75, 2, 16), (75, 2, 1), False),
+    "odd channels": ((41, 2, 7), (41, 2, 7), False),
+    "rows": ((80, 2, 8), (80, 2, 1), True),
+    "rows, own": ((76, 2, 4), (76, 2, 4), True),
+}
+
+
+def arrays(rng: np.random.Generator, layout: str, kinds: str, window: str) -> dict[str, np.ndarray]:
+    """Return arrays with time first. The states of the full recurrence are in float32."""
+    shape, single, rows = LAYOUTS[layout]
+    sizes, types = (single, shape, shape, shape, single), TYPES[kinds]
+    given = {
+        name: random_numbers(rng, size, kind, 0.95)
+        for name, size, kind in zip(("a", "u", "g", "du", "da"), sizes, types, strict=True)
+    }
+    given["a"].reshape(-1)[::11] = 0  # resets
+    for name in ("du", "da"):
+        given[name][...] = np.nan
+    if window == "full":
+        given["x"] = np.array(rf.solve(*(given[name].astype(np.float32) for name in "au"), axis=0))
+    return {name: along_time(array) if rows else array for name, array in given.items()}
+
+
+def planned(given: dict[str, np.ndarray], window: str, device: Device = H100) -> Launch:
+    names = ("a", "x" if window == "full" else "u", "g", "du", "da")
+    launch = plan_gradients(*(strided(given[name]) for name in names), window=check_window(window), device=device)
+    assert launch is not None
+    return launch
+
+
+def check(given: dict[str, np.ndarray], window: str) -> None:
+    """Compare with the host in double precision: the bound of docs/gradients.md, and the last rounding."""
+    own = [given[name].astype(np.float64) for name in "aug"]
+    exact = rf.gradients.vjp(*own, axis=0, window=window)
+    sizes = rf.gradients.vjp(*map(abs, own), axis=0, window=window)
+    n, channels = len(own[1]), own[1].shape[-1]
+    if window == "full":
+        count = n - 1 + 15
+    else:
+        block, terms = blocks_and_terms(check_window(window))
+        count = min(block * (terms + 1), n) - 1 + (terms + 41 if block == 1 and terms > 1 else 9 * terms + 15)
+    unit = (count + channels - 1) * UNIT["float32"]
+    for name, value, size in zip(("da", "du"), exact[:2], sizes[:2], strict=True):
+        kind = given[name].dtype.name
+        most = size * unit / (1 - unit)
+        if kind != "float32":
+            most = most + UNIT[kind] * (abs(value) + most) + HALF_SPACING[kind]
+        assert (abs(given[name].astype(np.float64) - value) <= most).all(), name
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("kinds", TYPES)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_gradients_are_those_of_the_host_rounded_once(rng, layout, kinds, window):
+    need_compiler()
+    given = arrays(rng, layout, kinds, window)
+    run_bare(planned(given, window), given)
+    check(given, window)
+
+
+EMULATED = [("shared", "bfloat16", "jagged:16"), ("rows", "float16", "full")]
+MORE = [
+    (layout, kinds, window)
+    for k, (layout, kinds) in enumerate((layout, kinds) for layout in LAYOUTS for kinds in TYPES)
+    for window in (WINDOWS[k % 5], WINDOWS[(k + 2) % 5])
+    if (layout, kinds, window) not in EMULATED
+]
+SAMPLES = EMULATED + [pytest.param(*one, marks=pytest.mark.slow) for one in MORE]
+
+
+@pytest.mark.parametrize(("layout", "kinds", "window"), SAMPLES)
+def test_the_kernels_have_no_fault_and_the_same_bits_in_every_order(rng, layout, kinds, window):
+    need_emulator()
+    given, results = arrays(rng, layout, kinds, window), []
+    launch = planned(given, window, SMALL)
+    for schedule in (TOGETHER, RANDOM[0]):
+        own = {**given, "du": np.empty_like(given["du"]), "da": np.empty_like(given["da"])}
+        execute(launch, own, H100.capability, schedule=schedule, outputs=("du", "da")).check()
+        check(own, window)
+        results.append(own["du"].tobytes() + own["da"].tobytes())
+    assert len(set(results)) == 1
+
+
+def spills(launch: Launch, capability: tuple[int, int]) -> bool:
+    code = machine_code(launch, capability)
+    return (code.log, code.stack) != ("", 0)
+
+
+@pytest.mark.parametrize(("layout", "kinds", "window"), EMULATED)
+def test_nothing_spills(rng, layout, kinds, window):
+    need_tools()
+    assert not spills(planned(arrays(rng, layout, kinds, window), window, Device((7, 5), 132)), (7, 5))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("capability", TARGETS, ids=lambda target: f"sm_{target[0]}{target[1]}")
+def test_nothing_spills_on_any_target(rng, capability, layout):
+    need_tools()
+    found = {
+        (kinds, window): planned(arrays(rng, layout, kinds, window), window, Device(capability, 132))
+        for kinds in TYPES
+        for window in WINDOWS
+    }
+    assert [name for name, launch in found.items() if spills(launch, capability)] == []
+
+
+@pytest.mark.parametrize(
+    ("window", "n"), [("full", 256), ("jagged:16", 2048), ("jagged:16:2", 4096), ("uniform:17", 2048)]
+)
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        pytest.param("bfloat16", marks=pytest.mark.slow),
+        "coefficients in float32",
+        pytest.param("coefficients and cotangents in float32", marks=pytest.mark.slow),
+    ],
+)
+def test_every_number_is_read_and_written_once(rng, monkeypatch, kinds, window, n):
+    need_emulator()
+    monkeypatch.setitem(LAYOUTS, "long", ((n, 2, 16), (n, 2, 1), False))
+    given = arrays(rng, "long", kinds, window)
+    if window == "full":
+        del given["u"]
+    report = execute(planned(given, window, SMALL), given, H100.capability, outputs=("du", "da")).check()
+    moved = sum(array.read + array.written for array in report.arrays.values())
+    needed = sum(array.nbytes for array in given.values())
+    assert 0.99 * needed <= moved <= 1.1 * needed  # the first coefficient isn't read
+
+
+OFFSETS = {"whole": None, "sequences": [0, 10, 10, 11, 40, 60]}
+
+
+@pytest.mark.parametrize("offsets", OFFSETS.values(), ids=OFFSETS)
+@pytest.mark.parametrize("window", ["full", "jagged:8", "uniform:8"])
+@pytest.mark.parametrize("kinds", [("bfloat16", "bfloat16"), ("float16", "float16"), ("float32", "bfloat16")])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_vjp_converts_nothing(machine, rng, kinds, window, offsets, reverse):
+    a, u, g = (
+        random_numbers(rng, shape, kind, 0.9)
+        for shape, kind in zip(((60, 2, 1), (60, 2, 8), (60, 2, 8)), (*kinds, kinds[1]), strict=True)
+    )
+    options = {"axis": 0, "window": window, "offsets": offsets, "reverse": reverse}
+    machine.launches.clear()
+    da, du, _ = rf.gradients.vjp(*map(on_gpu, (a, u, g)), **options)
+    solves = ["sliding" if window == "uniform:8" else "sweep"]
+    expected = ["sweep", "backward"] if window == "full" else ["backward_window", *solves * reverse]
+    assert [launch.launch.kernel for launch in machine.launches] == expected
+    kernel = next(launch.launch for launch in machine.launches if launch.launch.kernel.startswith("backward"))
+    stored = {"float32": "float", "float16": "half", "bfloat16": "__nv_bfloat16"}
+    assert dict(kernel.macros)["INPUT"] == stored[kinds[1]]
+    assert (da.dtype, du.dtype) == (NUMPY[kinds[0]],) * 2  # that of the states
+    exact = rf.gradients.vjp(*(array.astype("f8") for array in (a, u, g)), **options)
+    for got, value in zip((da, du), exact[:2], strict=True):
+        bits = got.view(np.uint16).get().view(got.dtype) if got.dtype.itemsize == 2 else got.get()
+        np.testing.assert_allclose(bits.astype("f8"), value, rtol=UNIT[kinds[0]] + 1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("shapes", [((2, 1), (300, 2, 8)), ((300, 2, 8), (300, 1, 8))], ids=["constant", "inputs"])
+def test_what_is_summed_further_is_rounded_after_that(machine, rng, shapes):
+    a, u, g = (random_numbers(rng, shape, "float16", 0.9) for shape in (*shapes, (300, 2, 8)))
+    x0 = random_numbers(rng, (2, 8), "float32")
+    options = {"axis": 0, "window": "jagged:8"}
+    found = rf.gradients.vjp(*map(on_gpu, (a, u, g)), x0=on_gpu(x0), **options)
+    own = [array.astype("f8") for array in (a, u, g)]
+    exact = rf.gradients.vjp(*own, x0=x0.astype("f8"), **options)
+    sizes = rf.gradients.vjp(*map(abs, own), x0=abs(x0).astype("f8"), **options)
+    count = (
+        15 + 9 + 15 + 300 * 8 + 2
+    )  # of the bound, numbers that are added up, and the initial state's product and sum
+    for got, value, size in zip(found, exact, sizes, strict=True):
+        assert (got.shape, got.dtype) == (value.shape, np.float16)
+        most = size * count * UNIT["float32"] / (1 - count * UNIT["float32"])
+        most = most + UNIT["float16"] * (abs(value) + most) + HALF_SPACING["float16"]
+        assert (abs(got.get().astype("f8") - value) <= most).all()
+
+
+@pytest.mark.parametrize("window", ["full", "jagged:8", "jagged:8:2", "uniform:8"])
+def test_halves_without_a_kernel_are_computed_in_float32(machine, monkeypatch, rng, window):
+    monkeypatch.setattr(gpu_gradients, "plan_gradients", lambda *_, **options: None)
+    a, u, g = (random_numbers(rng, (60, 2, 8), "bfloat16", 0.9) for _ in "aug")
+    found = rf.gradients.vjp(*map(on_gpu, (a, u, g)), axis=0, window=window)
+    exact = rf.gradients.vjp(*(array.astype("f8") for array in (a, u, g)), axis=0, window=window)
+    for got, value in zip(found[:2], exact[:2], strict=True):
+        numbers = got.view(np.uint16).get().view(got.dtype).astype("f8")
+        np.testing.assert_allclose(numbers, value, rtol=UNIT["bfloat16"] * 1.01, atol=1e-4)
+
+
+@pytest.mark.parametrize("window", ["full", "jagged:4"])
+def test_tensors_have_gradients_in_types_of_their_own(machine, rng, window):
+    a, u, g = (random_numbers(rng, (30, 8), kind, 0.9) for kind in ("float32", "bfloat16", "float32"))
+    if window == "full":
+        u = np.array(rf.solve(a, u.astype("f4"), axis=0))
+    kinds = (torch_stand_in.KINDS["float32"], torch_stand_in.KINDS["bfloat16"])
+    found = gpu_gradients.gradients(*map(torch_stand_in.tensor, (a, u, g)), check_window(window), types=kinds)
+    same = gpu_gradients.gradients(
+        *map(on_gpu, (a, u, g)), check_window(window), types=(NUMPY["float32"], NUMPY["bfloat16"])
+    )
+    assert [one.dtype for one in found] == list(kinds)
+    np.testing.assert_array_equal(found[0].numpy(), same[0].get())
+    np.testing.assert_array_equal(found[1].numpy().view(np.uint16), same[1].view(np.uint16).get())
