@@ -82,6 +82,17 @@ class Tensor:
         shape, strides = (tuple(values[k] for k in order) for values in (self.shape, self.strides))
         return Tensor(self.memory, self.address, shape, strides, self.dtype, self.device.index)
 
+    def sum(self, axis):
+        return self._computed(self.shape[:axis] + self.shape[axis + 1 :], self.dtype, lambda own: own.sum(axis))
+
+    def to(self, kind):
+        return self._computed(self.shape, kind, lambda own: own.astype(kind.name))
+
+    def _computed(self, shape, kind, function):
+        result = empty(shape, dtype=kind, device=f"cuda:{self.device.index}")
+        put(lambda: np.copyto(numbers_at(*result.place), function(numbers_at(*self.place))))
+        return result
+
     @property
     def place(self):
         kind = self.number_type

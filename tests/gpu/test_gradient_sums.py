@@ -1,0 +1,178 @@
+"""Gradients of coefficients that any number of threads share: groups of threads in a warp, and groups that add up."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+import pytest
+from gpu import bare_run, test_gradient_types, torch_stand_in
+from gpu.bare_run import need_compiler, run_bare
+from gpu.cases import H100, need_emulator, random_numbers
+from gpu.stand_in import on_gpu
+from gpu.test_gradient_types import SMALL, arrays, check, planned
+
+import recfact as rf
+from recfact.gpu.compiler import source_of
+from recfact.gpu.gradients import gradients
+from recfact.gpu.plans import Launch
+from tools.gpu.emulator import RANDOM, TOGETHER, execute
+
+# Shape with time first, that of coefficients, whether time is next to each other; threads that add up, and groups.
+SHARED = {
+    "channels of 5 threads": ((41, 7, 20), (41, 7, 1), False, 5, 1),
+    "channels of 24": ((41, 3, 96), (41, 3, 1), False, 24, 1),
+    "channels of 36": ((41, 2, 144), (41, 2, 1), False, 18, 2),
+    "channels of heads": ((41, 8, 96), (41, 1, 1), False, 32, 6),
+    "rows of 3": ((44, 7, 3), (44, 7, 1), True, 3, 1),
+    "rows of 24": ((44, 2, 24), (44, 2, 1), True, 24, 1),
+    "rows of 64": ((44, 2, 64), (44, 2, 1), True, 32, 2),
+    "rows of 75": ((42, 2, 75), (42, 2, 1), True, 25, 3),
+    "rows of 37": ((44, 1, 37), (44, 1, 1), True, 1, 37),
+}
+HALVES = ("channels of 36", "rows of 64")
+
+
+@pytest.fixture(autouse=True)
+def layouts(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, (shape, single, rows, *_) in SHARED.items():
+        monkeypatch.setitem(test_gradient_types.LAYOUTS, name, (shape, single, rows))
+
+
+@pytest.fixture(autouse=True)
+def types(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(test_gradient_types.TYPES, "float32", ("float32",) * 5)
+
+
+def with_parts(given: dict[str, np.ndarray], launch: Launch) -> dict[str, np.ndarray]:
+    """Return the arrays, with one for the parts of sums that lie as `da` does."""
+    if not launch.scratch:
+        return given
+    da, (sums,) = given["da"], launch.scratch
+    wide = np.dtype(np.float32)
+    assert sums.bytes % (da.size * wide.itemsize) == 0
+    order = sorted(range(da.ndim), key=lambda k: -da.strides[k])
+    parts = np.full(sums.bytes // wide.itemsize, np.nan, wide).reshape(-1, *(da.shape[k] for k in order))
+    back = [order.index(k) + 1 for k in range(da.ndim)]
+    return {**given, "sums": parts.transpose(0, *back)}
+
+
+def added(given: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the arrays with the sums of the parts in their place."""
+    return {**given, "da": given["sums"].sum(0).astype(given["da"].dtype)} if "sums" in given else given
+
+
+CASES = [(name, kinds) for name in SHARED for kinds in ("float32", *["bfloat16"] * (name in HALVES))]
+
+
+@pytest.mark.parametrize("window", ["full", "jagged:5", "uniform:5"])
+@pytest.mark.parametrize(("name", "kinds"), CASES)
+def test_gradients_are_those_of_the_host(rng, name, kinds, window):
+    need_compiler()
+    given = arrays(rng, name, kinds, window)
+    launch = planned(given, window)
+    if kinds == "float32" and window == "full":  # others may have fewer channels in a thread
+        *_, lanes, parts = SHARED[name]
+        assert dict(launch.macros)["LANES"] == str(lanes)
+        assert sum(sums.bytes for sums in launch.scratch) == (parts * given["da"].nbytes if parts > 1 else 0)
+    given = with_parts(given, launch)
+    run_bare(launch, given)
+    check(added(given), window)
+
+
+@pytest.mark.parametrize(
+    ("name", "window"),
+    [
+        ("channels of 5 threads", "jagged:5"),
+        pytest.param("channels of heads", "full", marks=pytest.mark.slow),
+        pytest.param("rows of 75", "full", marks=pytest.mark.slow),
+        pytest.param("rows of 24", "uniform:5", marks=pytest.mark.slow),
+    ],
+)
+def test_the_kernels_have_no_fault_and_the_same_bits_in_every_order(rng, name, window):
+    need_emulator()
+    given, results = arrays(rng, name, "float32", window), set()
+    launch = planned(given, window, SMALL)
+    for schedule in (TOGETHER, RANDOM[0]):
+        own = with_parts({**given, "du": np.empty_like(given["du"]), "da": np.empty_like(given["da"])}, launch)
+        outputs = ("du", "sums" if launch.scratch else "da")
+        used = {key: array for key, array in own.items() if key != "da" or not launch.scratch}
+        execute(launch, used, H100.capability, schedule=schedule, outputs=outputs).check()
+        own = added(own)
+        check(own, window)
+        results.add(own["du"].tobytes() + own["da"].tobytes())
+    assert len(results) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kinds", ["float32", "bfloat16"])
+@pytest.mark.parametrize("window", ["full", "jagged:16"])
+def test_parts_of_sums_move_little(rng, monkeypatch, window, kinds):
+    need_emulator()
+    monkeypatch.setitem(test_gradient_types.LAYOUTS, "long", ((512, 1, 64), (512, 1, 1), True))
+    given = arrays(rng, "long", kinds, window)
+    launch = planned(given, window, SMALL)
+    (sums,) = launch.scratch
+    needed = sum(array.nbytes for name, array in given.items() if name != ("u" if window == "full" else "x"))
+    used = {key: array for key, array in with_parts(given, launch).items() if key != "da"}
+    if window == "full":
+        del used["u"]
+    report = execute(launch, used, H100.capability, outputs=("du", "sums")).check()
+    moved = sum(array.read + array.written for array in report.arrays.values())
+    assert moved + sums.bytes + given["da"].nbytes <= 1.1 * needed  # and what adds them up
+
+
+FAULTS = {
+    "a lane without a neighbour added": ("bool there = PAIRED || lane % LANES + distance < LANES", "bool there = true"),
+    "a part of a group left out": ("distance < LANES; distance *= 2", "distance < LANES / 2; distance *= 2"),
+    "lanes that aren't in a group": ("threadIdx.x % 32 < owners;", "threadIdx.x % 32 < 32;"),
+    "groups counted by warps of 32": ("threadIdx.x / 32 * owners + threadIdx.x % 32;", "threadIdx.x;"),
+    "all sums in the first part": ("line.channel / Sums::CHANNELS_OF_ONE * da_channel", "0 * da_channel"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_planted_faults_are_seen(rng, monkeypatch, fault):
+    need_compiler()
+    old, new = FAULTS[fault]
+    text = source_of("backward")
+    assert text.count(old) == 1
+    monkeypatch.setattr(bare_run, "source_of", lambda kernel: text.replace(old, new))
+    monkeypatch.setattr(bare_run, "_built", bare_run._built.__wrapped__)
+    given = arrays(rng, "rows of 75" if "part" in fault else "channels of 5 threads", "float32", "full")
+    launch = planned(given, "full")
+    given = with_parts(given, launch)
+    run_bare(launch, given)
+    with pytest.raises(AssertionError, match=r"d[au]"):
+        check(added(given), "full")
+
+
+@pytest.mark.parametrize("window", ["full", "jagged:8", "uniform:8"])
+@pytest.mark.parametrize(
+    ("shape", "single", "axis"),
+    [((50, 3, 24), (50, 3, 1), 0), ((3, 64, 48), (3, 1, 48), 2), ((2, 3, 66, 48), (2, 1, 1, 48), 3)],
+)
+def test_vjp_adds_up_what_groups_have(machine, rng, shape, single, axis, window):
+    a, u, g = (random_numbers(rng, size, "float32", 0.9) for size in (single, shape, shape))
+    machine.launches.clear()
+    found = rf.gradients.vjp(*map(on_gpu, (a, u, g)), axis=axis, window=window)
+    kernels = ["sweep", "backward"] if window == "full" else ["backward_window"]
+    assert [launch.launch.kernel for launch in machine.launches] == kernels
+    expected = rf.gradients.vjp(*(array.astype("f8") for array in (a, u, g)), axis=axis, window=window)
+    for got, exact in zip(found[:2], expected[:2], strict=True):
+        assert (got.shape, got.dtype) == (exact.shape, np.float32)
+        np.testing.assert_allclose(got.get(), exact, rtol=1e-4, atol=1e-4)
+
+
+def test_tensors_add_up_in_their_own_memory(machine, rng):
+    a, u, g = (random_numbers(rng, (48, size), "float16", 0.9) for size in (1, 1056, 1056))
+    a, u, g = (np.asfortranarray(array) for array in (a, u, g))
+    half = np.dtype(np.float16)
+    given = [torch_stand_in.tensor(np.ascontiguousarray(array.T)).permute((1, 0)) for array in (a, u, g)]
+    found = gradients(*given, rf.Jagged(8), types=(half, half))
+    same = gradients(*map(on_gpu, (a, u, g)), rf.Jagged(8), types=(half, half))
+    macros = dict(machine.launches[0].launch.macros)
+    assert (macros["LANES"], macros["SUM"]) == ("32", "float")  # 33 times
+    assert prod(found[0].shape) == 48
+    for one, other in zip(found, same, strict=True):
+        np.testing.assert_array_equal(one.numpy(), other.get())
