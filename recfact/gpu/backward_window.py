@@ -12,16 +12,14 @@ from recfact.gpu.solves import Blocks, Sequences
 from recfact.gpu.sums import GradientLines, gradient_lines
 
 MOST_CHANNELS = 16  # of a thread
-MOST_TERMS = 4  # with more, registers spill
+MOST_TERMS = 8  # with more, registers spill
 TERM_BYTES = 64  # that a thread of several channels carries back from the blocks after its own, in registers
 LEAST_WARPS = 2  # that a multiprocessor must hold: solves, products and sums move several times as much
 THREADS = 32  # of a thread block
 SHARED_BYTES = 48 * KIB  # that a thread block has without asking for them
-BLOCK_REGISTERS, MANY_REGISTERS, MOST_REGISTERS = (
-    128,
-    168,
-    208,
-)  # of a thread, if shared memory doesn't leave room for more
+# Of a thread, if shared memory doesn't leave room for more: in blocks, with sums or several terms, and with many.
+BLOCK_REGISTERS, MANY_REGISTERS, MOST_REGISTERS = 128, 168, 255
+MANY_TERMS = 5
 
 
 def backward_window(
@@ -128,7 +126,7 @@ def _fitted(
     step_bytes = size * ((held + terms + 2 * slides) * lines.channels + (held + slides) * lines.coefficients)
     shared_bytes = THREADS * length * step_bytes
     registers = MANY_REGISTERS if slides or terms > 1 or size > 4 else BLOCK_REGISTERS
-    if slides and size > 8:
+    if (slides and size > 8) or terms >= MANY_TERMS:
         registers = MOST_REGISTERS
     room = device.limits.room(1, registers, shared_bytes)
     given, _ = geometry.beside

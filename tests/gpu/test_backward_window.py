@@ -46,6 +46,8 @@ CASES = {
     "four terms": ((60, 2, 8), (60, 2, 1), "float64", "jagged:5:4", 8),
     "three terms of their own": ((50, 3, 2), (50, 3, 2), "float64", "jagged:2:3", 1),
     "four terms of their own": ((50, 3, 2), (50, 3, 2), "complex128", "jagged:2:4", 1),
+    "five terms": ((60, 2, 8), (60, 2, 1), "float32", "jagged:3:5", 8),
+    "eight terms of their own": ((50, 3, 2), (50, 3, 2), "complex128", "jagged:2:8", 1),
 }
 # The same with time next to each other in memory; steps of an access.
 ROWS = {
@@ -60,6 +62,7 @@ ROWS = {
     "rows, complex": ((50, 3, 4), (50, 3, 1), "complex64", "jagged:6", 4, 2),
     "rows, complex, lags": ((50, 3, 4), (50, 3, 4), "complex64", "uniform:9", 1, 2),
     "rows, complex128, lags": ((40, 3, 2), (40, 3, 1), "complex128", "uniform:5", 2, 1),
+    "rows, eight terms": ((80, 2, 8), (80, 2, 8), "float32", "jagged:4:8", 1, 4),
     "rows, complex128, four terms": ((50, 3, 2), (50, 3, 1), "complex128", "jagged:2:4", 2, 1),
 }
 EVERY = CASES | ROWS
@@ -260,6 +263,8 @@ def test_the_kernel_has_no_fault_and_the_same_bits_in_every_order(rng, name):
         "two terms, shared",
         "three terms of their own",
         "four terms of their own",
+        "five terms",
+        "eight terms of their own",
         *ROWS,
     ],
 )
@@ -383,11 +388,19 @@ def test_other_windows_sums_and_layouts_are_left_to_others():
     assert plan("jagged:16") is not None
     assert plan("jagged:16", (4000, 1, 4)) is not None  # few lines, many segments
     assert plan("jagged:2000", (4000, 8, 8)) is None  # that is the full recurrence, with too few lines
-    for last in ("jagged:192:0", "jagged:76", "jagged:48:2", "jagged:34:3", "jagged:27:4"):  # in shared memory
+    for last in (
+        "jagged:192:0",
+        "jagged:76",
+        "jagged:48:2",
+        "jagged:34:3",
+        "jagged:27:4",
+        "jagged:22:5",
+        "jagged:14:8",
+    ):  # in shared memory
         block, *terms = last.removeprefix("jagged:").split(":")
         above = ":".join(("jagged", str(int(block) + 1), *terms))
         assert [plan(window) is None for window in (last, above)] == [False, True]
-    assert plan("jagged:2:5") is None
+    assert [plan(f"jagged:2:{terms}") is None for terms in (8, 9)] == [False, True]
     assert [plan(window) is None for window in ("uniform:49", "uniform:50")] == [False, True]
     assert plan("jagged:64", device=Device((7, 5), 40)) is None
     assert plan("jagged:16", rows=True) is not None

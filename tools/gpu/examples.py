@@ -85,10 +85,17 @@ def described(
     return launch
 
 
-def described_gradients(heads: int, n: int, d: int, dtype: str, window: Window, *, device: Device = H100) -> Launch:
-    """Plan the gradients of a window for contiguous arrays with time first, and coefficients of heads."""
-    rows, shared = contiguous(np.dtype(dtype), (n, heads, d)), contiguous(np.dtype(dtype), (n, heads, 1))
-    launch = plan_gradients(shared, rows, rows, rows, shared, window=window, device=device)
+def described_gradients(
+    heads: int, n: int, d: int, dtype: str, window: Window, *, a_dtype: str | None = None, device: Device = H100
+) -> Launch:
+    """Plan the gradients of a window for contiguous arrays with time first, and coefficients of heads.
+
+    Coefficients and their gradients may have a number type of their own. States are in the type of the computation.
+    """
+    kind, shape = np.dtype(dtype), (n, heads, d)
+    rows, shared = contiguous(kind, shape), contiguous(np.dtype(a_dtype or dtype), (n, heads, 1))
+    given = contiguous(accumulator(kind), shape) if window == Full() else rows
+    launch = plan_gradients(shared, given, rows, rows, shared, window=window, device=device)
     if launch is None:
         raise ValueError(f"an example must have lines for all of the GPU, got {heads} heads of {d} channels")
     return launch
@@ -133,4 +140,9 @@ def kinds(device: Device = H100) -> dict[str, Launch]:
         "backward_window": described_gradients(8192, 8192, 16, "float32", Jagged(16), device=device),
         "backward_window of two terms": described_gradients(8192, 8192, 16, "float32", Jagged(16, 2), device=device),
         "backward_window of lags": described_gradients(8192, 8192, 16, "float32", Uniform(16), device=device),
+        "backward of halves": described_gradients(8192, 8192, 16, half, Full(), device=device),
+        "backward_window of halves": described_gradients(8192, 8192, 16, half, Jagged(16), device=device),
+        "backward_window of halves, a in float32": described_gradients(
+            8192, 8192, 16, half, Jagged(16), a_dtype="float32", device=device
+        ),
     }

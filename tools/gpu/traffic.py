@@ -11,6 +11,7 @@ import numpy as np
 from recfact.errors import MissingExtraError
 from recfact.gpu.multiprocessors import Device
 from recfact.gpu.plans import Launch
+from recfact.number_types import accumulator
 from recfact.windows import Window
 from tools.gpu.emulator import execute
 from tools.gpu.examples import H100, LAYOUTS, channel_axis, described_gradients, described_mixer
@@ -68,16 +69,18 @@ def traffic(launch: Launch, layout: str, heads: int, n: int, d: int) -> Traffic:
 
 
 @cache
-def gradient_traffic(window: Window, heads: int, n: int, d: int) -> float:
-    """Return the bytes that gradients in float32 move, over those of their arrays, as `traffic` does."""
+def gradient_traffic(window: Window, heads: int, n: int, d: int, dtype: str, a_dtype: str) -> float:
+    """Return the bytes that gradients move, over those of their arrays, as `traffic` does."""
     if (missing := missing_tools()) is not None:
         raise MissingExtraError(missing)
     rng = np.random.default_rng(0)
     shape, shared = (n, heads, d), (n, heads, 1)
     shapes = {"a": shared, "x": shape, "u": shape, "g": shape, "du": shape, "da": shared}
-    launch = described_gradients(heads, n, d, "float32", window, device=Device(H100.capability, 1))
-    used = [argument.value for argument in launch.arguments if argument.value in shapes]
-    arrays = {str(name): rng.uniform(-1, 1, shapes[str(name)]).astype(np.float32) for name in used}
+    kind, own = np.dtype(dtype), np.dtype(a_dtype)
+    types = {"a": own, "x": accumulator(kind), "da": own}
+    launch = described_gradients(heads, n, d, dtype, window, a_dtype=a_dtype, device=Device(H100.capability, 1))
+    used = [str(argument.value) for argument in launch.arguments if argument.value in shapes]
+    arrays = {name: rng.uniform(-1, 1, shapes[name]).astype(types.get(name, kind)) for name in used}
     report = execute(launch, arrays, H100.capability, outputs=("du", "da")).check()
     moved = sum(array.read + array.written for array in report.arrays.values())
     return moved / sum(array.nbytes for array in arrays.values())
