@@ -15,6 +15,8 @@ from recfact.gpu import gradients as gpu_gradients
 from recfact.gpu.launch import plan_gradients
 from recfact.gpu.multiprocessors import Device
 from recfact.gpu.plans import Launch
+from recfact.gradients.arguments import Given
+from recfact.gradients.products import pulled_back
 from recfact.windows import blocks_and_terms, check_window
 from tools.gpu.emulator import RANDOM, TOGETHER, execute
 from tools.gpu.examples import TARGETS
@@ -191,6 +193,17 @@ def test_vjp_converts_nothing(machine, rng, kinds, window, offsets, reverse):
         np.testing.assert_allclose(bits.astype("f8"), value, rtol=UNIT[kinds[0]] + 1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+def test_rounded_states_are_not_read(machine, rng, kind, known):
+    a, u, g = (random_numbers(rng, shape, kind, 0.9) for shape in ((60, 2, 1), (60, 2, 8), (60, 2, 8)))
+    given = [on_gpu(array) for array in (a, u, g)]
+    x = rf.solve(given[0], given[1], axis=0) if known else None
+    found = rf.gradients.vjp(*given, axis=0, x=x)
+    names = zip(("da", "du"), found[:2], strict=True)
+    check({"a": a, "u": u, "g": g, **{name: got.view(np.uint16).get().view(got.dtype) for name, got in names}}, "full")
+
+
 @pytest.mark.parametrize("shapes", [((2, 1), (300, 2, 8)), ((300, 2, 8), (300, 1, 8))], ids=["constant", "inputs"])
 def test_what_is_summed_further_is_rounded_after_that(machine, rng, shapes):
     a, u, g = (random_numbers(rng, shape, "float16", 0.9) for shape in (*shapes, (300, 2, 8)))
@@ -219,6 +232,25 @@ def test_halves_without_a_kernel_are_computed_in_float32(machine, monkeypatch, r
     for got, value in zip(found[:2], exact[:2], strict=True):
         numbers = got.view(np.uint16).get().view(got.dtype).astype("f8")
         np.testing.assert_allclose(numbers, value, rtol=UNIT["bfloat16"] * 1.01, atol=1e-4)
+
+
+@pytest.mark.parametrize("cotangents", ["float32", "bfloat16"])
+@pytest.mark.parametrize("window", ["full", "jagged:8"])
+def test_gradients_in_types_of_their_own(machine, rng, window, cotangents):
+    """As recfact.torch asks for them."""
+    a, u, g = (
+        random_numbers(rng, shape, kind, 0.9)
+        for shape, kind in (((60, 2, 1), "float32"), ((60, 2, 8), "bfloat16"), ((60, 2, 8), cotangents))
+    )
+    given = [on_gpu(array) for array in (a, u, g)]
+    asked = Given(given[0], given[1], None, 0, None, False, own_types=True)
+    machine.launches.clear()
+    da, du, _ = pulled_back(asked, *given, None, None, check_window(window), None, None)
+    assert (da.dtype, du.dtype) == (np.float32, NUMPY["bfloat16"])
+    macros = dict(machine.launches[-1].launch.macros)
+    assert (macros["SUM"], macros["OUTPUT"]) == ("float", "__nv_bfloat16")
+    found = {"da": da.get(), "du": du.view(np.uint16).get().view(du.dtype)}
+    check({"a": a, "u": u, "g": g, **found}, window)
 
 
 @pytest.mark.parametrize("window", ["full", "jagged:4"])

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 from gpu import test_mixer
-from gpu.bounds import bound
-from gpu.cases import H100, LAYOUTS, Case
+from gpu.bounds import HALF_SPACING, UNIT, bound
+from gpu.cases import H100, LAYOUTS, NUMPY, Case
 from gpu.test_kernels import FEW, NO_TENSOR_CORES, make_case
 
 import recfact as rf
@@ -133,22 +133,25 @@ def test_a_long_sequence_of_few_heads():
     agree_here(Full(), 2, 5000)
 
 
-GRADIENTS = (Full(), Jagged(16), Jagged(12, 0), Uniform(16))
+GRADIENTS = (Full(), Jagged(16), Jagged(12, 0), Jagged(8, 5), Uniform(16))
 
 
-def gradients_agree(window: Window, n: int) -> None:
+def gradients_agree(window: Window, n: int, channels: int = 16, dtype: str = "float32") -> None:
     """Hold gradients on the GPU to those of the host in float64, within the bound of docs/gradients.md."""
     rng = np.random.default_rng(0)
-    shapes = (n, 2, 1), (n, 2, 16), (n, 2, 16)
-    given = [rng.uniform(-0.99, 0.99, shape).astype(np.float32) for shape in shapes]
+    shapes = (n, 2, 1), (n, 2, channels), (n, 2, channels)
+    given = [rng.uniform(-0.99, 0.99, shape).astype(NUMPY[dtype]) for shape in shapes]
     found = rf.gradients.vjp(*map(to_gpu, given), axis=0, window=window)
     exact, sizes = (
         rf.gradients.vjp(*(change(one.astype(float)) for one in given), axis=0, window=window)
         for change in (np.asarray, np.abs)
     )
-    count = (n if window == Full() else 32) + 16 + 16 + 40
+    count = (n if window == Full() else 48) + 16 + channels + 60
     for got, value, size in zip(found[:2], exact, sizes, strict=False):
-        assert (abs(got.get() - value) <= size * count * 2**-24 / (1 - count * 2**-24)).all()
+        most = size * count * 2**-24 / (1 - count * 2**-24)
+        if dtype in ("float16", "bfloat16"):
+            most = most + UNIT[dtype] * (abs(value) + most) + HALF_SPACING[dtype]
+        assert (abs(from_gpu(got).astype(float) - value) <= most).all()
 
 
 @pytest.mark.gpu
@@ -156,11 +159,15 @@ def gradients_agree(window: Window, n: int) -> None:
 def test_gradients(window):
     gradients_agree(window, 200)
     gradients_agree(window, 4000)
+    gradients_agree(window, 200, channels=96)
+    for dtype in ("float16", "bfloat16"):
+        gradients_agree(window, 4000, dtype=dtype)
 
 
+@pytest.mark.parametrize(("dtype", "channels"), [("float32", 16), ("float32", 264), ("bfloat16", 16)])
 @pytest.mark.parametrize("window", GRADIENTS)
-def test_the_check_of_gradients_without_a_gpu(machine, window):
-    gradients_agree(window, 200)
+def test_the_check_of_gradients_without_a_gpu(machine, window, dtype, channels):
+    gradients_agree(window, 200, channels, dtype)
 
 
 def mixed_here(name: str) -> None:
