@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recfact.gpu.geometry import Geometry, Views
-from recfact.gpu.lines import THREADS
+from recfact.gpu.lines import ACCESS_BYTES, THREADS
 from recfact.gpu.multiprocessors import Device, warps_of_registers
 from recfact.gpu.plans import Launch, starts, wide
 from recfact.gpu.segments import are_enough
@@ -32,12 +32,15 @@ def backward(geometry: Geometry, device: Device, sequences: Sequences | None = N
         None if this kernel isn't the one for it: there are too few lines for the GPU, or the gradients of coefficients
         are sums that it doesn't make.
     """
-    owned = gradient_lines(geometry, ENDLESS, sequences)
-    if owned is None:
-        return None
     count = 1 if sequences is None else sequences.count
-    warps = owned.thread_blocks(32, count, sequences)
-    if not are_enough(warps, geometry.steps, sequences, device):
+    for channels in (ENDLESS, ACCESS_BYTES // geometry.u.type.accumulator.itemsize):  # halves have more, if they can
+        owned = gradient_lines(geometry, ENDLESS, sequences, channels)
+        if owned is None:
+            return None
+        warps = owned.thread_blocks(32, count, sequences)
+        if are_enough(warps, geometry.steps, sequences, device):
+            break
+    else:
         return None
     states, sums = geometry.beside
     forward = {"a": geometry.a, "g": geometry.u, "x": states, "du": geometry.x, "da": sums}

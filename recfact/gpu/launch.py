@@ -84,11 +84,11 @@ def plan_gradients(
     Parameters
     ----------
     a, given, g : Strided
-        Coefficients; states of the full recurrence, or inputs of other windows; and cotangents of the states, of one
-        number type. They broadcast to the shape of the gradients of the inputs.
+        Coefficients; states of the full recurrence, or inputs of other windows; and cotangents of the states, of number
+        types that are computed in one type. They broadcast to the shape of the gradients of the inputs.
     du, da : Strided
-        The gradients. The second broadcasts to the shape of the first, and is summed over channels that lie next to
-        each other.
+        The gradients, likewise. The second broadcasts to the shape of the first, and is summed over channels that lie
+        next to each other. If the launch has an array "sums", it writes parts of these sums there.
     window : Window
         What is kept.
     device : Device

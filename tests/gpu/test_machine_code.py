@@ -91,7 +91,8 @@ def widths(instructions: Iterable[Instruction], opcode: str) -> Counter[int]:
 def moves_all_it_can_at_once(code: MachineCode, launch: Launch) -> None:
     """Hold how inputs and results move on the way that most of them take: by 16 bytes, but for what is said here."""
     macros = dict(launch.macros)
-    size = {"half": 2, "__nv_bfloat16": 2, "float": 4}[macros["INPUT"]]
+    sizes = {"half": 2, "__nv_bfloat16": 2, "float": 4}
+    size, own = (sizes[macros[name]] for name in ("INPUT", "COEFFICIENT"))
     if launch.kernel == "chain":
         # It has no loop over steps: a thread's part of the tile stands there once. What tiles tell each other are
         # numbers of float32, next to each other over the lanes, and results in half precision never move alone.
@@ -101,8 +102,8 @@ def moves_all_it_can_at_once(code: MachineCode, launch: Launch) -> None:
         assert 2 not in stores
         return
     if launch.kernel == "backward_window":  # the channels of a thread, and coefficients with what they sum up to
-        assert set(widths(code.instructions, "LDG")) == {int(macros["CHANNELS"]) * size, size}
-        assert set(widths(code.instructions, "STG")) == {int(macros["CHANNELS"]) * size, size}
+        assert set(widths(code.instructions, "LDG")) == {int(macros["CHANNELS"]) * size, own}
+        assert set(widths(code.instructions, "STG")) == {int(macros["CHANNELS"]) * size, own}
         return
     loop = code.main_loop(WORK)
     loads, copies, stores = (widths(loop, opcode) for opcode in ("LDG", "LDGSTS", "STG"))
@@ -118,7 +119,9 @@ def moves_all_it_can_at_once(code: MachineCode, launch: Launch) -> None:
         assert set(loads) == {16, int(macros["COEFFICIENT_STEPS"]) * size}
         assert set(stores) == {16}
     elif launch.kernel == "backward":  # and the coefficient of all channels, with the sum that is its gradient
-        assert set(loads) == set(stores) == {16, size}
+        width = int(macros["CHANNELS"])
+        assert set(stores) == {width * size, size}
+        assert set(loads) == {width * size, size, 16}  # states are in float32
     else:
         # As many channels as a window's sums leave registers for. Coefficients come one by one, those of a head's
         # channels from one address.
