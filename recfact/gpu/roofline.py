@@ -84,6 +84,7 @@ def cases(longest: int) -> list[Case]:
         Case("float32", Full(), WIDE * HEADS, short, True),
         Case("float32", Jagged(16), HEADS, steps, True),
         Case("float32", Uniform(16), HEADS, steps, True),
+        Case("bfloat16", Jagged(16), HEADS, steps, True),
     ]
 
 
@@ -105,10 +106,11 @@ def _prepared(case: Case) -> tuple[str, Call, int] | None:
     if case.backward:
         shape, shared = (case.steps, case.heads, CHANNELS), (case.steps, case.heads, 1)
         a, given, g = (_full(case.type, own) for own in (shared, shape, shape))
-        if gradients(a, given, g, case.window) is None:
+        call = partial(gradients, a, given, g, case.window, types=(a.dtype, g.dtype))
+        if call() is None:
             return None
         kernel = "backward" if case.window == Full() else "backward_window"
-        return kernel, partial(gradients, a, given, g, case.window), 2 * a.nbytes + 3 * given.nbytes
+        return kernel, call, 2 * a.nbytes + 3 * given.nbytes
     shape, shared = (case.heads, case.steps, CHANNELS), (case.heads, case.steps, 1)
     a, u, x = (_full(case.type, own) for own in (shared, shape, shape))
     (reason,) = warm_up(a, u, axis=1, window=case.window)
