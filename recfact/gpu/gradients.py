@@ -11,7 +11,7 @@ import numpy as np
 from recfact.array_functions import in_type
 from recfact.arrays import Array
 from recfact.gpu.availability import current_gpu, require
-from recfact.gpu.cuda_streams import caller_stream
+from recfact.gpu.cuda_streams import caller_stream, check_uncaptured
 from recfact.gpu.device_arrays import DeviceArray, as_device_array, empty_like
 from recfact.gpu.launch import plan_gradients
 from recfact.gpu.plans import Launch
@@ -86,6 +86,8 @@ def _named(kind: Any) -> DType:
 
 def _parts(da: DeviceArray, size: int) -> DeviceArray:
     """Return new memory for parts of sums, one behind the other. In each, axes lie in the same order as in `da`."""
+    if da.library != "torch":
+        check_uncaptured("adds up sums in memory of CuPy", "capture one of torch tensors, whose graphs own such memory")
     wide = accumulator(da.dtype)
     count = size // (wide.itemsize * math.prod(da.shape))
     like = replace(da, shape=(count, *da.shape), strides=(ENDLESS, *da.strides))

@@ -7,13 +7,14 @@ from math import prod
 
 import numpy as np
 import pytest
-from gpu import bare_run, test_gradient_types, torch_stand_in
+from gpu import bare_run, stand_in, test_gradient_types, torch_stand_in
 from gpu.bare_run import need_compiler, run_bare
 from gpu.cases import H100, need_emulator, random_numbers
 from gpu.stand_in import on_gpu
 from gpu.test_gradient_types import SMALL, arrays, check, planned
 
 import recfact as rf
+from recfact.errors import DeviceError
 from recfact.gpu.compiler import source_of
 from recfact.gpu.gradients import gradients
 from recfact.gpu.plans import Launch
@@ -166,13 +167,22 @@ def test_vjp_adds_up_what_groups_have(machine, rng, shape, single, axis, window)
         np.testing.assert_allclose(got.get(), exact, rtol=1e-4, atol=1e-4)
 
 
+def test_a_graph_of_cupy_would_not_own_the_parts(machine, rng):
+    given = [on_gpu(random_numbers(rng, (size, 48), "float32", 0.9)).transpose((1, 0)) for size in (1, 64, 64)]
+    with stand_in.Stream() as stream:
+        gradients(*given, rf.Jagged(8))
+        machine.captured, launched = {stream.ptr}, len(machine.launches)
+        with pytest.raises(DeviceError, match="adds up sums in memory of CuPy"):
+            gradients(*given, rf.Jagged(8))
+        assert len(machine.launches) == launched
+
+
 def test_tensors_add_up_in_their_own_memory(machine, rng):
-    a, u, g = (random_numbers(rng, (48, size), "float16", 0.9) for size in (1, 1056, 1056))
-    a, u, g = (np.asfortranarray(array) for array in (a, u, g))
+    rows = [random_numbers(rng, (size, 48), "float16", 0.9) for size in (1, 1056, 1056)]
     half = np.dtype(np.float16)
-    given = [torch_stand_in.tensor(np.ascontiguousarray(array.T)).permute((1, 0)) for array in (a, u, g)]
+    given = [torch_stand_in.tensor(array).permute((1, 0)) for array in rows]
     found = gradients(*given, rf.Jagged(8), types=(half, half))
-    same = gradients(*map(on_gpu, (a, u, g)), rf.Jagged(8), types=(half, half))
+    same = gradients(*(on_gpu(array).transpose((1, 0)) for array in rows), rf.Jagged(8), types=(half, half))
     macros = dict(machine.launches[0].launch.macros)
     assert (macros["LANES"], macros["SUM"]) == ("32", "float")  # 33 times
     assert prod(found[0].shape) == 48
