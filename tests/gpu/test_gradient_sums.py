@@ -67,7 +67,10 @@ def added(given: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 CASES = [(name, kinds) for name in SHARED for kinds in ("float32", *["bfloat16"] * (name in HALVES))]
 
 
-@pytest.mark.parametrize("window", ["full", "jagged:5", "uniform:5"])
+@pytest.mark.parametrize(
+    "window",
+    ["full", pytest.param("jagged:5", marks=pytest.mark.slow), pytest.param("uniform:5", marks=pytest.mark.slow)],
+)
 @pytest.mark.parametrize(("name", "kinds"), CASES)
 def test_gradients_are_those_of_the_host(rng, name, kinds, window):
     need_compiler()
