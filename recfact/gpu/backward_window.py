@@ -126,8 +126,11 @@ def _fitted(
     step_bytes = size * ((held + terms + 2 * slides) * lines.channels + (held + slides) * lines.coefficients)
     shared_bytes = THREADS * length * step_bytes
     registers = MANY_REGISTERS if slides or terms > 1 or size > 4 else BLOCK_REGISTERS
-    if (slides and size > 8) or terms >= MANY_TERMS:
+    uneven = owned.lanes & (owned.lanes - 1) > 0  # lanes that don't exchange in pairs keep where each looks
+    if (slides and size > 8) or terms >= MANY_TERMS or (uneven and registers == MANY_REGISTERS):
         registers = MOST_REGISTERS
+    elif uneven:
+        registers = MANY_REGISTERS
     room = device.limits.room(1, registers, shared_bytes)
     given, _ = geometry.beside
     warp_bytes = 32 * lines.channels * (geometry.u.type.size + given.type.size) * owned.steps

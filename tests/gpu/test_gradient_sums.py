@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gpu import bare_run, stand_in, test_gradient_types, torch_stand_in
 from gpu.bare_run import need_compiler, run_bare
-from gpu.cases import H100, need_emulator, random_numbers
+from gpu.cases import H100, need_emulator, need_tools, random_numbers
 from gpu.stand_in import on_gpu
 from gpu.test_gradient_types import SMALL, arrays, check, planned
 
@@ -17,8 +17,11 @@ import recfact as rf
 from recfact.errors import DeviceError
 from recfact.gpu.compiler import source_of
 from recfact.gpu.gradients import gradients
+from recfact.gpu.multiprocessors import Device
 from recfact.gpu.plans import Launch
 from tools.gpu.emulator import RANDOM, TOGETHER, execute
+from tools.gpu.examples import TARGETS
+from tools.gpu.machine_code import machine_code
 
 # Shape with time first, that of coefficients, whether time is next to each other; threads that add up, and groups.
 SHARED = {
@@ -107,6 +110,22 @@ def test_the_kernels_have_no_fault_and_the_same_bits_in_every_order(rng, name, w
         check(own, window)
         results.add(own["du"].tobytes() + own["da"].tobytes())
     assert len(results) == 1
+
+
+@pytest.mark.parametrize(
+    ("capability", "window"),
+    [
+        pytest.param(target, window, marks=[pytest.mark.slow] * ((target, window) != ((9, 0), "jagged:5")))
+        for target in TARGETS
+        for window in ("full", "jagged:5", "jagged:5:2", "uniform:5")
+    ],
+)
+def test_nothing_spills_where_lanes_are_not_in_pairs(rng, capability, window):
+    need_tools()
+    for name, kinds in (("channels of 24", "bfloat16"), ("channels of 24", "float32"), ("rows of 75", "bfloat16")):
+        launch = planned(arrays(rng, name, kinds, window), window, Device(capability, 132))
+        code = machine_code(launch, capability)
+        assert (code.log, code.stack) == ("", 0), (name, kinds)
 
 
 @pytest.mark.slow

@@ -163,7 +163,7 @@ def crowded(device: Device) -> dict[str, Launch]:
         return described(layout, heads, 8192, d, dtype, window, device=device, **options)
 
     return {
-        **{kind: launch for kind, launch in kinds(device).items() if kind not in ("chain", "backward")},
+        **{kind: launch for kind, launch in kinds(device).items() if launch.kernel not in ("chain", "backward")},
         "b2p one term": planned(128, 16, half, Jagged(16), ROWS, precision="paper"),
         "b2p long blocks": planned(128, 16, half, Jagged(64), ROWS, initial=True, a_dtype="float32", out="float32"),
         "b2p long blocks of heads": planned(128, 16, half, Jagged(64), a_dtype="float32", out="float32"),
