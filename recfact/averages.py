@@ -189,6 +189,8 @@ def _read(u: Any, axis: Any) -> tuple[Array, int, Callable[[Array], Any]]:
     elif isinstance(u, np.ma.MaskedArray):
         u = np.ma.filled(u.astype(float) if u.dtype.kind in "biu" else u, np.nan if u.dtype.kind != "M" else None)
     values = _plain(as_numpy(u, "u"))
+    if not values.ndim and values.dtype != object:
+        raise ShapeError("u must have at least one axis, got a scalar; pass a sequence")
     if values.dtype.kind in "biu":
         values = values.astype(float)
     if native(values.dtype) not in {kind.dtype for kind in REALS.values()}:

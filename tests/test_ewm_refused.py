@@ -52,6 +52,7 @@ REFUSED = {
     "huge integers": ({"tau": 3, "u": [10**400, None]}, DTypeError, "real numbers, got object"),
     "None in a list": ({"tau": 3, "u": [1, [None]]}, ArrayTypeError, "nested lists of equal lengths"),
     "lists as objects": ({"tau": 3, "u": LISTS}, DTypeError, "real numbers, got object"),
+    "scalar": ({"tau": 3, "u": 3.0}, ShapeError, "at least one axis, got a scalar; pass a sequence"),
     "None": ({"tau": 3, "u": None}, DTypeError, "real numbers, got object"),
 }
 
