@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gpu import bare_run, stand_in, test_gradient_types, torch_stand_in
 from gpu.bare_run import need_compiler, run_bare
-from gpu.cases import H100, need_emulator, need_tools, random_numbers
+from gpu.cases import H100, random_numbers
 from gpu.stand_in import on_gpu
 from gpu.test_gradient_types import SMALL, arrays, check, planned
 
@@ -88,6 +88,7 @@ def test_gradients_are_those_of_the_host(rng, name, kinds, window):
     check(added(given), window)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize(
     ("name", "window"),
     [
@@ -98,7 +99,6 @@ def test_gradients_are_those_of_the_host(rng, name, kinds, window):
     ],
 )
 def test_the_kernels_have_no_fault_and_the_same_bits_in_every_order(rng, name, window):
-    need_emulator()
     given, results = arrays(rng, name, "float32", window), set()
     launch = planned(given, window, SMALL)
     for schedule in (TOGETHER, RANDOM[0]):
@@ -112,6 +112,7 @@ def test_the_kernels_have_no_fault_and_the_same_bits_in_every_order(rng, name, w
     assert len(results) == 1
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize(
     ("capability", "window"),
     [
@@ -121,18 +122,17 @@ def test_the_kernels_have_no_fault_and_the_same_bits_in_every_order(rng, name, w
     ],
 )
 def test_nothing_spills_where_lanes_are_not_in_pairs(rng, capability, window):
-    need_tools()
     for name, kinds in (("channels of 24", "bfloat16"), ("channels of 24", "float32"), ("rows of 75", "bfloat16")):
         launch = planned(arrays(rng, name, kinds, window), window, Device(capability, 132))
         code = machine_code(launch, capability)
         assert (code.log, code.stack) == ("", 0), (name, kinds)
 
 
+@pytest.mark.machine_code
 @pytest.mark.slow
 @pytest.mark.parametrize("kinds", ["float32", "bfloat16"])
 @pytest.mark.parametrize("window", ["full", "jagged:16"])
 def test_parts_of_sums_move_little(rng, monkeypatch, window, kinds):
-    need_emulator()
     n = 256 if window == "full" else 1024
     monkeypatch.setitem(test_gradient_types.LAYOUTS, "long", ((n, 1, 64), (n, 1, 1), True))
     given = arrays(rng, "long", kinds, window)

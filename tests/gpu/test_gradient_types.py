@@ -7,7 +7,7 @@ import pytest
 from gpu import torch_stand_in
 from gpu.bare_run import need_compiler, run_bare
 from gpu.bounds import HALF_SPACING, UNIT
-from gpu.cases import H100, NUMPY, along_time, need_emulator, need_tools, random_numbers, strided
+from gpu.cases import H100, NUMPY, along_time, random_numbers, strided
 from gpu.stand_in import on_gpu
 
 import recfact as rf
@@ -111,9 +111,9 @@ MORE = [
 SAMPLES = EMULATED + [pytest.param(*one, marks=pytest.mark.slow) for one in MORE]
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize(("layout", "kinds", "window"), SAMPLES)
 def test_the_kernels_have_no_fault_and_the_same_bits_in_every_order(rng, layout, kinds, window):
-    need_emulator()
     given, results = arrays(rng, layout, kinds, window), []
     launch = planned(given, window, SMALL)
     for schedule in (TOGETHER, RANDOM[0]):
@@ -129,17 +129,17 @@ def spills(launch: Launch, capability: tuple[int, int]) -> bool:
     return (code.log, code.stack) != ("", 0)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize(("layout", "kinds", "window"), EMULATED)
 def test_nothing_spills(rng, layout, kinds, window):
-    need_tools()
     assert not spills(planned(arrays(rng, layout, kinds, window), window, Device((7, 5), 132)), (7, 5))
 
 
+@pytest.mark.machine_code
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("capability", TARGETS, ids=lambda target: f"sm_{target[0]}{target[1]}")
 def test_nothing_spills_on_any_target(rng, capability, layout):
-    need_tools()
     found = {
         (kinds, window): planned(arrays(rng, layout, kinds, window), window, Device(capability, 132))
         for kinds in TYPES
@@ -148,6 +148,7 @@ def test_nothing_spills_on_any_target(rng, capability, layout):
     assert [name for name, launch in found.items() if spills(launch, capability)] == []
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize(
     ("window", "n"), [("full", 256), ("jagged:16", 2048), ("jagged:16:2", 4096), ("uniform:17", 2048)]
 )
@@ -160,7 +161,6 @@ def test_nothing_spills_on_any_target(rng, capability, layout):
     ],
 )
 def test_every_number_is_read_and_written_once(rng, monkeypatch, kinds, window, n):
-    need_emulator()
     monkeypatch.setitem(LAYOUTS, "long", ((n, 2, 16), (n, 2, 1), False))
     given = arrays(rng, "long", kinds, window)
     if window == "full":
