@@ -88,7 +88,7 @@ WRONG = {
     "u must be one sequence, as long as": lambda: plot.errors(A, U[1:]),
     "a must be floats or integers": lambda: plot.errors([Fraction(1, 2)] * 24, U),
     "time must hold one number for each of 24 steps": lambda: plot.solution(A, U, time=DAYS[1:]),
-    "time must be finite": lambda: plot.solution(A, U, time=np.append(DAYS[1:], np.datetime64("NaT"))),
+    "time must be finite": lambda: plot.solution(A, U, time=np.append(DAYS[1:], np.datetime64("NaT", "D"))),
     "value must hold real numbers": lambda: plot.solution(A, U, value=U * 1j),
     "title must be a text": lambda: plot.solution(A, U, title=3),
     "block must be at least 1": lambda: plot.blocks(A, 0),

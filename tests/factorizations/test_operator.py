@@ -67,7 +67,7 @@ def test_products_transposes_and_adjoints(shape, dtype, rng):
     for got, expected in (
         (operator @ x, wide @ x),
         (operator.matvec(x), wide @ x),
-        (operator.matvec(x[:, None]), wide @ x[:, None]),
+        (operator.matmat(x[:, None]), wide @ x[:, None]),
         (operator @ columns, wide @ columns),
         (operator.T @ y, wide.T @ y),
         (operator.H @ y, wide.conj().T @ y),
