@@ -70,7 +70,7 @@ def tile_of(a: Array, u: Array, x: Array, reverse: bool, window: Window, segment
     if not segments and (channels := few_channels(a, u, x)) and len(x) >= limits.SHORT:
         few: Tile | Runs | None
         if isinstance(window, Full):
-            own = a.strides == x.strides and len(x) >= limits.SHORT_ROW
+            own = a.strides[0] == x.strides[0] and len(x) >= limits.SHORT_ROW
             few = tile_of_channels(x.dtype, reverse, channels) if own else None
         else:
             few = runs_of_channels(x.dtype, reverse, window, channels, len(x), streams_runs(x, u, channels))
@@ -89,16 +89,20 @@ def few_channels(a: Array, u: Array, x: Array) -> int:
 
     Each channel has its own coefficients, or all share them.
     """
-    channels, axis = 1, x.ndim
-    while axis > 1 and x.strides[axis - 1] == u.strides[axis - 1] == channels * x.itemsize:
-        axis -= 1
-        channels *= x.shape[axis]
-    step = channels * x.itemsize
-    if not (1 < channels < limits.FEW_LANES and x.strides[0] == u.strides[0] == step):
+    step = x.strides[0]
+    if not (x.itemsize < step < limits.FEW_LANES * x.itemsize and u.strides[0] == step):
         return 0
-    if a.strides == x.strides[:1] + a.strides[1:axis] + x.strides[axis:]:
+    axes = [axis for axis in range(1, x.ndim) if x.shape[axis] > 1]  # the strides of others mean nothing
+    channels, within = 1, []
+    while axes and x.strides[axes[-1]] == u.strides[axes[-1]] == channels * x.itemsize:
+        within.append(axes.pop())
+        channels *= x.shape[within[-1]]
+    if channels * x.itemsize != step:
+        return 0
+    if a.strides[0] == step and all(a.strides[axis] == x.strides[axis] for axis in within):
         return channels
-    return 0 if a.strides[0] not in (0, x.itemsize) or any(a.strides[axis:]) else channels
+    shared = a.strides[0] in (0, x.itemsize) and not any(a.strides[axis] for axis in within)
+    return channels if shared else 0
 
 
 @cache

@@ -101,6 +101,22 @@ def test_groups_of_a_few_channels_have_the_bits_of_one(shape, reverse, dtype, rn
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("channels", [2, 3])
+def test_groups_have_the_same_bits_wherever_they_lie(channels, dtype, rng):
+    a, u = (values.reshape(4, 90, channels) for values in numbers(360, channels, dtype, rng))
+    x = rf.solve(a[:, :70].copy(), u[:, :70].copy(), axis=1)
+    for groups in (slice(None), slice(None, None, -1), slice(1, 2)):
+        found = rf.solve(a[groups, :70], u[groups, :70], axis=1)
+        assert found.tobytes() == x[groups].tobytes(), "parts of longer groups"
+    shared = rf.solve(a[:1, :70], u[:, :70], axis=1)
+    assert shared.tobytes() == rf.solve(np.repeat(a[:1, :70], 4, 0), u[:, :70], axis=1).tobytes()
+    for shape in ((4, 70, channels, 1), (4, 70, 1, channels), (4, 1, 70, channels)):
+        place = shape.index(1)
+        found = rf.solve(np.expand_dims(a[:, :70], place), np.expand_dims(u[:, :70], place), axis=2 if place == 1 else 1)
+        assert found.tobytes() == x.tobytes(), "an axis of one number"
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("initial", [False, True])
 def test_pieces_have_the_bits_of_the_whole(initial, dtype, rng):
     a, u = (values.reshape(2, 300, 3) for values in numbers(600, 3, dtype, rng))
