@@ -124,6 +124,7 @@ class Stream:
         self.window = window
         self.threads = threads
         self.held: list[tuple[Array, Array, Wrap]] = []
+        self.shared = False
         self.solver: Solver | None = None
 
     def check(self, kind: tuple[Any, ...], number: int) -> None:
@@ -137,11 +138,12 @@ class Stream:
     def push(self, a: Array, u: Array, wrap: Wrap) -> Iterator[Any]:
         """Take a piece and the function that wraps its result, and yield the results that are ready."""
         dtype, _, time, shape = self.kind
+        self.shared = self.shared or shares(a, time) or shares(u, time)
         # The halves are computed in float32, so that what passes from piece to piece isn't rounded.
         self.held.append((a.astype(accumulator(dtype)), u.astype(accumulator(dtype)), wrap))
         # With fewer steps, `solve` may take another path for sequences that it solves one by one, or a few together.
         whole, within = isinstance(self.window, Full), prod(shape[time:])
-        together = whole and limits.is_narrow(within, accumulator(dtype).itemsize)
+        together = whole and not self.shared and limits.is_narrow(within, accumulator(dtype).itemsize)
         steps = sum(len(u) for _, u, _ in self.held)
         enough = prod(shape) == 1 or (within > 1 and not together) or steps >= limits.least_steps(whole)
         if self.solver or enough:
@@ -162,5 +164,14 @@ class Stream:
         if accumulator(dtype) in NUMBER_TYPES:
             from recfact.cpu.piece_solvers import solver
 
-            return solver(accumulator(dtype), self.window, self.threads, self.x0, shape, time, steps)
+            return solver(accumulator(dtype), self.window, self.threads, self.x0, shape, time, steps, self.shared)
         return plain_solver(partial(algorithms.run, "sequential", window=self.window), self.window, self.x0)
+
+
+def shares(array: Array, time: int) -> bool:
+    """Return whether steps, or channels within a step, share numbers. `solve` then doesn't take them for a few channels.
+
+    Time is on axis 0, and was on axis number `time`.
+    """
+    axes = [(array.shape[axis], array.strides[axis]) for axis in (0, *range(time + 1, array.ndim))]
+    return any(length > 1 and step == 0 for length, step in axes)

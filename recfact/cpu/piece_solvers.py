@@ -90,6 +90,7 @@ def solver(
     channels_shape: tuple[int, ...],
     time: int,
     steps: int,
+    shared: bool,
 ) -> Solver:
     """Return a function that solves the pieces of a sequence of at least `steps` steps as one call would.
 
@@ -105,10 +106,14 @@ def solver(
         The number of the time axis in the shape with time. Channels on the axes behind it lie within a step.
     steps : int
         Least number of steps.
+    shared : bool
+        Whether channels within a step share numbers. A few of them are then solved as many are.
     """
     window = plainest(window)
     whole, within = isinstance(window, Full), prod(channels_shape[time:])
     tile = rows.tile_of_channels(dtype, False, within) if whole and within > 1 else rows.tile_for(dtype, False, window)
+    if shared and within > 1:
+        tile = None
     one_by_one = (within == 1 or whole) and steps >= limits.least_steps(whole)
     if tile is None or not (prod(channels_shape) == 1 or one_by_one):
         return plain_solver(partial(run_channels, window, threads), window, x0)

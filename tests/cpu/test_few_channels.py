@@ -128,6 +128,20 @@ def test_pieces_have_the_bits_of_the_whole(initial, dtype, rng):
         assert np.concatenate(list(rf.solve_chunks(pieces, x0=x0, axis=1)), 1).tobytes() == x.tobytes()
 
 
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("shape", [(1, 300, 1), (1, 1, 3), (2, 1, 1), (2, 1, 3), (1, 300, 3)])
+def test_pieces_that_share_numbers_have_the_bits_of_the_whole(shape, dtype, rng):
+    a, u = (values.reshape(2, 300, 3) for values in numbers(600, 3, dtype, rng))
+    part = tuple(map(slice, shape))
+    for given in ((a[part], u), (a, u[part])):
+        x = rf.solve(*given, axis=1)
+        for step in (31, 150):
+            cuts = range(step, 300, step)
+            pieces = [np.split(v, cuts, 1) if v.shape[1] > 1 else [v] * (len(cuts) + 1) for v in given]
+            found = np.concatenate(list(rf.solve_chunks(zip(*pieces, strict=True), axis=1)), 1)
+            assert found.tobytes() == x.tobytes()
+
+
 @pytest.mark.parametrize("channels", [2, 3])
 @pytest.mark.parametrize("way", ["forward", "from x0", "reverse"])
 def test_states_hold_their_terms_rounded_as_often_as_stated(way, channels):

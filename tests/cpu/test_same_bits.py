@@ -147,7 +147,7 @@ CHECKS: dict[str, Check] = {
     "the order of the other axes, and the bytes between their numbers": other_axes,
     "the sequences beside one": beside,
     "coefficients written out or broadcast": broadcast,
-    "the steps that follow, forwards": more_steps,
+    "the steps that follow, forwards, if all states are finite": more_steps,
     "the cuts of `solve_chunks`, if all states are finite": pieces,
 }
 
