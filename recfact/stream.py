@@ -156,7 +156,10 @@ class Stream:
         if self.solver is None:
             self.solver = self.choose(sum(len(u) for _, u, _ in pieces))
         for a, u, wrap in pieces:
-            yield wrap(np.moveaxis(self.solver.solve(a, u).astype(dtype, copy=False), 0, time))
+            x = self.solver.solve(a, u)
+            with np.errstate(over="ignore"):  # `solve` doesn't warn of halves either
+                x = x.astype(dtype, copy=False)
+            yield wrap(np.moveaxis(x, 0, time))
 
     def choose(self, steps: int) -> Solver:
         """Return the solver that follows the path of `solve` for so many steps."""
@@ -169,7 +172,7 @@ class Stream:
 
 
 def shares(array: Array, time: int) -> bool:
-    """Return whether steps, or channels within a step, share numbers. `solve` then doesn't take them for a few channels.
+    """Return whether steps, or channels within a step, share numbers, so that `solve` takes no tiles of a few channels.
 
     Time is on axis 0, and was on axis number `time`.
     """

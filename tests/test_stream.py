@@ -231,6 +231,14 @@ def test_bad_pieces_and_options_are_refused(chunks, options, kind, words):
     assert all(word in str(caught.value) for word in words)
 
 
+@pytest.mark.parametrize("dtype", [np.float16, BFLOAT16])
+def test_states_out_of_range_are_infinite_without_a_warning(dtype):
+    a, u = np.full(100, 16, dtype), np.ones(100, dtype)
+    x = rf.solve(a, u)
+    assert np.isinf(x[-1])
+    np.testing.assert_array_equal(np.concatenate(list(rf.solve_chunks([(a[:31], u[:31]), (a[31:], u[31:])]))), x)
+
+
 @pytest.mark.parametrize("options", [{"window": 4}, {"threads": 0}])
 def test_options_are_checked_at_the_call(options):
     with pytest.raises((TypeError, OptionError)):
