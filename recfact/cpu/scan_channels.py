@@ -16,7 +16,7 @@ from recfact.cpu.channel_runs import channel_row
 from recfact.cpu.compilation import helper, kernel
 from recfact.cpu.language import operation
 from recfact.cpu.numbers import I64, Lanes, from_vector, read, to_vector, write
-from recfact.cpu.operations import accumulator, drain, load, single, size, store
+from recfact.cpu.operations import accumulator, all_finite, drain, load, single, size, store
 from recfact.cpu.row_steps import Row, copy, is_whole, row_at, take_steps, tile_position, whole_from
 from recfact.cpu.scan_rows import leave_tile, left_in_span, scan_tiles, true_state
 from recfact.cpu.tile_solvers import number, runs_in_reverse, tile_steps, units
@@ -98,12 +98,12 @@ def solve_together(tile: Any, row: Row, turn: int, together: int, start: int, sp
 
 
 @helper
-def solve_alone(
-    tile: Any, row: Row, channel: int, turn: int, start: int, fresh: bool, span: int, state_at: int, scratch: int
+def solve_beside_zeros(
+    tile: Any, row: Row, channel: int, turn: int, entry: Any, local: Any, factor: Any, scratch: int
 ) -> Any:
-    """Solve a channel in tile `turn`, beside channels of zeros, or step by step. Return whether step by step.
+    """Solve a channel in tile `turn`, beside channels of zeros. Return whether all is finite.
 
-    `state_at` has the accumulators of this channel. `fresh` is as in `solve_tiles`.
+    Returns `local` and `factor` behind the tile as well. If not all is finite, nothing is written.
     """
     one = single(tile)
     kept = accumulator(one)
@@ -121,28 +121,42 @@ def solve_alone(
     known = min(row.known - position, tile_steps(tile))
     copy(tile, alone.a + position * row.a_step, row.a_step, a + place, unit, known)
     copy(tile, alone.u + position * row.u_step, row.u_step, u + place, unit, length)
-    entry, local, factor = (
-        load(kept, state_at, 0),
-        load(kept, state_at, size(kept)),
-        load(kept, state_at, 2 * size(kept)),
-    )
     states = scratch + 3 * room
     for other in range(channels_of(tile)):
         mine = other == channel
         store(kept, states + other * own, 0, entry if mine else number(kept, 0.0))
         store(kept, states + other * own, size(kept), local if mine else number(kept, 0.0))
         store(kept, states + other * own, 2 * size(kept), factor if mine else number(kept, 1.0))
-    done = scan_from(tile, a, u, x, 1, states)
-    if done > 0:
+    finite = scan_from(tile, a, u, x, 1, states) > 0
+    if finite:
         copy(tile, x + place, unit, alone.x + position * row.x_step, row.x_step, length)
-        local = load(kept, states + channel * own, size(kept))
-        factor = load(kept, states + channel * own, 2 * size(kept))
-    else:
+    states += channel * own
+    return finite, load(kept, states, size(kept)), load(kept, states, 2 * size(kept))
+
+
+@helper
+def solve_alone(
+    tile: Any, row: Row, channel: int, turn: int, start: int, fresh: bool, span: int, state_at: int, scratch: int
+) -> Any:
+    """Solve a channel in tile `turn`, beside channels of zeros, or step by step. Return whether step by step.
+
+    `state_at` has the accumulators of this channel. `fresh` is as in `solve_tiles`.
+    """
+    kept = accumulator(single(tile))
+    position = tile_position(tile, turn, row.steps)
+    entry, local = load(kept, state_at, 0), load(kept, state_at, size(kept))
+    factor = load(kept, state_at, 2 * size(kept))
+    finite = all_finite(kept, entry)  # or else no state of the tile is
+    if finite:
+        finite, local, factor = solve_beside_zeros(tile, row, channel, turn, entry, local, factor, scratch)
+    if not finite:
+        length = min(row.steps - position, tile_steps(tile))
         first = position + length - 1 if runs_in_reverse(tile) else position
+        alone = channel_row(tile, row, channel)
         entry = take_steps(tile, alone, first, length, true_state(kept, entry, local, factor), fresh, True)
         local, factor = number(kept, 0.0), number(kept, 1.0)
     leave_tile(tile, row, position, start, span, state_at, entry, local, factor)
-    return done == 0
+    return not finite
 
 
 @kernel
