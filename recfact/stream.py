@@ -48,7 +48,8 @@ def solve_chunks(
     ------
     array
         The states of each piece, in its type and with its labels, as for `solve`. If there are many sequences and time
-        is the last axis, short pieces are held back until 512 steps have come, or 64 steps with a window.
+        is the last axis, short pieces are held back until 512 steps have come, or 64 steps with a window. So are those
+        of two or three channels behind the axis of time, in float32 or halves and without a window.
 
     Raises
     ------
