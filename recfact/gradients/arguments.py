@@ -154,12 +154,13 @@ class Given:
         """Solve in the segments, time first."""
         return solve_first(a, u, window, reverse, self.offsets)
 
-    def wide_states(self, a: Any, u: Any) -> Any:
-        """Return the states of the whole recurrence in the type that they are computed in, on a GPU, time first."""
+    def wide_states(self, a: Any, u: Any, window: Window = Full()) -> Any:
+        """Return states in the type that they are computed in, on a GPU, time first."""
         if not (is_half(a) and is_half(u)):
-            return self.solve(a, u, Full(), False)
+            return self.solve(a, u, window, False)
         xp, u = namespace(u), self.expanded(u)
-        return solve(a, u, axis=0, offsets=self.offsets, out=xp.empty_like(u, dtype=widened(u[:0]).dtype))
+        wide = xp.empty_like(u, dtype=widened(u[:0]).dtype)
+        return solve(a, u, axis=0, offsets=self.offsets, window=window, out=wide)
 
     def places(self, out: Any, a: Any, u: Any, others: dict[str, Any]) -> list[Place | None]:
         """Return where the gradients of coefficients and inputs go, if the caller gave memory for them."""

@@ -33,10 +33,14 @@ class Pass(NamedTuple):
         It takes coefficients, inputs, cotangents, and the states or None. It returns the gradients of coefficients and
         inputs, or None if the engine makes them in no single pass. The former may be summed to the shape of the
         coefficients.
+    transpose : callable or None
+        Solves coefficients and cotangents for the gradient of the inputs of the transpose, which `run` doesn't return.
+        None if the engine makes no gradients of the transpose.
     """
 
     states: Callable[[Any, Any], Any] | None
     run: Callable[[Any, Any, Any, Any], tuple[Any, Any] | None]
+    transpose: Callable[[Any, Any], Any] | None = None
 
 
 def transposed_derivative(
@@ -82,7 +86,9 @@ def transposed_derivative(
     else:
         da, back = found
     if reverse:
-        return da, solve(a, inputs, window, False) if forward is None else forward, None
+        if forward is None and engine is not None and engine.transpose is not None:
+            forward = engine.transpose(a, inputs)
+        return da, forward, None
     if x0 is None:
         return da, back, None
     entering = starts.taken(back)

@@ -229,6 +229,26 @@ def test_what_is_summed_further_is_rounded_after_that(machine, rng, shapes):
         assert (abs(got.get().astype("f8") - value) <= most).all()
 
 
+@pytest.mark.parametrize("window", ["full", "jagged:8", "uniform:8"])
+@pytest.mark.parametrize(
+    ("kinds", "shape"),
+    [(("bfloat16", "float32", "bfloat16"), (60, 2, 8)), (("float16",) * 3, (60, 1, 8)), (("float16",) * 3, (60, 2, 8))],
+    ids=["float32 inputs", "inputs", "halves"],
+)
+def test_inputs_of_the_transpose_have_gradients_that_are_rounded_once(machine, rng, kinds, shape, window):
+    shapes = ((60, 2, 1), shape, (60, 2, 8))
+    a, u, g = (random_numbers(rng, own, kind, 0.9) for own, kind in zip(shapes, kinds, strict=True))
+    options = {"axis": 0, "window": window, "reverse": True}
+    _, du, _ = rf.gradients.vjp(*map(on_gpu, (a, u, g)), **options)
+    own = [array.astype("f8") for array in (a, u, g)]
+    value, size = rf.gradients.vjp(*own, **options)[1], rf.gradients.vjp(*map(abs, own), **options)[1]
+    most = size * (60 + 9 + 2) * UNIT["float32"] / (1 - (60 + 9 + 2) * UNIT["float32"])  # of a solve and a sum of two
+    if kinds[1] != "float32":
+        most = most + UNIT[kinds[1]] * (abs(value) + most) + HALF_SPACING[kinds[1]]
+    assert du.dtype == NUMPY[kinds[1]]
+    assert (abs(du.get().astype("f8") - value) <= most).all()
+
+
 @pytest.mark.parametrize("window", ["full", "jagged:8", "jagged:8:2", "uniform:8"])
 def test_halves_without_a_kernel_are_computed_in_float32(machine, monkeypatch, rng, window):
     monkeypatch.setattr(gpu_gradients, "plan_gradients", lambda *_, **options: None)
