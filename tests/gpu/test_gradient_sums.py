@@ -189,6 +189,24 @@ def test_vjp_adds_up_what_groups_have(machine, rng, shape, single, axis, window)
         np.testing.assert_allclose(got.get(), exact, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("window", ["full", "jagged:5"])
+@pytest.mark.parametrize("d", [12, 148], ids=["3 threads", "37 times a thread"])
+def test_groups_of_sequences(machine, rng, d, window):
+    """Of sequences that don't begin with a thread block: the last threads of a warp have none."""
+    a = rng.integers(-1, 2, (44, 7, 1)).astype("f4")
+    u, g = (rng.integers(-9, 10, (44, 7, d)).astype("f4") for _ in "ug")  # all sums are exact
+    options = {"axis": 0, "window": window, "offsets": [0, 0, 7, 8, 24, 30, 37, 44]}
+    machine.launches.clear()
+    found = rf.gradients.vjp(*map(on_gpu, (a, u, g)), **options)
+    launch = machine.launches[-1].launch
+    lanes, apart = int(dict(launch.macros)["LANES"]), {one.name: one.value for one in launch.arguments}["da_channel"]
+    assert (launch.kernel, launch.grid[0] > 1) == ("backward" if window == "full" else "backward_window", True)
+    assert (32 % lanes > 0, apart > 0) == (d == 12, d != 12)
+    expected = rf.gradients.vjp(*(array.astype("f8") for array in (a, u, g)), **options)
+    for got, exact in zip(found[:2], expected[:2], strict=True):
+        np.testing.assert_array_equal(got.get(), exact)
+
+
 def test_a_graph_of_cupy_would_not_own_the_parts(machine, rng):
     given = [on_gpu(random_numbers(rng, (size, 48), "float32", 0.9)).transpose((1, 0)) for size in (1, 64, 64)]
     with stand_in.Stream() as stream:
