@@ -179,6 +179,26 @@ def test_coefficients_of_rows_that_move_one_by_one(rng):
         check(given, EVERY[name][3])
 
 
+@pytest.mark.parametrize("name", ["u", "g"])
+@pytest.mark.parametrize("window", ["jagged:5:0", "jagged:5", "jagged:4:2", "jagged:2:5", "uniform:7"])
+def test_nan_stays_where_the_window_leads_it(rng, window, name):
+    need_compiler()
+    n = 33
+    kept = rf.TransferOperator(np.ones(n)).truncate(check_window(window)).to_dense() != 0
+    for step in range(n):
+        given = numbers(rng, (n, 1, 8), (n, 1, 8))
+        given[name][step, 0, 3] = np.nan
+        run_bare(planned(given, window), given)
+        pairs = np.zeros_like(kept)
+        at = (slice(None), step) if name == "u" else (step, slice(None))
+        pairs[at] = kept[at]
+        reached = {"da": [pairs[k:, :k].any() for k in range(n)], "du": pairs.any(0) & (name == "g")}
+        for gradient, steps in reached.items():
+            expected = np.zeros((n, 1, 8), bool)
+            expected[:, 0, 3] = steps
+            np.testing.assert_array_equal(np.isnan(given[gradient]), expected)
+
+
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize(("window", "segments"), [("full", 1), ("jagged:5", 3), ("jagged:2:2", 4), ("uniform:6", 3)])
 def test_batches_that_lie_apart_from_each_other(rng, window, segments, shared):
