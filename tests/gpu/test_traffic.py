@@ -152,6 +152,17 @@ def test_look_back_past_overflow_in_every_order():
     assert len(results) == 1
 
 
+def test_look_back_does_not_pass_what_overflows_on_its_way():
+    # The products of the tile of steps 700 and 701 are small, and so is what it reaches itself. What enters isn't.
+    for schedule in (TOGETHER, *RANDOM):
+        case = make_case(HEADS, 1, 900, 16, "float32")
+        case.a[...], case.u[...], case.u[0, 1] = 1, 0, 1e22
+        case.a[0, 700], case.a[0, 701] = 1e17, 1e-17
+        launch, _ = run(case, Full(), schedule=schedule, check=False)
+        assert launch.kernel == "chain"
+        np.testing.assert_array_equal(np.isinf(case.x[0, :, 3]), np.arange(900) >= 700)
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_traffic_of_b2p(layout):
     case = make_case(layout, 8, 8192, 16, "bfloat16")
