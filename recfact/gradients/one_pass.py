@@ -33,10 +33,21 @@ def one_pass(given: Given, x0: Any, window: Window, da: Array | None, du: Array 
 
 
 def _on_gpu(given: Given, x0: Any, window: Window) -> Pass:
+    from recfact.gpu.cuda_streams import check_uncaptured
     from recfact.gpu.gradients import gradients
 
     longest = given.time.steps if given.offsets is None else int(np.diff(given.offsets).max(initial=0))
     whole = blocks_within(window, longest) == (longest, 0)
+
+    def check_steps() -> None:
+        """Refuse what a graph of CuPy wouldn't own: memory that is neither an argument nor a result."""
+        if not given.tensors:
+            advice = "capture one of torch tensors, whose graphs own such memory"
+            check_uncaptured("makes gradients in several steps, with memory of CuPy,", advice)
+
+    def states(a: Any, u: Any) -> Any:
+        check_steps()
+        return given.wide_states(a, u)
 
     def run(a: Any, u: Any, g: Any, x: Any) -> tuple[Any, Any] | None:
         read = given.expanded(x if whole else u)
@@ -46,13 +57,18 @@ def _on_gpu(given: Given, x0: Any, window: Window) -> Pass:
             kind if x0 is None and own == size else None
             for kind, own, size in zip(given.types, given.sizes, sizes, strict=True)
         )
-        return gradients(a, read, given.expanded(g), Full() if whole else window, given.offsets, (da, du))
+        if given.reverse or da is None or du is None:
+            check_steps()
+        found = gradients(a, read, given.expanded(g), Full() if whole else window, given.offsets, (da, du))
+        if found is None:
+            check_steps()
+        return found
 
     def transpose(a: Any, g: Any) -> Any:
         rounded = a.dtype == g.dtype == given.types[1] and given.sizes[1] == math.prod(given.time.shape)
         return given.solve(a, g, window, False) if rounded else given.wide_states(a, g, window)
 
-    return Pass(given.wide_states if whole else None, run, transpose)
+    return Pass(states if whole else None, run, transpose)
 
 
 def _on_host(given: Given, window: Window, da: Array | None, du: Array | None) -> Pass:

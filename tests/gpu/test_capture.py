@@ -130,3 +130,40 @@ def test_gradients_that_a_graph_would_not_repeat_are_refused(machine, kernel):
         with pytest.raises(DeviceError, match="sends offsets to the GPU"):
             gradients(*given, KERNELS[kernel], offsets)
         assert len(machine.launches) == launched
+
+
+# What needs memory beside its arguments and gradients: number type, shape of inputs, window, options.
+SEVERAL_STEPS = {
+    "states": ("f4", (SHORT, 2), rf.Full(), {}),
+    "solves": ("f4", (SHORT, 2), rf.Jagged(2, 9), {}),
+    "the transpose": ("f4", (SHORT, 2), rf.Jagged(8), {"reverse": True}),
+    "sums of inputs": ("f2", (SHORT, 1), rf.Jagged(8), {}),
+}
+
+
+@pytest.mark.parametrize("what", SEVERAL_STEPS)
+def test_gradients_of_cupy_arrays_in_several_steps_are_refused(machine, what):
+    dtype, shape, window, options = SEVERAL_STEPS[what]
+    options = {"axis": 0, "window": window, **options}
+    with stand_in.Stream() as stream:
+        a, u, g = (on_gpu(array[:SHORT]) for array in (*arrays(dtype), arrays(dtype)[0]))
+        u = u[:, : shape[1]]
+        rf.gradients.vjp(a, u, g, **options)
+        machine.captured, launched = {stream.ptr}, len(machine.launches)
+        with pytest.raises(DeviceError, match=r"several steps, .* CuPy, can't be captured .* torch tensors"):
+            rf.gradients.vjp(a, u, g, **options)
+        assert len(machine.launches) == launched
+
+
+@pytest.mark.parametrize("window", [rf.Full(), rf.Jagged(16)])
+def test_gradients_of_cupy_arrays_in_one_step_are_captured(machine, window):
+    with stand_in.Stream() as stream:
+        a, u, g = (on_gpu(array[:SHORT]) for array in (*arrays(), arrays()[0]))
+        x = rf.solve(a, u, axis=0, window=window)
+        options = {"axis": 0, "window": window, "x": x}
+        before = rf.gradients.vjp(a, u, g, **options)
+        machine.captured = {stream.ptr}
+        found = rf.gradients.vjp(a, u, g, **options)
+        machine.captured = set()
+        for one, other in zip(found[:2], before[:2], strict=True):
+            np.testing.assert_array_equal(one.get(), other.get())
