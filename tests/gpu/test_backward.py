@@ -147,6 +147,21 @@ def test_rows_whose_states_lie_otherwise_move_one_by_one(rng):
     check(given, "float32")
 
 
+@pytest.mark.parametrize("start", [1, 2])
+def test_rows_whose_states_begin_elsewhere_move_in_narrower_accesses(rng, start):
+    need_compiler()
+    given = arrays("rows", rng)
+    memory = np.empty(given["x"].size + 8, "f4")
+    begin = start + -memory.ctypes.data // 4 % 4  # numbers behind a multiple of 16 bytes
+    rows = memory[begin : begin + given["x"].size].reshape(*given["x"].shape[1:], -1)
+    rows[...] = np.moveaxis(given["x"], 0, -1)
+    given["x"] = np.moveaxis(rows, -1, 0)
+    launch = planned(given)
+    assert dict(launch.macros)["TIME_ACCESS"] == str(start)
+    run_bare(launch, given)
+    check(given, "float32")
+
+
 @pytest.mark.parametrize("emulated", [False, pytest.param(True, marks=pytest.mark.machine_code)])
 @pytest.mark.parametrize("name", ["shared by one thread", "own coefficients", "rows", "rows, own"])
 def test_sequences_have_gradients_of_their_own(rng, name, emulated):
