@@ -61,7 +61,7 @@ def vjp(
     offsets, axis, reverse, window
         As for `recfact.solve`.
     x : array_like, optional
-        The states that the solve returned. Without a window they save one solve.
+        The states that the solve returned. Without a window they save one solve, but those in half precision don't.
     out : tuple of two arrays or None, optional
         Arrays for `da` and `du`, as NumPy's functions of several results take them. They are writable, have the shapes
         and the number type of the gradients, overlap with nothing else, and are tensors if the gradients are. None
