@@ -522,12 +522,24 @@ class Interpreter:
         return run
 
 
+COMPILED = Kernel.__getitem__
+
+INTERPRETERS: list[Interpreter] = []
+"""Those that run kernels now, the last one first."""
+
+
+def runnable(kernel: Kernel, lanes: Any) -> Any:
+    """Return a kernel as the interpreter runs it, or as it is compiled if none is at work."""
+    return INTERPRETERS[-1].compiled(kernel, lanes) if INTERPRETERS else COMPILED(kernel, lanes)
+
+
 @contextmanager
 def interpreted(algebra: Any, span: int | None = None) -> Iterator[None]:
     """Let the CPU engine run its kernels by the interpreter, in spans of so many steps instead of its own many."""
-    interpreter = Interpreter(algebra)
+    if Kernel.__getitem__ is COMPILED:
+        Kernel.__getitem__ = runnable  # for good: Python 3.13.0 sees only the first thousand changes of a class
     with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
-        patch.setattr(Kernel, "__getitem__", lambda kernel, lanes: interpreter.compiled(kernel, lanes))
+        patch.setattr("interpreter.INTERPRETERS", [*INTERPRETERS, Interpreter(algebra)])
         if span is not None:
             patch.setattr("recfact.cpu.limits.SPAN", span)
             patch.setattr("recfact.cpu.limits.WORTH_THREADS", 1)
