@@ -12,7 +12,15 @@ from recfact.arrays import Array
 from recfact.checks import positive_integer
 from recfact.errors import ArrayTypeError, ShapeError
 from recfact.factorizations.operator import Operator
-from recfact.factorizations.scalars import common_type, commutes, conjugate_of, number_type, one_like, quotients
+from recfact.factorizations.scalars import (
+    common_type,
+    commutes,
+    conjugate_of,
+    number_type,
+    one_like,
+    quotients,
+    type_beside,
+)
 
 
 class Conjugate(Operator):
@@ -64,7 +72,7 @@ class Scaled(Operator):
         if isinstance(scalar, np.generic):
             dtype = common_type(operator.dtype, scalar.dtype)
         elif isinstance(scalar, int | float | complex):
-            dtype = np.result_type(operator.dtype, scalar)
+            dtype = type_beside(operator.dtype, scalar)
         else:
             dtype = np.dtype(object)
         super().__init__(dtype, operator.shape)

@@ -51,6 +51,17 @@ def common_type(*dtypes: Any) -> DType:
     return common
 
 
+def type_beside(dtype: DType, scalar: Any) -> DType:
+    """Return the dtype of products of numbers of `dtype` and a number of Python, which is of no type of its own.
+
+    NumPy isn't asked about types of ml_dtypes: it takes floats for float64 then, and version 2.0 crashes.
+    """
+    if dtype.kind == "V":
+        return np.dtype(np.complex64) if isinstance(scalar, complex) else dtype
+    beside: DType = np.result_type(dtype, scalar)
+    return beside
+
+
 def as_coefficients(a: Any) -> Array:
     """Return `a` as a one-dimensional array of coefficients, without a copy if the dtype allows it.
 

@@ -99,6 +99,13 @@ def test_adjoint_identity(make, name, dtype):
         assert entry == np.conj((operator.H @ units[i])[j])
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "complex64"])
+def test_numbers_of_python_take_the_type_of_an_operator(dtype):
+    L = TransferOperator(np.array([0.5, 0.25], dtype_of(dtype)))
+    assert {(L * 2).dtype, (L * 2.0).dtype, (L / 2.0).T.dtype} == {dtype_of(dtype)}
+    assert (L * 2j).dtype == np.complex64
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @in_turn("name", MARKET)
 def test_sums_products_and_powers_of_operators(name, dtype):
