@@ -195,7 +195,8 @@ class _Exact:
         # They depend only on the largest coefficient and input. Many channels of a narrow format share these.
         extremes = np.stack([np.max(np.abs(a[1:]), axis=0, initial=0), np.max(np.abs(u), axis=0)])
         _, first, kind = np.unique(extremes, axis=1, return_index=True, return_inverse=True)
-        cut = np.stack([truncation_bounds(a[:, channel], u[:, channel], window) for channel in first], axis=1)[:, kind]
+        cut = np.stack([truncation_bounds(a[:, channel], u[:, channel], window) for channel in first], axis=1)
+        cut = cut[:, kind.ravel()]  # NumPy 2.0 returns a row
         full = float_balls(a, u, Full())
         both = Balls(states.centers, (states.radii + full.radii) * (1 + 2.0**-50))
         upper = both.distance(full.centers)
