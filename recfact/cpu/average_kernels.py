@@ -167,6 +167,16 @@ def shown(now: Average, least: Any, kind: int, unbiased: int) -> Any:
 
 
 @helper
+def weight_and_loss(one: Any, of: Column, row: int, adjust: int) -> Any:
+    """Return the share of the weights that the time before a row leaves, and the share that is lost."""
+    weight = load(one, of.weights, row * of.weight_step)
+    loss = 1.0 - weight
+    if not adjust:
+        loss = load(one, of.losses, row * of.weight_step)
+    return weight, loss
+
+
+@helper
 def steady_rows(lanes: Any, of: Column, now: Average, first: int, end: int, newest: Any, kind: int, adjust: int) -> Any:
     """Average rows from `first` on while the weights stay as they are, up to a missing value. Return the next row.
 
@@ -174,10 +184,7 @@ def steady_rows(lanes: Any, of: Column, now: Average, first: int, end: int, newe
     further values, and need not be computed.
     """
     given, one = single(lanes), real_number(lanes)
-    weight = load(one, of.weights, 0)
-    loss = 1.0 - weight
-    if not adjust:
-        loss = load(one, of.losses, 0)
+    weight, loss = weight_and_loss(one, of, 0, adjust)
     aged = older(now, weight, loss)
     share, before = shares(aged, newest, adjust)
     after = with_value(one, aged, now.mean, share, before, of.least, kind, adjust)
@@ -215,10 +222,7 @@ def average_column(lanes: Any, of: Column, kind: int, adjust: int) -> None:
             for k in range(i, until):
                 value = 0.0  # makes the variable a float64, whatever is loaded
                 value = load(given, of.u, k * of.u_step)
-                weight = load(one, of.weights, k * of.weight_step)
-                loss = 1.0 - weight
-                if not adjust:
-                    loss = load(one, of.losses, k * of.weight_step)
+                weight, loss = weight_and_loss(one, of, k, adjust)
                 aged = older(now, weight, loss)
                 if is_finite(value):
                     share, before = shares(aged, newest, adjust)

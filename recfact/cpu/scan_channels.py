@@ -17,9 +17,9 @@ from recfact.cpu.compilation import helper, kernel
 from recfact.cpu.language import operation
 from recfact.cpu.numbers import I64, Lanes, from_vector, read, to_vector, write
 from recfact.cpu.operations import accumulator, all_finite, drain, load, single, size, store
-from recfact.cpu.row_steps import Row, copy, is_whole, row_at, take_steps, tile_position, whole_from
-from recfact.cpu.scan_rows import leave_tile, left_in_span, scan_tiles, true_state
-from recfact.cpu.tile_solvers import number, runs_in_reverse, tile_steps, units
+from recfact.cpu.row_steps import Row, copy, is_whole, row_at, tile_position, whole_from
+from recfact.cpu.scan_rows import leave_tile, left_in_span, scan_tiles, step_through, true_state
+from recfact.cpu.tile_solvers import number, tile_steps, units
 
 
 @operation
@@ -150,10 +150,8 @@ def solve_alone(
     if finite:
         finite, local, factor = solve_beside_zeros(tile, row, channel, turn, entry, local, factor, scratch)
     if not finite:
-        length = min(row.steps - position, tile_steps(tile))
-        first = position + length - 1 if runs_in_reverse(tile) else position
         alone = channel_row(tile, row, channel)
-        entry = take_steps(tile, alone, first, length, true_state(kept, entry, local, factor), fresh, True)
+        entry = step_through(tile, alone, position, true_state(kept, entry, local, factor), fresh)
         local, factor = number(kept, 0.0), number(kept, 1.0)
     leave_tile(tile, row, position, start, span, state_at, entry, local, factor)
     return not finite

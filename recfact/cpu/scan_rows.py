@@ -124,15 +124,21 @@ def solve_tiles(
     )
     repeated = done == 0
     if repeated:
-        length = min(row.steps - position, tile_steps(tile))
-        first = position + length - 1 if runs_in_reverse(tile) else position
-        entry = take_steps(tile, row, first, length, true_state(kept, entry, local, factor), fresh, True)
+        entry = step_through(tile, row, position, true_state(kept, entry, local, factor), fresh)
         local, factor = number(kept, 0.0), number(kept, 1.0)
         done = 1
     else:
         put(tile, row, position, target)
     leave_tile(tile, row, tile_position(tile, turn + done - 1, row.steps), start, span, state_at, entry, local, factor)
     return done, repeated
+
+
+@helper
+def step_through(tile: Any, row: Row, position: int, entry: Any, fresh: bool) -> Any:
+    """Solve the tile at a position step by step, and return its last state."""
+    length = min(row.steps - position, tile_steps(tile))
+    first = position + length - 1 if runs_in_reverse(tile) else position
+    return take_steps(tile, row, first, length, entry, fresh, True)
 
 
 @helper
