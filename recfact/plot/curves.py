@@ -194,7 +194,7 @@ def solution_figure(
     label = "step" if time is None else "date"
     quantity = unit or ("real part of the state" if np.iscomplexobj(x) else "state")
 
-    axes = board.axes(0.6, 0.3, 8.35, 2.2)  # half a date fits beside it, for a label at the last step
+    axes = board.axes(0.64, 0.3, 8.31, 2.2)  # half a date fits beside it, for a label at the last step
     if value is not None:
         axes.plot(*envelope(steps, value), color=UNIT, linewidth=0.8, alpha=0.8)
     axes.plot(*envelope(steps, shown), color=INK, linewidth=1)
@@ -202,7 +202,7 @@ def solution_figure(
     axes.set_title(title, loc="left")
 
     look = slice(max(0, (n // block - 6) * block), n)
-    near = board.axes(0.6, 3.2, 3.95, 1.95)
+    near = board.axes(0.64, 3.2, 3.91, 1.95)
     if value is not None:
         near.plot(steps[look], value[look], ".", markersize=3.2, color=UNIT, label="measured")
     near.plot(steps[look], shown[look], color=INK, linewidth=2, label="states")
