@@ -36,6 +36,10 @@ def main(source: str) -> None:
     subsetter = subset.Subsetter(options)
     subsetter.populate(unicodes=list(chain.from_iterable(range(first, last + 1) for first, last in KEPT)))
     subsetter.subset(font)
+    # TeX asks for these drops beside composite bases only, browsers beside single signs, too. With these values an
+    # exponent stands as high beside a bracket, and an index as low beside a q, as beside other signs.
+    constants = font["MATH"].table.MathConstants
+    constants.SuperscriptBaselineDropMax.Value, constants.SubscriptBaselineDropMin.Value = 390, 50
     for record in font["name"].names:
         if record.nameID == 0:
             continue  # the copyright is that of the original

@@ -14,6 +14,9 @@ from sphinx.writers.html5 import HTML5Translator
 
 CONVERTER = LatexToMathML(annotation=True, fancy_error=False)  # the annotation keeps the TeX, for who copies a formula
 
+BEHIND = re.compile(r"(-th\b)?[.,;:?)\]]*")
+"""What stays on the line of the formula before it, because browsers break lines there."""
+
 
 def converted(node: nodes.math | nodes.math_block, *, display: bool) -> str:
     """Return the MathML of a formula."""
@@ -21,18 +24,20 @@ def converted(node: nodes.math | nodes.math_block, *, display: bool) -> str:
     if r"\tag" in source:
         source = rf"\begin{{equation}}{source}\end{{equation}}"  # where alone TeX allows a number
     try:
-        return CONVERTER.convert_with_local_state(source, displaystyle=display)
+        formula: str = CONVERTER.convert_with_local_state(source, displaystyle=display)
     except LatexError as error:
         logging.getLogger(__name__).warning("no MathML for the formula %r: %s", source, error, location=node)
         return f"<code>{escape(source)}</code>"
+    # Browsers leave room around brackets of a given size, because they may stand on either side.
+    return formula.replace("<mo minsize", '<mo lspace="0" rspace="0" minsize')
 
 
 def take_punctuation(_app: Sphinx, doctree: nodes.document) -> None:
-    """Give formulas the full stop or comma behind them, because browsers break lines there."""
+    """Give formulas what stands right behind them."""
     for node in list(doctree.findall(nodes.math)):
         place = node.parent.index(node) + 1
         behind = node.parent[place] if place < len(node.parent) else None
-        if isinstance(behind, nodes.Text) and (marks := re.match(r"[.,;:?)\]]+", behind)):
+        if isinstance(behind, nodes.Text) and (marks := BEHIND.match(behind)):
             node["marks"] = marks[0]
             node.parent[place] = nodes.Text(behind[marks.end() :])
 
