@@ -70,7 +70,7 @@ def losses(found: Records, text: str) -> str:
         apart = [loss[seed] - base[seed]["measured"]["loss"] for seed in loss if seed in base]
         first = next(iter(seeds.values()))
         difference = "" if variant == "P" else spread(apart, 4, "+")
-        size = f"{first['parameters']:,}".replace(",", " ")
+        size = f"{first['parameters']:,}".replace(",", "\N{NO-BREAK SPACE}")
         rate = f"{first['settings']['rate']:g}"
         rows.append(
             (variant, pattern.what, pattern.letters, size, rate, str(len(seeds)), spread(loss.values()), difference)

@@ -29,7 +29,7 @@ def steps(count: float | None) -> str:
     """Return a number of steps, short where it is long."""
     if count is None:
         return "never"
-    return f"{count:,}".replace(",", " ") if count < 10**10 else f"{count:.4g}".replace("e+", "e")
+    return f"{count:,}".replace(",", "\N{NO-BREAK SPACE}") if count < 10**10 else f"{count:.4g}".replace("e+", "e")
 
 
 def weight(row: Answer) -> str:
