@@ -17,7 +17,7 @@ from recfact.factorizations.matrix_looks import UNIT
 from recfact.plot.board import PLAIN_TITLE, WIDTH, Board, drawable
 from recfact.plot.colours import JAGGED, UNIFORM, window_colour
 from recfact.plot.sequences import beside_steps, floating, one_sequence
-from recfact.plot.style import INK, styled
+from recfact.plot.style import INK, PAPER, styled
 from recfact.plot.window_costs import (
     WindowCost,
     standard_windows,
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 POINTS, PEAKS = 1500, 150
 """Buckets that a long line, and the peaks of an error, are drawn in: more can't be told apart on a page."""
+
+ON_LINES = {"facecolor": PAPER, "edgecolor": "none", "pad": 0.8}
+"""The box of a label that lines may run into."""
 
 
 def errors(a: Any, u: Any, block: int = 16) -> Figure:
@@ -155,7 +158,7 @@ def error_figure(costs: list[WindowCost], eps: float, typename: str) -> Figure:
         _log_scale(axes, max(lowest, eps / 100) / 3, 3 * max(highest, eps))
         axes.axhline(eps, color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
         axes.text(0.01, eps, f"eps of {typename}", color=INK, transform=axes.get_yaxis_transform(),
-                  ha="left", va="bottom", fontsize=7.5)  # fmt: skip
+                  ha="left", va="bottom", fontsize=7.5, bbox=ON_LINES)  # fmt: skip
         axes.set_title(f"{title}: largest error relative to the largest state", **PLAIN_TITLE)
         axes.set_xlabel("k in steps: block length, or number of lags")
         axes.set_ylabel("share of the largest state")

@@ -106,12 +106,12 @@ class Batch:
         place[self.axis] = max(range(len(self.segments)), key=lambda at: _length(self.segments[at]))
         return self.sequence(place)
 
-    def sequence(self, place: Sequence[int], chosen: str = "", steps: slice | None = None) -> Problem:
-        """Return the sequence at a place, or some steps of it; `chosen` says why it is this one."""
+    def sequence(self, place: Sequence[int], why: str = "", steps: slice | None = None) -> Problem:
+        """Return the sequence at a place, or some steps of it. `why` is a sentence on why it is this one."""
         index = self._index(place)
         if steps is not None:
             index = (*index[: self.axis], steps, *index[self.axis + 1 :])
-        return self.given.problem(index, f" at {_name(index, steps is None and self.offsets is None)}{chosen}")
+        return self.given.problem(index, f" at {_name(index, steps is None and self.offsets is None)}", why)
 
     def name(self, place: Sequence[int]) -> str:
         """Return the index of the sequence at a place as NumPy takes it.
@@ -279,12 +279,12 @@ def worst_problem(batch: Batch, needs: Sequence[SequenceNeeds], most: int | None
             continue
         place = found.horizons.ranked()[0].tolist()
         if most is None or batch.steps <= most:
-            chosen = f", which looks back furthest of {batch.count} sequences" if batch.count > 1 else ""
-            return batch.sequence(place, chosen)
+            why = f"Of {batch.count} sequences, this one looks back furthest." if batch.count > 1 else ""
+            return batch.sequence(place, why)
         end = max(most, int(found.horizons.steps[tuple(place)]) + 1)
-        return batch.sequence(place, ", up to the step that looks back furthest", slice(end - most, end))
+        return batch.sequence(place, "The last step is the one that looks back furthest.", slice(end - most, end))
     if most is not None and batch.steps > most:
-        return batch.sequence([0] * len(batch.shape), ", its first steps", slice(0, most))
+        return batch.sequence([0] * len(batch.shape), "These are its first steps.", slice(0, most))
     return batch.longest
 
 
@@ -297,15 +297,15 @@ def needs_findings(needs: Sequence[SequenceNeeds]) -> list[str]:
             said.append(f"Of all sequences, {name} can't hold {found.out_of_range} coefficients.")
             continue
         good = "proved good for all of them" if len(found.horizons) > 1 else "proved good for it"
-        window = f"{found.window} is {good}" if found.window else f"no shorter window is {good}"
+        window = f"{found.window} is {good}" if found.window else f"No shorter window is {good}"
         if found.unseen:
             window = f"{found.unseen} may look back further, which didn't fit into memory"
         (place, largest), *_ = found.worst(1)
         median = found.horizons.quantile(0.5)[0]
         said.append(
-            f"Of all {len(found.horizons)} sequences in {name}, the median looks back {median} steps at most and the "
-            f"worst, {place}, {largest}; {window}."
+            f"In {name}, the worst of all {len(found.horizons)} sequences, {place}, looks back {largest} steps, "
+            f"and the median one {median}. {window}."
             if len(found.horizons) > 1
-            else f"In {name}, the sequence looks back {largest} steps at most; {window}."
+            else f"In {name}, the sequence looks back {largest} steps at most. {window}."
         )
     return said

@@ -49,16 +49,17 @@ def batch_figure(needs: Sequence[SequenceNeeds]) -> Figure:
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(lambda value, _: f"{value:.0f}")
     axes.minorticks_off()
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(bottom=np.floor(min(each.by_sequence.min() for _, each in drawn) / 2))
     axes.set_xlabel("sequences, the worst first")
     axes.set_ylabel("steps back")
     axes.set_title("how far each sequence looks back", loc="left")
-    # Opacity falls with the logarithm of the drawn value, over `DECADES` of it. Here it falls over octaves of steps.
-    with np.errstate(divide="ignore", invalid="ignore"):
-        shares = np.nan_to_num(np.log1p(cells) / np.log1p(horizons.largest))
+    # Opacity falls with the logarithm of the drawn value, over `DECADES` of it. Here it falls over the cells' range.
+    least, most = int(cells.min()), int(cells.max())
+    shares = (cells - least) / (most - least) if least < most else np.ones(cells.shape)
     hues = np.full(cells.shape, FORMATS[0])
     board.matrix(4.9, 0.35, WIDTH - 5.05, 2.1, 10.0 ** (DECADES * (shares - 1)), colours=hues)
-    board.text(4.9, 0.17, f"where they are, in {name}: full colour is {horizons.largest} steps", ha="left")
+    scale = f"faint is {least} steps, full {most}" if least < most else f"{most} steps everywhere"
+    board.text(4.9, 0.17, f"where they are, in {name}: {scale}", ha="left")
     lines, labels = axes.get_legend_handles_labels()
     board.figure.legend(lines, labels, loc="lower center", ncols=min(len(labels), 5), borderaxespad=0.2)
     return board.figure

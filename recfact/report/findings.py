@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from recfact.plot.window_costs import WindowCost
 from recfact.precision.truncation.window_choice import WindowChoice
 from recfact.precision.verification.result import Verification
-from recfact.report.safety import FormatSafety
+from recfact.report.safety import REAL_ONLY, FormatSafety
 from recfact.report.summary import Summary
 from recfact.report.words import (
     after_first,
@@ -40,7 +40,7 @@ def findings(
     if summary.zeros:
         resets = after_first(summary.zeros, summary.n)
         said.append(
-            f"{resets} exactly 0, so the sequence starts anew there; the longest stretch without a 0 is "
+            f"{resets} exactly 0, so the sequence starts anew there. The longest stretch without a 0 is "
             f"{counted(summary.nilpotency_index, 'step')}."
         )
     if not math.isfinite(summary.largest_state):
@@ -59,7 +59,7 @@ def findings(
             else "no state for these inputs"
         )
         said.append(
-            f"{chosen.name} changes {changes}; other inputs can lose up to "
+            f"{chosen.name} changes {changes}. Other inputs can lose up to "
             f"{percent_at_most(chosen.relative_error_norm)} of the largest state, but no more."
         )
     if summary.n > 1:
@@ -95,7 +95,7 @@ def _horizon(summary: Summary) -> str:
         return "There is one step, whose state is its input: nothing is remembered and nothing forgotten."
     limit = f"the eps of {summary.dtype}, {number(summary.eps)}"
     if summary.horizon >= summary.n - 1:
-        return f"No input is ever forgotten: the first one still weighs at least {limit} in the last state."
+        return f"No input is ever forgotten: the first one still weighs at least {limit}, in the last state."
     share = percent(summary.horizon / summary.n)
     return (
         f"An input is forgotten after {counted(summary.horizon, 'step')} at most ({share} of the sequence): beyond "
@@ -107,35 +107,42 @@ def _amplification(summary: Summary) -> str:
     if summary.growth > 1:
         growing = after_first(summary.above_one, summary.n)
         return (
-            f"{growing} above 1 in magnitude: a single input is amplified up to about "
+            f"{growing} above 1 in magnitude. A single input is amplified up to about "
             f"{number(summary.growth)} times, and inputs up to 1 give states up to about {number(summary.norm_inf)}."
         )
     return (
-        "No coefficient after the first is above 1 in magnitude, so no single input is ever amplified; together, "
+        "No coefficient after the first is above 1 in magnitude, so no single input is ever amplified. Together, "
         f"inputs up to 1 give states up to about {number(summary.norm_inf)}."
     )
 
 
 def _safe_windows(formats: Sequence[FormatSafety]) -> list[str]:
-    """Return one sentence for all formats without peculiarities, and one for each of the others."""
+    """Return one sentence for all formats without peculiarities, and some for each of the others."""
     plain = [found for found in formats if _is_plain(found)]
     if len(plain) < 2:
-        return [format_finding(found) for found in formats]
+        plain = []
     windows = [f"{found.window} in {found.format.name}" for found in plain]
-    listed = f"{', '.join(windows[:-1])} and {windows[-1]}"
-    safe = f"These windows cost no more than rounding, whatever the inputs are: {listed}."
-    return [safe, *(format_finding(found) for found in formats if found not in plain)]
+    said = []
+    if windows:
+        listed = f"{', '.join(windows[:-1])} and {windows[-1]}"
+        said.append(f"These windows cost no more than rounding, whatever the inputs are: {listed}.")
+    said += [format_finding(found) for found in formats if found not in plain]
+    if any(found.unsaid == REAL_ONLY for found in formats):
+        said.append(f"In number formats, {REAL_ONLY}.")
+    return said
 
 
 def _is_plain(found: FormatSafety) -> bool:
-    """Say whether a format has a good window, finite states only, and a bound that holds."""
-    if found.unsaid or found.ones or found.window is None or found.verification is None:
+    """Say whether a format has a good window, and errors, if they are measured, that are finite and within bounds."""
+    if found.ones or found.window is None:
         return False
+    if found.verification is None:
+        return found.unsaid == REAL_ONLY
     return bool(found.verification.holds) and not found.verification.nonfinite
 
 
 def format_finding(found: FormatSafety) -> str:
-    """Return a sentence on what is proved in one number format, for which steps and for which numbers.
+    """Return sentences on what is proved in one number format, for which steps and for which numbers.
 
     Examples
     --------
@@ -144,7 +151,7 @@ def format_finding(found: FormatSafety) -> str:
     >>> from recfact.report.safety import format_safety
     >>> print(format_finding(format_safety(np.full(200, 0.5), np.ones(200), pr.format("half"), 16)))
     In binary16, Jagged(16) costs no more than rounding: it is proved to lose at most 0.00077 % of the largest
-    state; in the first 200 steps of these inputs the states of Jagged(16) err by up to 0.000489, proved at most
+    state. In the first 200 steps of these inputs the states of Jagged(16) err by up to 0.000489, proved at most
     0.00392.
     """
     parts = []
@@ -161,24 +168,25 @@ def format_finding(found: FormatSafety) -> str:
             lost = _lost(found.good.error)
             parts.append(f"{found.window} costs no more than rounding: it is proved to lose {lost}")
     if found.verification is not None:
-        parts.append(_verified(found.verification))
-    if found.unsaid:
+        parts += _verified(found.verification)
+    if found.unsaid not in ("", REAL_ONLY):
         parts.append(found.unsaid)
-    return f"In {found.format.name}, {'; '.join(parts)}."
+    first, *others = parts
+    return " ".join([f"In {found.format.name}, {first}.", *(f"{part[0].upper()}{part[1:]}." for part in others)])
 
 
-def _verified(v: Verification) -> str:
+def _verified(v: Verification) -> list[str]:
     name, states = repr(v.window), v.shape[0]
     steps = first_steps(states)
     if v.nonfinite == states:
-        return f"in {steps} of these inputs every state of {name} overflows"
+        return [f"in {steps} of these inputs every state of {name} overflows"]
     proved = f"proved at most {number_at_most(v.total.bound)}" if v.total.holds else "which is NOT proved"
     overflow = f", but {v.nonfinite} of {states} overflow" if v.nonfinite else ""
-    rounded = (
-        f"; rounding to the format first changed {v.inputs_changed} of the coefficients and inputs, with relative "
-        f"errors up to {percent_at_most(v.inputs_change)}"
-    )
-    return (
-        f"in {steps} of these inputs the states of {name} err by up to {number_at_most(v.total.largest)}, "
-        f"{proved}{overflow}{rounded if v.inputs_changed else ''}"
-    )
+    error = number_at_most(v.total.largest)
+    said = [f"in {steps} of these inputs the states of {name} err by up to {error}, {proved}{overflow}"]
+    if v.inputs_changed:
+        said.append(
+            f"rounding to the format first changed {v.inputs_changed} of the coefficients and inputs, with relative "
+            f"errors up to {percent_at_most(v.inputs_change)}"
+        )
+    return said

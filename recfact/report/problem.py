@@ -121,8 +121,8 @@ class GivenArrays:
     made: bool
     impulse: bool
 
-    def problem(self, where: Where, chosen: str) -> Problem:
-        """Return the sequence at an index. The text `chosen` names that index."""
+    def problem(self, where: Where, chosen: str, why: str = "") -> Problem:
+        """Return the sequence at an index. The text `chosen` names that index, and `why` is a sentence on it."""
         own_a, own = (np.array(numbers[where]) for numbers in (self.a, self.u))
         if self.impulse:
             own[1:] = 0
@@ -130,7 +130,7 @@ class GivenArrays:
             a=own_a,
             u=own,
             title=f"{self.what}{chosen}, {self.given}" if self.made else f"{self.what}{chosen}",
-            source=f"{self.source}{chosen}, {self.given}." if self.made else f"{self.source}, {self.given}{chosen}.",
+            source=f"{self.source}, {self.given}. {why}".rstrip(),
         )
 
 

@@ -25,6 +25,9 @@ USUAL = ("binary32", "binary16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 STEPS = 2048
 """Steps that are verified: the first ones of the sequence."""
 
+REAL_ONLY = "errors are measured for real numbers only"
+"""What is said of complex numbers instead."""
+
 
 @dataclass(frozen=True, eq=False)
 class FormatSafety:
@@ -153,7 +156,7 @@ def format_needs(a: Array, u: Array, fmt: FloatFormat | BlockFormat) -> FormatSa
         ones=int(np.count_nonzero((size == 1) & (before != 1))),
         horizon=effective_horizon(kept, Fraction(computed_in(fmt).unit_roundoff)),
         choice=choose_window(magnitudes(kept), format=computed_in(fmt)),
-        unsaid="errors are measured for real numbers only" if "c" in (a.dtype.kind, u.dtype.kind) else "",
+        unsaid=REAL_ONLY if "c" in (a.dtype.kind, u.dtype.kind) else "",
     )
 
 

@@ -68,13 +68,13 @@ def percent(share: float) -> str:
 
     Examples
     --------
-    >>> percent(0.0692), percent(1.0), percent(0.0), percent(3e-7), percent(2e48)
-    ('6.9 %', '100 %', '0 %', '3.00×10⁻⁵ %', '2.00×10⁵⁰ %')
+    >>> percent(0.0692), percent(0.0997), percent(1.0), percent(0.0), percent(3e-7), percent(2e48)
+    ('6.9 %', '10 %', '100 %', '0 %', '3.00×10⁻⁵ %', '2.00×10⁵⁰ %')
     """
     value = 100 * share
     if value != 0 and not 1e-4 <= abs(value) < 1e5:
         return f"{number(value)} %"
-    return f"{value:.0f} %" if value >= 10 or value == 0 else f"{value:#.2g} %"
+    return f"{value:.0f} %" if value >= 9.95 or value == 0 else f"{value:#.2g} %"
 
 
 def percent_at_most(share: float) -> str:

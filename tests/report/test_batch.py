@@ -51,7 +51,8 @@ def test_needs_are_horizons_and_windows_of_rounded_coefficients(gates):
         assert [row["horizon"] for row in said["worst"]] == sorted(horizons.by_sequence.ravel().tolist(), reverse=True)
     problem = worst_problem(batch, found)
     np.testing.assert_array_equal(problem.a, gates[1, :, 2])
-    assert "at [1, :, 2], which looks back furthest of 6 sequences" in problem.title
+    assert problem.title == "a.npy at [1, :, 2], inputs of ones"
+    assert problem.source.endswith(" Of 6 sequences, this one looks back furthest.")
 
 
 def test_blocks_lie_along_time(gates):
@@ -85,7 +86,8 @@ def test_segments_are_sequences(gates, name):
     assert found.good == choice.recommended
     problem = worst_problem(batch, [found])
     np.testing.assert_array_equal(problem.a, gates[1, :90, 2])
-    assert "at [1, 0:90, 2], which looks back furthest of 18 sequences" in problem.title
+    assert problem.title == "a.npy at [1, 0:90, 2], inputs of ones"
+    assert problem.source.endswith(" Of 18 sequences, this one looks back furthest.")
     assert len(batch.longest.a) == 90
 
 
@@ -94,7 +96,7 @@ def test_the_command_reports_on_the_worst_segment(gates, rng, blank_pictures):
     options = ["report", "--a", "one.npy", "--u", "impulse", "--offsets", "0,100,100,160", "--format", "bfloat16"]
     done = CliRunner().invoke(app, options)
     assert done.exit_code == 0, done.output
-    assert "the worst, [100:160], 59" in " ".join(done.stdout.split())
+    assert "[100:160], looks back 59 steps" in " ".join(done.stdout.split())
     html = Path("report.html").read_text()
     assert "Segments stand in the place of time." in html
     picked = CliRunner().invoke(app, [*options, "--pick", ":"])
@@ -133,7 +135,7 @@ def test_the_page_has_a_section_for_them(gates, blank_pictures):
     for each in found:
         for place, horizon in each.worst():
             assert f"<td>{place} {horizon}</td>" in html
-    assert made.findings[0].startswith("Of all 6 sequences in bfloat16, the median looks back")
+    assert made.findings[0].startswith("In bfloat16, the worst of all 6 sequences, [1, :, 2], looks back")
     assert "<h2>All sequences</h2>" not in page(build_report(worst_problem(batch, found), formats=FORMATS))
 
 
@@ -169,7 +171,7 @@ def test_sequences_that_remember_nothing_are_drawn(gates):
 def test_a_single_sequence_is_not_chosen_among_others(gates):
     np.save("a.npy", np.full(40, 0.5))
     batch = batch_from_files("a.npy", None, 0)
-    assert "furthest" not in worst_problem(batch, sequence_needs(batch, chosen_formats(["bfloat16"]))).title
+    assert "furthest" not in worst_problem(batch, sequence_needs(batch, chosen_formats(["bfloat16"]))).source
 
 
 def test_long_titles_stand_on_one_line_above_narrow_tables(gates):

@@ -148,7 +148,7 @@ def test_what_a_window_changes_is_said_for_these_inputs_and_for_the_worst():
     report = build_report(make_problem(np.full(300, 0.9), np.zeros(300)))
     worst = truncation_norm(np.full(300, 0.9), Jagged(16), relative_to="state")
     assert (
-        "Jagged(16) changes no state for these inputs; other inputs can lose up to "
+        "Jagged(16) changes no state for these inputs. Other inputs can lose up to "
         f"{100 * worst:.0f} % of the largest state, but no more."
     ) in report.findings
     text = printed(report_text(report))
@@ -173,7 +173,7 @@ def test_a_window_that_keeps_the_whole_sequence_is_not_advised(a):
         ([0.5, 0.0, 0.5, 0.5, 0.0], "2 of the 4 coefficients after the first are exactly 0"),
         (
             [0.5, 2.0, 2.0],
-            "All 2 coefficients after the first are above 1 in magnitude: a single input is amplified up to about 4",
+            "All 2 coefficients after the first are above 1 in magnitude. A single input is amplified up to about 4",
         ),
         ([1.0, 1.0, 1.0], "No input is ever forgotten"),
         ([0.5, 0.5, 0.5], "Jagged(16) keeps everything, because the sequence is so short"),
@@ -181,7 +181,7 @@ def test_a_window_that_keeps_the_whole_sequence_is_not_advised(a):
         ([0.5, 0.0, 0.5], "1 of the 2 coefficients after the first is exactly 0"),
         (
             [0.5, 2.0, 0.5],
-            "1 of the 2 coefficients after the first is above 1 in magnitude: a single input is amplified up to about",
+            "1 of the 2 coefficients after the first is above 1 in magnitude. A single input is amplified up to about",
         ),
         ([0.5], "There is one step, whose state is its input"),
         ([0.5], "These windows cost no more than rounding"),

@@ -184,6 +184,7 @@ def test_every_recurrence_can_be_drawn(case):
     text = " ".join(read(html).text)
     assert len(html) < 1_000_000
     assert "first 1 " not in text
+    assert ("The hue is the phase" in text) == (case == "complex")
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg"])

@@ -18,7 +18,7 @@ from recfact.report.gallery import draw
 from recfact.report.pictures import inline_svg
 from recfact.report.problem import Problem, bundled_problem
 from recfact.report.rows import to_json
-from recfact.report.safety import STEPS, USUAL, chosen_formats, format_safety
+from recfact.report.safety import REAL_ONLY, STEPS, USUAL, chosen_formats, format_safety
 from recfact.report.tables import verified_cells
 from recfact.report.words import number_at_most, percent_at_most
 from recfact.windows import Jagged
@@ -94,7 +94,14 @@ def test_long_sequences_are_measured_on_their_first_steps_and_cut_for_all_their_
 def test_complex_numbers_have_a_proved_window_and_no_measured_error(a, u):
     found = safe(np.full(40, a), np.full(40, u), "bfloat16")
     assert (found.largest, found.largest_horizon, found.window, found.verification) == (0.5, 8, "Jagged(16)", None)
-    assert "real numbers only" in format_finding(found)
+    assert found.unsaid == REAL_ONLY
+
+
+def test_what_holds_for_complex_numbers_in_all_formats_is_said_once():
+    report = build_report(Problem(np.full(40, 0.5j), np.ones(40), "", ""), 16, formats=("half", "bfloat16"))
+    assert report.findings[-2].endswith(": Jagged(16) in binary16 and Jagged(16) in bfloat16.")
+    assert report.findings[-1] == f"In number formats, {REAL_ONLY}."
+    assert sum("bfloat16" in said for said in report.findings) == 1
 
 
 def test_a_window_of_complex_coefficients_loses_no_more_than_it_says(rng):
@@ -225,7 +232,7 @@ def test_largest_errors_are_printed_rounded_up(rng):
 def test_the_finding_says_which_steps_and_which_numbers_are_proved():
     found = format_safety(np.full(3000, 0.3), np.full(3000, 0.1), pr.format("half"), 16)
     said = format_finding(found)
-    assert f"in the first {STEPS} steps of these inputs the states of Jagged(16) err by up to" in said
+    assert f"In the first {STEPS} steps of these inputs the states of Jagged(16) err by up to" in said
     change = max(abs(float(np.float16(value)) / value - 1) for value in (0.3, 0.1))
     assert f"changed {2 * STEPS} of the coefficients and inputs, with relative errors up to" in said
     assert said.endswith(f" {percent_at_most(change)}.")

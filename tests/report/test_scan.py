@@ -199,9 +199,8 @@ def test_the_page_is_about_the_steps_up_to_the_worst(rng, blank_pictures):
     said = report("--u", "impulse", "--json", "--out", "r.html").stdout
     made = json.loads(said)
     end = int(pr.effective_horizon(pr.format("bfloat16").round(a), 2.0**-8).worst[0]) + 1
-    assert (
-        made["title"] == f"a.npy at [{end - 400}:{end}], up to the step that looks back furthest, an impulse as inputs"
-    )
+    assert made["title"] == f"a.npy at [{end - 400}:{end}], an impulse as inputs"
+    assert made["source"].endswith(" The last step is the one that looks back furthest.")
     assert made["recurrence"]["n"] == 400
     assert made["findings"][0].startswith("In bfloat16, the sequence looks back")
     assert "All sequences" in Path("r.html").read_text(encoding="utf-8")
@@ -212,7 +211,8 @@ def test_the_page_is_about_the_steps_up_to_the_worst(rng, blank_pictures):
     a[:] = 1e30
     written("npy", a)
     only = CliRunner().invoke(app, ["report", "--a", "a.npy", "--format", "binary16", "--json"])
-    assert json.loads(only.stdout)["title"].startswith("a.npy at [0:400], its first steps")
+    assert json.loads(only.stdout)["title"] == "a.npy at [0:400], inputs of ones"
+    assert json.loads(only.stdout)["source"].endswith(" These are its first steps.")
 
 
 def test_the_rate_and_the_time_left_are_told(rng, monkeypatch):

@@ -43,4 +43,4 @@ def test_shares_that_are_not_finite():
 
 def test_one_step_is_not_counted():
     found = format_safety(np.array([0.5]), np.ones(1), format_of("half"), 16)
-    assert "; in the first step of these inputs the states of" in format_finding(found)
+    assert "In the first step of these inputs the states of" in format_finding(found)
