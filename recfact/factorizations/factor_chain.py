@@ -200,7 +200,7 @@ class FactorChain(Operator):
         factors = [("·", factor.title, factor) for factor in reversed(self.factors)]
         if not factors:
             return super().to_html()
-        pieces = [("", "", self), ("=", *factors[0][1:]), *factors[1:]]
+        pieces = [("", "product", self), ("=", *factors[0][1:]), *factors[1:]]
         return draw_product(f"{self!r}, the product of its factors", pieces)
 
     _repr_html_ = to_html

@@ -110,7 +110,8 @@ def _svg(matrix: Array, scale: float, cell: int, label: str) -> str:
 def _key(matrices: Sequence[Array]) -> str:
     """Return the key to the colours of matrices."""
     items = "".join(
-        f'<small style="white-space: nowrap; margin-right: 1em"><svg width="10" height="10" viewBox="0 0 10 10">'
+        '<small style="white-space: nowrap; margin-right: 1em">'
+        '<svg width="10" height="10" viewBox="0 0 10 10" aria-hidden="true">'
         f'<path d="M0 0H10V10H0Z" fill="{hue}" fill-opacity="{opacity:.3f}"/></svg> {escape(text)}</small>'
         for hue, opacity, text in key_entries(*matrices)
     )

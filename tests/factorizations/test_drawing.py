@@ -59,7 +59,7 @@ def test_a_chain_is_drawn_as_the_product_of_its_factors():
     html = chain._repr_html_()
     parts = re.findall(r"(?:<span>(.)</span>)?<div[^>]*><small>([^<]*)</small><br>(.*?)</svg>", html)
     assert [(sign, name) for sign, name, _ in parts] == [
-        ("", ""),
+        ("", "product"),
         ("=", "stage 3, down-sweep, lag 1"),
         ("·", "stage 2, down-sweep, lag 2"),
         ("·", "stage 1, up-sweep, lag 2"),
