@@ -204,3 +204,13 @@ def test_numbered_formulas_have_one_line(page):
     # Sphinx wraps a formula with line breaks in a split environment, where MathJax refuses a tag; no build would tell.
     formulas = page.read_text().split("$$")[1::2]
     assert [formula for formula in formulas if r"\tag" in formula and r"\\" in formula] == []
+
+
+def test_links_of_the_readme_lead_somewhere():
+    # Sphinx holds the links of the pages, and doesn't see these.
+    for target in re.findall(r'(?:\]\(|src=")([^)"]+)', (ROOT / "README.md").read_text()):
+        file, _, place = target.partition("#")
+        page = ROOT / (file or "README.md")
+        assert page.is_file(), target
+        headings = re.findall(r"^#+ (.+)$", page.read_text(), flags=re.MULTILINE) if place else []
+        assert place in ["", *(re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings)], target

@@ -115,7 +115,8 @@ app = StrictTyper(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
-    help="The recurrence x_i = a_i x_(i-1) + u_i as a matrix: its factors, its windows, and what cutting it costs.",
+    help="Solve the recurrence x_i = a_i x_(i-1) + u_i, see its matrix and the factors of that, and prove what windows "
+    "and number formats cost.",
     epilog="Exit codes: 0 done; 1 something is wrong with the data, a bound doesn't hold, or the output can't be "
     "written; 2 something is wrong with the command; 3 no GPU can be used.",
 )

@@ -50,7 +50,7 @@ def report(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Factor, cut, solve and draw a recurrence: the bundled CO2 record, or the one in --a and --u.
+    """Write a page on a recurrence, with its matrix, states and errors: the bundled CO2 record, or that in --a and --u.
 
     The command prints its findings and writes a single HTML page that needs no other file. With --axis it looks at all
     sequences, and with --offsets at all segments, and says what each of them needs. The page is then about the one that
