@@ -18,6 +18,7 @@ from recfact.report.words import (
     number_at_most,
     percent,
     percent_at_most,
+    with_powers,
 )
 from recfact.windows import Jagged
 
@@ -76,7 +77,7 @@ def _enough(enough: Mapping[str, WindowChoice]) -> list[str]:
         if choice.window is None:
             said.append(
                 f"No window shorter than the sequence is proved to lose at most {limit} of the largest state, whatever "
-                f"the inputs are: {choice.reason}."
+                f"the inputs are: {with_powers(choice.reason)}."
             )
             break
     return said
@@ -161,9 +162,8 @@ def format_finding(found: FormatSafety) -> str:
         parts.append(f"{become} exactly 1, which forgets nothing")
     if found.choice is not None:
         if found.good is None:
-            parts.append(
-                f"no window shorter than the sequence is proved to cost no more than rounding: {found.choice.reason}"
-            )
+            reason = with_powers(found.choice.reason)
+            parts.append(f"no window shorter than the sequence is proved to cost no more than rounding: {reason}")
         else:
             lost = _lost(found.good.error)
             parts.append(f"{found.window} costs no more than rounding: it is proved to lose {lost}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from fractions import Fraction
 
 from recfact.written_numbers import DIGITS, RAISED, at_most, power_of_ten
@@ -37,6 +38,17 @@ def number_at_most(value: float) -> str:
     ('0.792', '1235', '0.250')
     """
     return number(math.ceil(value) if 999 < value < 1e5 else at_most(value, 3))
+
+
+def with_powers(text: str) -> str:
+    """Return a sentence whose floats have powers of ten, as those of `number`.
+
+    Examples
+    --------
+    >>> with_powers("a weight of 2.18e-07 in step 3")
+    'a weight of 2.18×10⁻⁷ in step 3'
+    """
+    return re.sub(r"(?<=\d)e([+-]\d+)", lambda exponent: f"×{power_of_ten(int(exponent[1]))}", text)
 
 
 def lowered(digits: str) -> str:
