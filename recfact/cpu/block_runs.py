@@ -156,28 +156,53 @@ def step_both(kept: Any, a: Any, u: Any, local: Any, state: Any, starts: int, te
 
 
 @helper
-def solve_slices(
-    runs: Any, a: int, u: int, x: int, a_step: int, run: int, block: int, pattern: int, terms: int, states: int
-) -> Any:
-    """Solve all slices but an incomplete last one. Return the steps done, and the offset behind them.
+def step_four(kept: Any, a: Any, u: Any, local: Any, state: Any, starts: int, terms: int) -> Any:
+    """Return the last state of a slice without terms, and its four states with `terms`, which are none or one."""
+    local, first = step_both(kept, a[0], u[0], local, state, starts & 1, terms)
+    local, second = step_both(kept, a[1], u[1], local, first, starts & 2, terms)
+    local, third = step_both(kept, a[2], u[2], local, second, starts & 4, terms)
+    local, fourth = step_both(kept, a[3], u[3], local, third, starts & 8, terms)
+    return local, (first, second, third, fourth)
 
-    `terms` is 0 or 1. Then the states that pass from step to step stay in registers.
+
+@helper
+def solve_slices(
+    runs: Any,
+    a: int,
+    u: int,
+    x: int,
+    a_step: int,
+    step: int,
+    run: int,
+    block: int,
+    pattern: int,
+    terms: int,
+    states: int,
+    keeps: bool,
+) -> Any:
+    """Solve all slices from `step` on, a start, but an incomplete last one. Return where it begins, and the next start.
+
+    `terms` is 0 or 1. Then the states that pass from step to step stay in registers. They are written if it `keeps`
+    them.
     """
     kept, side = accumulator(runs), x_side(runs)
     local, state = load(kept, states, 0), load(kept, states, terms * size(kept))
-    offset, step, hop = 0, 0, CHUNK % block
+    offset, hop = 0, CHUNK % block
     while step + CHUNK <= run:
-        ahead = width(runs) * (run + step)
-        fetch_both(runs, a, u, a_step, ahead)
-        if not is_streamed(runs):
-            fetch_slice(side, x, ahead)
+        if keeps:
+            ahead = width(runs) * (run + step)
+            fetch_both(runs, a, u, a_step, ahead)
+            if not is_streamed(runs):
+                fetch_slice(side, x, ahead)
         starts = bits_ahead(pattern, offset)
         own, values = coefficients(runs, a, a_step, step, run), inputs(runs, u, step, run)
-        local, first = step_both(kept, own[0], values[0], local, state, starts & 1, terms)
-        local, second = step_both(kept, own[1], values[1], local, first, starts & 2, terms)
-        local, third = step_both(kept, own[2], values[2], local, second, starts & 4, terms)
-        local, state = step_both(kept, own[3], values[3], local, third, starts & 8, terms)
-        store_slice(side, place(side, x, step, CHUNK), run_bytes(side, run), first, second, third, state)
+        if starts == 0:  # most slices: one test does for four steps
+            local, found = step_four(kept, own, values, local, state, 0, terms)
+        else:
+            local, found = step_four(kept, own, values, local, state, starts, terms)
+        state = found[3]
+        if keeps:
+            store_slice(side, place(side, x, step, CHUNK), run_bytes(side, run), found[0], found[1], found[2], found[3])
         offset = wrapped(offset - hop, block)
         step += CHUNK
     store(kept, states, 0, local)
@@ -212,6 +237,8 @@ def solve_runs(
         for term in range(terms):
             store(kept, states, term * size(kept), nought(kept))
         offset, step = 0, run - terms * block
+        if terms == 1:
+            step, offset = solve_slices(runs, a, u, x, a_step, step, run, block, pattern, 0, states, False)
         while step < run:
             starts = bits_ahead(pattern, offset)
             own = coefficients(runs, a, a_step, step, run)
@@ -223,8 +250,10 @@ def solve_runs(
             store(kept, states, term * size(kept), entered(runs, last, load(one, carried, term * size(one))))
     store(kept, states, terms * size(kept), nought(kept))
     offset, step = 0, 0
-    if terms <= 1:
-        step, offset = solve_slices(runs, a, u, x, a_step, run, block, pattern, terms, states)
+    if terms == 0:
+        step, offset = solve_slices(runs, a, u, x, a_step, 0, run, block, pattern, 0, states, True)
+    elif terms == 1:
+        step, offset = solve_slices(runs, a, u, x, a_step, 0, run, block, pattern, 1, states, True)
     while step < run:
         ahead = width(runs) * (run + step)
         fetch_both(runs, a, u, a_step, ahead)

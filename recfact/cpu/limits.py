@@ -3,7 +3,7 @@
 They are read at every call, as ``limits.NAME``. So a test can make them small: a few hundred steps then reach code that
 otherwise takes millions of steps. It can also pretend to have more processors than there are. The choice of a kernel
 for a window is kept for the whole process, so the limits behind it can't change: `MOST_STATES`, `LONG_BLOCK`,
-`LONG_RUN`, `ONE_START`, `LONG_LAGS` and `NARROW_STEP`. `RUN` and `TABLED_RUN` are also behind it, but there they only
+`LONG_RUN`, `ONE_START`, `LONG_LAGS` and `NARROW_STEP`. `NEAR_RUN` and `TABLED_RUN` are also behind it, but they only
 decide in which cache numbers wait. Mixers of a layer are kept with `FEW_LANES` and `BACKWARD_BLOCK`: a test that
 changes these calls ``mixer_of.cache_clear()`` before and after.
 """
@@ -55,16 +55,18 @@ WORTH_HALO = 4
 
 # Size of a run in bytes, if the blocks aren't longer. The numbers of a group of runs must fit into the first-level
 # cache. It has room for less if tables of the group lie beside them, as for uniform windows and several channels
-# (TABLED_RUN). A run of a jagged window has at least LEAST_BLOCKS blocks for each carrier term.
+# (TABLED_RUN). A run of a jagged window has at least LEAST_BLOCKS blocks for each carrier term. Up to NEAR_RUN bytes
+# of them the next group waits in the first-level cache, and else in the second one.
 # The next four say which windows are too long for runs:
 # * LONG_BLOCK: bytes of accumulators in a block, times the number of terms.
 # * LONG_RUN: the same where there are no tiles, for complex numbers and several channels. Then runs are faster as long
 #   as a group of them fits into the second-level cache, and follow less than MOST_STATES states.
 # * ONE_START: steps in a block of a jagged window. At most one longer block starts in a tile.
 # * LONG_LAGS: lags of a uniform window of real numbers. Tiles are faster for more lags.
-RUN = 640
+RUN = 320
 TABLED_RUN = 256
 LEAST_BLOCKS = 4
+NEAR_RUN = 1024
 LONG_BLOCK = 2048
 LONG_RUN = 1 << 14
 ONE_START = 64

@@ -93,6 +93,11 @@ def declared(module: ir.Module, signature: ir.FunctionType, name: str) -> ir.Fun
     return module.globals.get(name) or ir.Function(module, signature, name)
 
 
+def pinned(builder: Any, address: Any) -> Any:
+    """Return an address. LLVM doesn't see that it is the same, so it derives no other address ahead of a loop."""
+    return builder.call(ir.InlineAsm(ir.FunctionType(I64, [I64]), "", "=r,0"), [address])
+
+
 def prefetch(builder: Any, address: Any, far: bool = False) -> None:
     """Ask memory for the line at an address, to read it soon. The address need not be valid.
 

@@ -54,7 +54,8 @@ def tile_for(
         case Jagged(block, terms):
             most = limits.LONG_RUN if tile is None and terms < limits.MOST_STATES else limits.LONG_BLOCK
             if block * max(terms, 1) * itemsize <= most and (block <= limits.ONE_START or tile is None):
-                return Runs(storage, reverse, flipped, staged)
+                near = limits.LEAST_BLOCKS * max(terms, 1) * block * dtype.itemsize <= limits.NEAR_RUN
+                return Runs(storage, reverse, flipped, staged, near=near)
         case Uniform(lags) if limits.fits_runs(lags, itemsize, tile is not None):
             # A group is read twice, so there is time to bring the next one near.
             return Runs(storage, reverse, flipped, staged, near=lags * dtype.itemsize <= limits.TABLED_RUN)

@@ -72,6 +72,17 @@ class Runs(Directed):
         return Runs(self.storage, self.runs_backwards(array), near=self.near)
 
 
+def places(r: Registers, address: Any, stride: Any) -> list[tuple[Any, Any]]:
+    """Return where the runs of a slice lie: a place that is kept in a register, and the bytes from there on.
+
+    The first four runs are counted from one place, and the others from a second one. LLVM would rather keep an address
+    of each run of each array all the time. These are more than there are registers, so each would be loaded again.
+    """
+    first = numbers.pinned(r.b, address)
+    halves = [first, numbers.pinned(r.b, r.b.add(first, r.b.mul(stride, r.index(CHUNK))))]
+    return [(half, r.b.mul(stride, r.index(run))) for half in halves for run in range(CHUNK)]
+
+
 @operation
 def x_side(runs: Any) -> Any:
     """Return the runs of the states."""
@@ -106,10 +117,7 @@ def load_slice(runs: Any, address: Any, stride: Any) -> Any:
 
     def codegen(context: Any, b: Any, args: Any) -> Any:
         r = Registers(context, b, runs)
-        rows = [
-            numbers.read(context, b, runs, CHUNK * r.parts, r.at(args[1], b.mul(args[2], r.index(run))), r.index(0))
-            for run in range(RUNS)
-        ]
+        rows = [numbers.read(context, b, runs, CHUNK * r.parts, *place) for place in places(r, *args[1:])]
         pairs = [r.shuffle(rows[k], rows[k + CHUNK], range(RUNS)) for k in range(CHUNK)]
         vectors = exchange(r, pairs)
         return [vectors[k] for k in runs.order]
@@ -124,12 +132,11 @@ def store_slice(runs: Any, address: Any, stride: Any, *vectors: Any) -> Any:
     def codegen(context: Any, b: Any, args: Any) -> Any:
         r = Registers(context, b, runs)
         _, address, stride, *vectors = args
-        lanes = Lanes(runs.storage, CHUNK)
+        lanes, at = Lanes(runs.storage, CHUNK), places(r, address, stride)
         for k, pair in enumerate(exchange(r, [vectors[k] for k in runs.order])):
             for half in (0, 1):
-                run = k + half * CHUNK
                 row = r.shuffle(pair, pair, range(half * CHUNK, half * CHUNK + CHUNK))
-                numbers.write(context, b, lanes, r.at(address, b.mul(stride, r.index(run))), r.index(0), row)
+                numbers.write(context, b, lanes, *at[k + half * CHUNK], row)
 
     return types.void(runs, types.int64, types.int64, *[runs.state.value] * CHUNK), codegen
 

@@ -163,9 +163,11 @@ def test_long_blocks_are_left_to_tiles(storage):
         assert isinstance(tile_for(dtype, False, window), Tile)
 
 
-def test_groups_of_short_uniform_windows_wait_in_the_first_cache(monkeypatch):
+def test_groups_of_short_windows_wait_in_the_first_cache(monkeypatch):
     monkeypatch.setattr(limits, "TABLED_RUN", 256)
-    kinds = {Uniform(64): True, Uniform(65): False, Jagged(16): False, Jagged(17): False, Jagged(3): False}
+    monkeypatch.setattr(limits, "LEAST_BLOCKS", 4)
+    monkeypatch.setattr(limits, "NEAR_RUN", 1024)
+    kinds = {Uniform(64): True, Uniform(65): False, Jagged(64): True, Jagged(21, 3): True, Jagged(22, 3): False}
     for window, near in kinds.items():
         tile = tile_for.__wrapped__(np.dtype(np.float32), False, window)
         assert isinstance(tile, Runs)
