@@ -131,7 +131,7 @@ def walk_back(
     kept = accumulator(runs)
     word = size(kept)
     factor, added = nought(kept), nought(kept)
-    step = (run - 1) // CHUNK * CHUNK
+    step, hop = (run - 1) // CHUNK * CHUNK, CHUNK % lags
     offset = (lags - 1 - step) % lags
     while step >= 0:
         fetch_both(runs, a, u, a_step, width(runs) * (2 * run - step))
@@ -147,7 +147,7 @@ def walk_back(
         factor, added = step_back(kept, own[2], values[2], ends & 4, factor, added, place + 2 * word)
         factor, added = step_back(kept, own[1], values[1], ends & 2, factor, added, place + word)
         factor, added = step_back(kept, own[0], values[0], ends & 1, factor, added, place)
-        offset = (offset + CHUNK) % lags
+        offset = wrapped(offset + hop - lags, lags)
         step -= CHUNK
 
 

@@ -14,7 +14,14 @@ from typing import Any
 
 from recfact.cpu.block_runs import blocks_in_run, steps_skipped
 from recfact.cpu.channel_mending import areas_at
-from recfact.cpu.channel_runs import channel_edge, channel_of, first_of_step, gather_both, scatter
+from recfact.cpu.channel_runs import (
+    channel_edge,
+    channel_of,
+    factors_in_run,
+    first_of_step,
+    gather_both,
+    scatter,
+)
 from recfact.cpu.channel_steps import Steps
 from recfact.cpu.channel_sums import suffixes
 from recfact.cpu.channel_vectors import factor_at, place
@@ -240,7 +247,8 @@ def solve_band(
     word, run = size(kept), blocks * lags
     earlier, later = room + CHUNK * word, room + (CHUNK + lags) * word
     inputs = later + lags * word
-    factors, factor_step, factor_lane = gather_both(runs, a, u, a_step, run, channels, inputs)
+    count = factors_in_run(runs, a_step, run, channels)
+    factors, factor_step, factor_lane = gather_both(runs, a, u, count, run, channels, inputs)
     step = channels * word
     highest, largest = nought(kept), nought(kept)
     for turn in range(channels):
@@ -260,7 +268,7 @@ def solve_band(
             earlier, later = later, earlier
     if not is_calm(kept, highest, largest, lags):
         return False
-    scatter(runs, x, run * channels, inputs, room)
+    scatter(runs, a, u, x, count, run * channels, inputs, room)
     return True
 
 

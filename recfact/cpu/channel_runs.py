@@ -52,7 +52,6 @@ def gather(runs: Any, base: int, numbers: int, table: int) -> None:
     kept = accumulator(runs)
     word = size(kept)
     for k in range(0, numbers, CHUNK):
-        fetch_slice(runs, base, width(runs) * (numbers + k) + lead(runs))
         first, second, third, fourth = load_slice(runs, place(runs, base, k, CHUNK), run_bytes(runs, numbers))
         store(kept, table, k * word, first)
         store(kept, table, (k + 1) * word, second)
@@ -61,20 +60,35 @@ def gather(runs: Any, base: int, numbers: int, table: int) -> None:
 
 
 @helper
-def scatter(runs: Any, x: int, numbers: int, table: int, spare: int) -> None:
-    """Copy the states of a group from a table. `x` is the address of the first state."""
+def scatter(runs: Any, a: int, u: int, x: int, factors: int, numbers: int, table: int, spare: int) -> None:
+    """Copy the states of a group from a table. `x` is the address of the first state.
+
+    A run has so many `factors` and `numbers` in memory. Those of the next group are asked for here: nothing that is
+    read here waits for them.
+    """
     kept = accumulator(runs)
     word = size(kept)
     for k in range(0, numbers, CHUNK):
         if not is_streamed(runs):
             fetch_slice(x_side(runs), x, width(runs) * (numbers + k))
+        if k < factors:
+            fetch_slice(a_side(runs), a, width(runs) * (factors + k) + lead(runs))
+        fetch_slice(u_side(runs), u, width(runs) * (numbers + k) + lead(runs))
         at = table + k * word
         states = (load(kept, at, 0), load(kept, at, word), load(kept, at, 2 * word), load(kept, at, 3 * word))
         put_slice(runs, x, k, numbers, states, spare)
 
 
 @helper
-def gather_both(runs: Any, a: int, u: int, a_step: int, run: int, channels: int, table: int) -> Any:
+def factors_in_run(runs: Any, a_step: int, run: int, channels: int) -> int:
+    """Return how many coefficients a run of `run` steps has in memory, or 0 if they are all the same number."""
+    if a_step == 0:
+        return 0
+    return run if a_step == size(single(runs)) else run * channels
+
+
+@helper
+def gather_both(runs: Any, a: int, u: int, factors: int, run: int, channels: int, table: int) -> Any:
     """Copy the inputs of a group to a table, and behind it the coefficients, unless these are all the same number.
 
     Returns the place of the coefficients, and the bytes there from step to step and from channel to channel.
@@ -82,11 +96,11 @@ def gather_both(runs: Any, a: int, u: int, a_step: int, run: int, channels: int,
     word = size(accumulator(runs))
     gather(u_side(runs), u, run * channels, table)
     table += (run * channels + CHUNK) * word
-    if a_step == 0:
+    if factors == 0:
         store(accumulator(runs), table, 0, load_shared(runs, a, 0))
         return table, 0, 0
-    shared = a_step == size(single(runs))
-    gather(a_side(runs), a, run if shared else run * channels, table)
+    gather(a_side(runs), a, factors, table)
+    shared = factors == run
     return table, word if shared else channels * word, 0 if shared else word
 
 
@@ -203,7 +217,8 @@ def solve_blocks(
     word, run = size(kept), blocks * block
     states = room + CHUNK * word
     inputs = states + (terms + 1) * word
-    factors, factor_step, factor_lane = gather_both(runs, a, u, a_step, run, channels, inputs)
+    count = factors_in_run(runs, a_step, run, channels)
+    factors, factor_step, factor_lane = gather_both(runs, a, u, count, run, channels, inputs)
     for turn in range(channels):
         channel = Channel(factors + turn * factor_lane, factor_step, inputs + turn * word, channels * word)
         own = carried + channel_of(runs, turn, channels) * (terms + 1) * size(one)
@@ -219,7 +234,7 @@ def solve_blocks(
         follow_blocks(kept, channel, blocks, block, terms, states)
         for term in range(terms + 1):
             store(one, own, term * size(one), load(one, states, (term + 1) * word - size(one)))
-    scatter(runs, x, run * channels, inputs, room)
+    scatter(runs, a, u, x, count, run * channels, inputs, room)
 
 
 @kernel

@@ -130,7 +130,8 @@ def runs_of_channels(
         span += 1
     if RUNS * span * 2 > steps or span * channels * dtype.itemsize > limits.LONG_RUN:
         return None
-    return Runs(dtype.name, reverse, "", staged, channels)
+    near = 2 * span * channels * dtype.itemsize <= limits.NEAR_RUN
+    return Runs(dtype.name, reverse, "", staged, channels, near)
 
 
 def flipped_arrays(x: Array, u: Array, a: Array) -> str:
