@@ -174,18 +174,22 @@ def is_calm(kept: Any, highest: Any, largest: Any, lags: int) -> bool:
 @helper
 def walk_back(kept: Any, a: int, a_step: int, u: int, u_step: int, start: int, lags: int, sums: int) -> None:
     """Find the suffix sums of the block of a channel that starts at a step."""
-    last = start + lags - 1
-    factor, value = load(kept, a, last * a_step), load(kept, u, last * u_step)
-    store(kept, sums, (lags - 2) * size(kept), value)
+    a += (start + lags - 1) * a_step
+    u += (start + lags - 1) * u_step
+    sums += (lags - 2) * size(kept)
+    factor, value = load(kept, a, 0), load(kept, u, 0)
+    store(kept, sums, 0, value)
     scale = no_scale(kept)
     for turn in range(0, lags - 1, SPACING):
         if turn > 0:
             factor, scale = rescaled(kept, factor, scale)
-        for back in range(max(turn, 1), min(turn + SPACING, lags - 1)):
-            at = last - back
-            value = fma(kept, factor, scaled(kept, scale, load(kept, u, at * u_step)), value)
-            factor = multiply(kept, factor, load(kept, a, at * a_step))
-            store(kept, sums, (lags - 2 - back) * size(kept), value)
+        for _ in range(max(turn, 1), min(turn + SPACING, lags - 1)):
+            a -= a_step
+            u -= u_step
+            sums -= size(kept)
+            value = fma(kept, factor, scaled(kept, scale, load(kept, u, 0)), value)
+            factor = multiply(kept, factor, load(kept, a, 0))
+            store(kept, sums, 0, value)
 
 
 @helper
@@ -205,23 +209,26 @@ def walk_on(
 
     At `sums` are the suffix sums of the block before.
     """
-    product, state = load(kept, a, start * a_step), load(kept, u, start * u_step)
+    a += start * a_step
+    u += start * u_step
+    product, state = load(kept, a, 0), load(kept, u, 0)
     highest, largest = higher(kept, highest, product), higher(kept, largest, state)
-    store(kept, u, start * u_step, fma(kept, product, load(kept, sums, 0), state))
+    store(kept, u, 0, fma(kept, product, load(kept, sums, 0), state))
     scale = no_scale(kept)
     for turn in range(0, lags - 1, SPACING):
         if turn > 0:
             product, scale = rescaled(kept, product, scale)
-        for step in range(max(turn, 1), min(turn + SPACING, lags - 1)):
-            factor, value = load(kept, a, (start + step) * a_step), load(kept, u, (start + step) * u_step)
+        for _ in range(max(turn, 1), min(turn + SPACING, lags - 1)):
+            a += a_step
+            u += u_step
+            sums += size(kept)
+            factor, value = load(kept, a, 0), load(kept, u, 0)
             highest, largest = higher(kept, highest, factor), higher(kept, largest, value)
             state, product = fma(kept, factor, state, value), multiply(kept, product, factor)
-            entry = scaled(kept, scale, load(kept, sums, step * size(kept)))
-            store(kept, u, (start + step) * u_step, fma(kept, product, entry, state))
-    last = start + lags - 1
-    factor, value = load(kept, a, last * a_step), load(kept, u, last * u_step)
+            store(kept, u, 0, fma(kept, product, scaled(kept, scale, load(kept, sums, 0)), state))
+    factor, value = load(kept, a, a_step), load(kept, u, u_step)
     highest, largest = higher(kept, highest, factor), higher(kept, largest, value)
-    store(kept, u, last * u_step, fma(kept, factor, state, value))
+    store(kept, u, u_step, fma(kept, factor, state, value))
     return highest, largest
 
 

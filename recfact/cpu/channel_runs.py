@@ -139,20 +139,22 @@ def follow_block(kept: Any, channel: Channel, start: int, block: int, terms: int
         return
     # For the usual windows, the numbers that pass from step to step stay in registers. With fewer than two terms, some
     # of them are the same.
-    word, factor = size(kept), load(kept, channel.a, start * channel.a_step)
-    alone = load(kept, channel.u, start * channel.u_step)
+    word, a, u = size(kept), channel.a + start * channel.a_step, channel.u + start * channel.u_step
+    factor, alone = load(kept, a, 0), load(kept, u, 0)
     one, state = alone, alone
     if terms > 0:
         one = fma(kept, factor, load(kept, states, 0), alone)
         state = fma(kept, factor, load(kept, states, (terms - 1) * word), alone)
     if keeps:
-        store(kept, channel.u, start * channel.u_step, state)
-    for step in range(start + 1, start + block):
-        factor, value = load(kept, channel.a, step * channel.a_step), load(kept, channel.u, step * channel.u_step)
+        store(kept, u, 0, state)
+    for _ in range(1, block):
+        a += channel.a_step
+        u += channel.u_step
+        factor, value = load(kept, a, 0), load(kept, u, 0)
         alone, one = fma(kept, factor, alone, value), fma(kept, factor, one, value)
         state = fma(kept, factor, state, value)
         if keeps:
-            store(kept, channel.u, step * channel.u_step, state)
+            store(kept, u, 0, state)
     store(kept, states, 0, alone)
     store(kept, states, min(terms, 1) * word, one)
     store(kept, states, terms * word, state)
