@@ -29,14 +29,11 @@ def backward(geometry: Geometry, device: Device, sequences: Sequences | None = N
     Returns
     -------
     Launch or None
-        None if this kernel isn't the one for it: there are too few lines for the GPU, or the gradients of coefficients
-        are sums that it doesn't make.
+        None if this kernel isn't the one for it: there are too few lines for the GPU.
     """
     count = 1 if sequences is None else sequences.count
     for channels in (ENDLESS, ACCESS_BYTES // geometry.u.type.accumulator.itemsize):  # halves have more, if they can
         owned = gradient_lines(geometry, ENDLESS, sequences, channels)
-        if owned is None:
-            return None
         warps = owned.thread_blocks(32, count, sequences)
         if are_enough(warps, geometry.steps, sequences, device):
             break

@@ -43,7 +43,7 @@ def backward_window(
     -------
     Launch or None
         None if this kernel isn't the one for it: there are many terms, what it keeps of blocks doesn't fit into shared
-        memory, sequences are few and long, or the gradients of coefficients are sums that it doesn't make.
+        memory, or sequences are few and long.
     """
     assert blocks.terms is not None
     slides = blocks.terms > 1 and blocks.length == 1
@@ -53,7 +53,7 @@ def backward_window(
     channels, fitted = MOST_CHANNELS, None
     while channels:
         one = _fitted(geometry, channels, length, terms, slides, device, sequences)
-        if one is None or (fitted is not None and one.owned.parts > fitted.owned.parts):
+        if fitted is not None and one.owned.parts > fitted.owned.parts:
             break
         held = one.owned.lines.channels
         channels = held // 2  # for more warps
@@ -115,25 +115,25 @@ def _fitted(
     slides: bool,
     device: Device,
     sequences: Sequences | None,
-) -> _Fitted | None:
-    """Plan threads of at most so many channels, or return None if the sums aren't what the kernel makes."""
+) -> _Fitted:
+    """Plan threads of at most so many channels."""
     owned = gradient_lines(geometry, length, sequences, channels)
-    if owned is None:
-        return None
     lines = owned.lines
     # What a step keeps: states of its own block and of those before, what these add, and two sums and a product more.
     size, held = geometry.u.type.accumulator.itemsize, terms + 1
     step_bytes = size * ((held + terms + 2 * slides) * lines.channels + (held + slides) * lines.coefficients)
     shared_bytes = THREADS * length * step_bytes
     registers = MANY_REGISTERS if slides or terms > 1 or size > 4 else BLOCK_REGISTERS
-    uneven = owned.lanes & (owned.lanes - 1) > 0  # lanes that don't exchange in pairs keep where each looks
-    if (slides and size > 8) or terms >= MANY_TERMS or (uneven and registers == MANY_REGISTERS):
+    unpaired = owned.uneven or owned.lanes & (owned.lanes - 1) > 0  # such lanes keep where each looks
+    if (slides and size > 8) or terms >= MANY_TERMS or (unpaired and registers == MANY_REGISTERS):
         registers = MOST_REGISTERS
-    elif uneven:
+    elif unpaired:
         registers = MANY_REGISTERS
     room = device.limits.room(1, registers, shared_bytes)
     given, _ = geometry.beside
     warp_bytes = 32 * lines.channels * (geometry.u.type.size + given.type.size) * owned.steps
     wanted = warps_wanted(warp_bytes, max(room, 1), device)
-    split = split_time(owned.warps, -(-geometry.steps // length), terms, wanted, device, sequences)
+    # A segment reads as many blocks after its own as before them. What sums in parts move leaves half as much for that.
+    halo = 2 * terms * min(owned.parts, 2)
+    split = split_time(owned.warps, -(-geometry.steps // length), halo, wanted, device, sequences)
     return _Fitted(owned, shared_bytes, room, split, owned.thread_blocks(THREADS, split.segments, sequences))

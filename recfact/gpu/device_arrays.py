@@ -214,7 +214,14 @@ def uploaded(host: Array) -> DeviceArray:
     return of_cupy(cupy.asarray(bits).view(host.dtype))
 
 
-def empty_like(shape: tuple[int, ...], dtype: DType, tensors: bool, device: int, like: DeviceArray) -> DeviceArray:
+def layout_like(shape: tuple[int, ...], dtype: DType, like: Strided) -> Strided:
+    """Describe the array that `empty_like` returns."""
+    order = _order(shape, like)
+    stored = contiguous(dtype, tuple(shape[k] for k in order)).strides
+    return Strided(dtype, shape, tuple(stored[order.index(k)] for k in range(len(shape))))
+
+
+def empty_like(shape: tuple[int, ...], dtype: DType, tensors: bool, device: int, like: Strided) -> DeviceArray:
     """Return a new array. Its axes lie in memory in the same order as those of `like`.
 
     Parameters
@@ -225,12 +232,11 @@ def empty_like(shape: tuple[int, ...], dtype: DType, tensors: bool, device: int,
         Make a torch tensor, in torch's memory, instead of a CuPy array.
     device : int
         Number of the GPU, the current one.
-    like : DeviceArray
+    like : Strided
         The array whose order of axes is taken, if it has the same shape.
     """
-    axes = range(len(shape))
-    order = sorted(axes, key=lambda k: -abs(like.strides[k])) if like.shape == shape else axes
-    stored, back = [shape[k] for k in order], sorted(axes, key=order.__getitem__)
+    order = _order(shape, like)
+    stored, back = [shape[k] for k in order], [order.index(k) for k in range(len(shape))]
     if tensors:
         import torch
 
@@ -239,6 +245,12 @@ def empty_like(shape: tuple[int, ...], dtype: DType, tensors: bool, device: int,
     import cupy
 
     return of_cupy(cupy.empty(stored, dtype).transpose(back))
+
+
+def _order(shape: tuple[int, ...], like: Strided) -> list[int]:
+    """Return the axes of a new array, the outermost in memory first."""
+    axes = list(range(len(shape)))
+    return sorted(axes, key=lambda k: -abs(like.strides[k])) if like.shape == shape else axes
 
 
 def scratch_for(x: DeviceArray, size: int) -> Any:

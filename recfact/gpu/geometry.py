@@ -56,6 +56,14 @@ class View:
         bytes_ahead = first * self.step
         return replace(self, step=-self.step, address=self.address + bytes_ahead, start=self.start + bytes_ahead)
 
+    def widened(self, kind: NumberType) -> View:
+        """Return the view of an array of another number type whose numbers lie in the same order."""
+        step, channel, head, batch, start = (
+            bytes_ahead // self.type.size * kind.size
+            for bytes_ahead in (self.step, self.channel, self.head, self.batch, self.start)
+        )
+        return replace(self, type=kind, step=step, channel=channel, head=head, batch=batch, start=start)
+
 
 Views = Mapping[str, View | None]  # by the names of arrays in a kernel
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from recfact.array_functions import in_type
 from recfact.arrays import Array
 from recfact.gpu.availability import current_gpu, require
 from recfact.gpu.cuda_streams import caller_stream, check_uncaptured
-from recfact.gpu.device_arrays import DeviceArray, as_device_array, empty_like
+from recfact.gpu.device_arrays import DeviceArray, as_device_array, empty_like, layout_like
 from recfact.gpu.launch import plan_gradients
 from recfact.gpu.plans import Launch
 from recfact.gpu.run import device_of, prepare
@@ -61,37 +60,40 @@ def gradients(
     require(own.device)
     tensors = own.library == "torch"
     with caller_stream(described, own.device, tensors):
-        du = empty_like(own.shape, du_type, tensors, own.device, own)
-        da = empty_like(own_a.shape, da_type, tensors, own.device, own_a)
+        # Where a coefficient is repeated in memory, its gradients lie as those of the inputs do.
+        repeated = any(step == 0 and length > 1 for step, length in zip(own_a.strides, own_a.shape, strict=True))
+        du_layout = layout_like(own.shape, du_type, own)
+        da_layout = layout_like(own_a.shape, da_type, du_layout if repeated else own_a)
         sequences = None if offsets is None or 0 in own.shape else sequences_of(offsets)
-        key = (*(array.key for array in (*described, du, da)), window, sequences)
+        key = (*(array.key for array in (*described, du_layout, da_layout)), window, sequences)
         prepared = prepare(_planned, key, own.device)
         if prepared is None:
             return None
-        full = prepared.launch.kernel == "backward"
-        places = {"a": own_a, "x" if full else "u": own, "g": own_g, "du": du, "da": da}
+        du = empty_like(own.shape, du_type, tensors, own.device, du_layout)
+        full, scratch = prepared.launch.kernel == "backward", prepared.launch.scratch
+        places = {"a": own_a, "x" if full else "u": own, "g": own_g, "du": du}
+        if scratch:
+            sums = places["sums"] = _parts(own, da_layout, scratch[0].bytes)
+        else:
+            sums = places["da"] = empty_like(own_a.shape, da_type, tensors, own.device, da_layout)
         if offsets is not None:
             places["starts"] = starts_of(offsets, full)  # in the order of its sweep
-        if prepared.launch.scratch:
-            places["sums"] = _parts(da, prepared.launch.scratch[0].bytes)
         prepared.start({name: array.address for name, array in places.items()})
-        if prepared.launch.scratch:
-            return in_type(places["sums"].owner.sum(0), da_type), du.owner
-    return da.owner, du.owner
+        return in_type(sums.owner.sum(0), da_type) if scratch else sums.owner, du.owner
 
 
 def _named(kind: Any) -> DType:
     return np.dtype(str(kind).removeprefix("torch."))
 
 
-def _parts(da: DeviceArray, size: int) -> DeviceArray:
+def _parts(own: DeviceArray, da: Strided, size: int) -> DeviceArray:
     """Return new memory for parts of sums, one behind the other. In each, axes lie in the same order as in `da`."""
-    if da.library != "torch":
+    if own.library != "torch":
         check_uncaptured("adds up sums in memory of CuPy", "capture one of torch tensors, whose graphs own such memory")
     wide = accumulator(da.dtype)
-    count = size // (wide.itemsize * math.prod(da.shape))
-    like = replace(da, shape=(count, *da.shape), strides=(ENDLESS, *da.strides))
-    return empty_like(like.shape, wide, da.library == "torch", da.device, like)
+    shape = (size // (wide.itemsize * math.prod(da.shape)), *da.shape)
+    like = Strided(wide, shape, (ENDLESS, *da.strides))
+    return empty_like(shape, wide, own.library == "torch", own.device, like)
 
 
 def _planned(key: tuple[Any, ...], device: int) -> Launch | None:

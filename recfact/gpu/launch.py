@@ -87,8 +87,8 @@ def plan_gradients(
         Coefficients; states of the full recurrence, or inputs of other windows; and cotangents of the states, of number
         types that are computed in one type. They broadcast to the shape of the gradients of the inputs.
     du, da : Strided
-        The gradients, likewise. The second broadcasts to the shape of the first, and is summed over channels that lie
-        next to each other. If the launch has an array "sums", it writes parts of these sums there.
+        The gradients, likewise. The second has all steps, and is summed over the axes along which it is broadcast to
+        the shape of the first. If the launch has an array "sums", it writes parts of these sums there.
     window : Window
         What is kept.
     device : Device

@@ -1,20 +1,22 @@
-"""Lines of gradients: what a thread of `backward` and `backward_window` owns, and which threads share coefficients."""
+"""Lines of gradients: what a thread of `backward` and `backward_window` owns, and which lines share coefficients."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from math import prod
 from typing import NamedTuple
 
 from recfact.gpu.geometry import Geometry, View, Views
 from recfact.gpu.lines import Lines, lines_of, narrowed, steps_with_room
-from recfact.gpu.plans import Argument, Launch, Scratch
+from recfact.gpu.plans import Argument, Launch, Scratch, wide
 from recfact.gpu.solves import ENDLESS, Sequences
 from recfact.number_types import NUMBER_TYPES
 
 GRADIENT_BYTES = 160  # that a thread has under way, in registers
 MOST_STEPS = 8  # that a thread has under way
 MOST_LANES = 32  # that add up gradients of coefficients
+AXES = ("channel", "head", "batch")
 
 
 class GradientLines(NamedTuple):
@@ -26,16 +28,26 @@ class GradientLines(NamedTuple):
         The numbers of a thread. Its coefficients move as many steps at once as their gradients can.
     steps : int
         That are on their way at once: as many as stay in registers.
-    lanes : int
-        Threads next to each other that share their coefficients, and add up the gradients of these.
-    parts : int
-        Groups of so many threads that share them. With more than one, each has sums of its own.
+    axes : tuple of str
+        In which order lines are counted: first along the axes that share coefficients.
+    sharing : int
+        Lines that share their coefficients, one behind the other.
+    parts, lanes : int
+        Groups of threads next to each other that add up the gradients of these, and threads of each. The last group may
+        have fewer. With more than one, each has sums of its own.
     """
 
     lines: Lines
     steps: int
-    lanes: int
+    axes: tuple[str, ...]
+    sharing: int
     parts: int
+    lanes: int
+
+    @property
+    def uneven(self) -> bool:
+        """Whether the last group is smaller."""
+        return self.parts * self.lanes > self.sharing
 
     @property
     def macros(self) -> dict[str, object]:
@@ -43,13 +55,14 @@ class GradientLines(NamedTuple):
         given, sums = self.lines.geometry.beside
         kind = NUMBER_TYPES[sums.type.accumulator] if self.parts > 1 else sums.type
         types = {"GIVEN": given.type.c_type, "SUM": kind.c_type}
-        return {"LANES": self.lanes, **types, **self.lines.chunks(self.steps)}
+        return {"LANES": self.lanes, "UNEVEN": int(self.uneven), **types, **self.lines.chunks(self.steps)}
 
     @property
     def reason(self) -> str:
         """Why, in words."""
         groups = "" if self.parts == 1 else f"{self.parts} times "
-        return f"{self.lines.reason}, {groups}{self.lanes} threads share coefficients"
+        most = "up to " if self.uneven else ""
+        return f"{self.lines.reason}, {groups}{most}{self.lanes} threads share coefficients"
 
     @property
     def warps(self) -> int:
@@ -58,7 +71,9 @@ class GradientLines(NamedTuple):
 
     def thread_blocks(self, threads: int, segments: int = 1, sequences: Sequences | None = None) -> int:
         """Return how many groups of threads own the lines of all segments."""
-        return self.lines.thread_blocks(threads // 32 * (32 // self.lanes * self.lanes), segments, sequences)
+        places = self.lines.count // self.sharing * self.parts * self.lanes
+        owners = threads // 32 * (32 // self.lanes * self.lanes)
+        return -(-places // owners) * segments if sequences is None else -(-places * segments // owners)
 
     def launch(
         self,
@@ -76,35 +91,46 @@ class GradientLines(NamedTuple):
         If sums have parts, the kernel writes them to an array that it alone uses, "sums". It has one part behind the
         other, each laid out as the gradients of the coefficients, in the type of the computation.
         """
-        every, scratch = {**self.macros, **macros}, 0
-        sums = views["da"]
-        if self.parts > 1 and sums is not None:
-            geometry, size = self.lines.geometry, sums.type.accumulator.itemsize
-            part = geometry.steps * geometry.batch * geometry.heads * size
-            batch, head, step, start = (
-                k * size // sums.type.size for k in (sums.batch, sums.head, sums.step, sums.start)
-            )
-            wide = View(NUMBER_TYPES[sums.type.accumulator], batch, head, part, step, sums.address, start)
-            views, scratch = {**views, "da": wide}, part * self.parts
-        launch = self.lines.launch(
-            kernel, views, thread_blocks, threads, every, own, reasons, written=("du", "da"), shared_bytes=shared_bytes
+        sums, part = views["da"], 0
+        assert sums is not None
+        if self.parts > 1:
+            kind = NUMBER_TYPES[sums.type.accumulator]
+            numbers = self.lines.count // self.sharing * self.lines.coefficients
+            part = self.lines.geometry.steps * numbers * kind.size
+            views = {**views, "da": sums.widened(kind)}
+        channels, heads, batch = (_extents(self.lines)[axis] for axis in self.axes)
+        counted = replace(self.lines.geometry, channels=channels * self.lines.channels, heads=heads, batch=batch)
+        launch = replace(self.lines, geometry=counted).launch(
+            kernel,
+            {name: view and self._by_lines(view) for name, view in views.items()},
+            thread_blocks,
+            threads,
+            {**self.macros, **macros},
+            (*own, *wide(sharing=self.sharing, da_part=part)),
+            reasons,
+            written=("du", "da"),
+            shared_bytes=shared_bytes,
         )
-        if not scratch:
+        if not part:
             return launch
         arguments = (replace(one, value="sums") if one.value == "da" else one for one in launch.arguments)
-        return replace(launch, arguments=tuple(arguments), scratch=(Scratch("sums", scratch, False),))
+        return replace(launch, arguments=tuple(arguments), scratch=(Scratch("sums", part * self.parts, False),))
+
+    def _by_lines(self, view: View) -> View:
+        """Return a view whose strides lead from line to line, in the order in which these are counted."""
+        strides = {"channel": view.channel * self.lines.channels, "head": view.head, "batch": view.batch}
+        channel, head, batch = (strides[axis] for axis in self.axes)
+        return replace(view, channel=channel, head=head, batch=batch)
 
 
-def gradient_lines(
-    geometry: Geometry, block: int, sequences: Sequences | None, most: int = ENDLESS
-) -> GradientLines | None:
-    """Choose what a thread owns, or return None if the sums of coefficients aren't what kernels make.
+def gradient_lines(geometry: Geometry, block: int, sequences: Sequences | None, most: int = ENDLESS) -> GradientLines:
+    """Choose what a thread owns.
 
     Parameters
     ----------
     geometry : Geometry
         Coefficients, cotangents and gradients of inputs, and beside them states or inputs, and gradients of
-        coefficients.
+        coefficients, which are sums along the axes that these don't have.
     block : int
         Steps of a block. No access crosses from one block into the next.
     sequences : Sequences, optional
@@ -116,14 +142,23 @@ def gradient_lines(
     if lines.time_contiguous:
         lines = _along_time(lines, beside, sums)
     else:
-        lines = narrowed(lines, min(lines.channels, most), (beside, sums) if sums.channel else (beside,))
-    sharing = _sharing(lines, sums)
-    if sharing is None:
-        return None
-    parts = next(k for k in range(1, sharing + 1) if sharing % k == 0 and sharing // k <= MOST_LANES)
+        repeated = sums.channel and geometry.a.channel == 0  # one coefficient, with a gradient for each channel
+        most = 1 if repeated else min(lines.channels, most)
+        lines = narrowed(lines, most, (beside, sums) if sums.channel else (beside,))
+    extents = _extents(lines)
+    shared = [axis for axis in AXES if getattr(sums, axis) == 0]
+    sharing = prod(extents[axis] for axis in shared)
+    parts = -(-sharing // MOST_LANES)
     step_bytes = lines.channels * (geometry.u.type.size + beside.type.size) + lines.coefficients * geometry.a.type.size
     steps = steps_with_room(MOST_STEPS, lines.access, step_bytes, GRADIENT_BYTES)
-    return GradientLines(lines, steps, sharing // parts, parts)
+    axes = (*shared, *(axis for axis in AXES if axis not in shared))
+    return GradientLines(lines, steps, axes, sharing, parts, -(-sharing // parts))
+
+
+def _extents(lines: Lines) -> dict[str, int]:
+    """Return how many lines there are along each axis."""
+    geometry = lines.geometry
+    return {"channel": geometry.channels // lines.channels, "head": geometry.heads, "batch": geometry.batch}
 
 
 def _along_time(lines: Lines, beside: View, sums: View) -> Lines:
@@ -137,15 +172,3 @@ def _along_time(lines: Lines, beside: View, sums: View) -> Lines:
     return replace(
         lines, access=width, time_contiguous=width > 1, coefficient_steps=width if together else 1, reason=reason
     )
-
-
-def _sharing(lines: Lines, sums: View) -> int | None:
-    """Return how many threads share their coefficients, or None if the gradients of these are other sums."""
-    geometry = lines.geometry
-    if (sums.batch == 0 and geometry.batch > 1) or (sums.head == 0 and geometry.heads > 1):
-        return None
-    if geometry.steps > 1 and sums.step == 0:
-        return None
-    if sums.channel or geometry.channels == 1:
-        return 1 if lines.coefficients == lines.channels else None
-    return geometry.channels // lines.channels

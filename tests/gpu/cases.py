@@ -53,6 +53,11 @@ class Case:
         return launch
 
 
+def in_order(array: np.ndarray, order: tuple[int, ...]) -> np.ndarray:
+    """Return the same numbers with the axes in this order in memory, the outermost first."""
+    return np.ascontiguousarray(array.transpose(order)).transpose(np.argsort(order))
+
+
 def along_time(array: np.ndarray) -> np.ndarray:
     """Return the same numbers with time, their first axis, next to each other in memory."""
     return np.moveaxis(np.ascontiguousarray(np.moveaxis(array, 0, -1)), -1, 0)

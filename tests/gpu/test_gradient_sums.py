@@ -15,33 +15,45 @@ from gpu.test_gradient_types import SMALL, arrays, check, planned
 
 import recfact as rf
 from recfact.errors import DeviceError
+from recfact.gpu import device_arrays
+from recfact.gpu import gradients as gpu_gradients
 from recfact.gpu.compiler import source_of
 from recfact.gpu.gradients import gradients
 from recfact.gpu.multiprocessors import Device
 from recfact.gpu.plans import Launch
+from recfact.windows import check_window
 from tools.gpu.emulator import RANDOM, TOGETHER, execute
 from tools.gpu.examples import TARGETS
 from tools.gpu.machine_code import machine_code
 
-# Shape with time first, that of coefficients, whether time is next to each other; threads that add up, and groups.
-SHARED = {
-    "channels of 5 threads": ((41, 7, 20), (41, 7, 1), False, 5, 1),
-    "channels of 24": ((41, 3, 96), (41, 3, 1), False, 24, 1),
-    "channels of 36": ((41, 2, 144), (41, 2, 1), False, 18, 2),
-    "channels of heads": ((41, 8, 96), (41, 1, 1), False, 32, 6),
-    "rows of 3": ((44, 7, 3), (44, 7, 1), True, 3, 1),
-    "rows of 24": ((44, 2, 24), (44, 2, 1), True, 24, 1),
-    "rows of 64": ((44, 2, 64), (44, 2, 1), True, 32, 2),
-    "rows of 75": ((42, 2, 75), (42, 2, 1), True, 25, 3),
-    "rows of 37": ((44, 1, 37), (44, 1, 1), True, 1, 37),
+# Shape with time first, that of coefficients, the order of axes in memory; threads that add up, and groups.
+ROWS = (1, 2, 0)
+SHARED: dict[str, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...] | None, int, int]] = {
+    "channels of 5 threads": ((41, 7, 20), (41, 7, 1), None, 5, 1),
+    "channels of 24": ((41, 3, 96), (41, 3, 1), None, 24, 1),
+    "channels of 36": ((41, 2, 144), (41, 2, 1), None, 18, 2),
+    "channels of heads": ((41, 8, 96), (41, 1, 1), None, 32, 6),
+    "rows of 3": ((44, 7, 3), (44, 7, 1), ROWS, 3, 1),
+    "rows of 24": ((44, 2, 24), (44, 2, 1), ROWS, 24, 1),
+    "rows of 64": ((44, 2, 64), (44, 2, 1), ROWS, 32, 2),
+    "rows of 75": ((42, 2, 75), (42, 2, 1), ROWS, 25, 3),
+    "rows of 37": ((44, 2, 37), (44, 2, 1), ROWS, 19, 2),
+    "heads": ((41, 3, 8), (41, 1, 8), None, 3, 1),
+    "67 heads": ((41, 67, 8), (41, 1, 8), None, 23, 3),
+    "heads of odd channels": ((41, 6, 7), (41, 1, 7), None, 6, 1),
+    "batches": ((41, 9, 3, 8), (41, 1, 3, 8), (1, 0, 2, 3), 9, 1),
+    "heads of batches": ((41, 2, 5, 8), (41, 2, 1, 8), (1, 0, 2, 3), 5, 1),
+    "batches and channels": ((41, 9, 3, 20), (41, 1, 3, 1), (1, 0, 2, 3), 23, 2),
+    "rows of heads": ((44, 9, 3), (44, 1, 3), ROWS, 9, 1),
+    "rows of batches": ((44, 33, 2, 3), (44, 1, 2, 1), (1, 2, 3, 0), 25, 4),
 }
-HALVES = ("channels of 36", "rows of 64")
+HALVES = ("channels of 36", "rows of 64", "67 heads")
 
 
 @pytest.fixture(autouse=True)
 def layouts(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, (shape, single, rows, *_) in SHARED.items():
-        monkeypatch.setitem(test_gradient_types.LAYOUTS, name, (shape, single, rows))
+    for name, (shape, single, order, *_) in SHARED.items():
+        monkeypatch.setitem(test_gradient_types.LAYOUTS, name, (shape, single, order))
 
 
 @pytest.fixture(autouse=True)
@@ -148,11 +160,17 @@ def test_parts_of_sums_move_little(rng, monkeypatch, window, kinds):
 
 
 FAULTS = {
-    "a lane without a neighbour added": ("bool there = PAIRED || lane % LANES + distance < LANES", "bool there = true"),
+    "a lane without a neighbour added": (
+        "bool there = PAIRED || lane % LANES + distance < (UNEVEN ? lanes : LANES)",
+        "bool there = true",
+    ),
     "a part of a group left out": ("distance < LANES; distance *= 2", "distance < LANES / 2; distance *= 2"),
-    "lanes that aren't in a group": ("threadIdx.x % 32 < owners;", "threadIdx.x % 32 < 32;"),
-    "groups counted by warps of 32": ("threadIdx.x / 32 * owners + threadIdx.x % 32;", "threadIdx.x;"),
-    "all sums in the first part": ("line.channel / Sums::CHANNELS_OF_ONE * da_channel", "0 * da_channel"),
+    "lanes beside those that add up": ("threadIdx.x % 32 < owners;", "threadIdx.x % 32 < 32;"),
+    "owners counted by warps of 32": ("threadIdx.x / 32 * owners + threadIdx.x % 32;", "threadIdx.x;"),
+    "all sums in the first part": ("own.group * da_part", "0 * da_part"),
+    "a part smaller than it is": ("static_cast<int>(sharing - group * LANES)", "LANES / 2"),
+    "a part without its first thread": ("exists && place < sharing", "exists && place < sharing && place % LANES"),
+    "lines of the group before": ("line = before * sharing + place;", "line = before * sharing + place % LANES;"),
 }
 
 
@@ -164,7 +182,8 @@ def test_planted_faults_are_seen(rng, monkeypatch, fault):
     assert text.count(old) == 1
     monkeypatch.setattr(bare_run, "source_of", lambda kernel: text.replace(old, new))
     monkeypatch.setattr(bare_run, "_built", bare_run._built.__wrapped__)
-    given = arrays(rng, "rows of 75" if "part" in fault else "channels of 5 threads", "float32", "full")
+    groups = "rows of 37" if any(word in fault for word in ("smaller", "without its", "before")) else "rows of 75"
+    given = arrays(rng, groups if "part" in fault or "group" in fault else "channels of 5 threads", "float32", "full")
     launch = planned(given, "full")
     given = with_parts(given, launch)
     run_bare(launch, given)
@@ -175,7 +194,17 @@ def test_planted_faults_are_seen(rng, monkeypatch, fault):
 @pytest.mark.parametrize("window", ["full", "jagged:8", "uniform:8"])
 @pytest.mark.parametrize(
     ("shape", "single", "axis"),
-    [((50, 3, 24), (50, 3, 1), 0), ((3, 64, 48), (3, 1, 48), 2), ((2, 3, 66, 48), (2, 1, 1, 48), 3)],
+    [
+        ((50, 3, 24), (50, 3, 1), 0),
+        ((3, 64, 48), (3, 1, 48), 2),
+        ((2, 3, 66, 48), (2, 1, 1, 48), 3),
+        ((50, 6, 8), (50, 1, 8), 0),
+        ((6, 50, 8), (50, 8), 1),
+        ((2, 50, 5, 8), (2, 50, 1, 8), 1),
+        ((5, 50, 2, 8), (1, 50, 2, 1), 1),
+        ((5, 3, 8, 48), (3, 1, 48), 3),
+        ((50, 67, 8), (50, 1, 8), 0),
+    ],
 )
 def test_vjp_adds_up_what_groups_have(machine, rng, shape, single, axis, window):
     a, u, g = (random_numbers(rng, size, "float32", 0.9) for size in (single, shape, shape))
@@ -190,7 +219,7 @@ def test_vjp_adds_up_what_groups_have(machine, rng, shape, single, axis, window)
 
 
 @pytest.mark.parametrize("window", ["full", "jagged:5"])
-@pytest.mark.parametrize("d", [12, 148], ids=["3 threads", "37 times a thread"])
+@pytest.mark.parametrize("d", [12, 148], ids=["3 threads", "37 threads"])
 def test_groups_of_sequences(machine, rng, d, window):
     """Of sequences that don't begin with a thread block: the last threads of a warp have none."""
     a = rng.integers(-1, 2, (44, 7, 1)).astype("f4")
@@ -199,12 +228,45 @@ def test_groups_of_sequences(machine, rng, d, window):
     machine.launches.clear()
     found = rf.gradients.vjp(*map(on_gpu, (a, u, g)), **options)
     launch = machine.launches[-1].launch
-    lanes, apart = int(dict(launch.macros)["LANES"]), {one.name: one.value for one in launch.arguments}["da_channel"]
+    lanes, apart = int(dict(launch.macros)["LANES"]), {one.name: one.value for one in launch.arguments}["da_part"]
     assert (launch.kernel, launch.grid[0] > 1) == ("backward" if window == "full" else "backward_window", True)
-    assert (32 % lanes > 0, apart > 0) == (d == 12, d != 12)
+    assert (32 % lanes > 0, apart > 0) == (True, d != 12)
     expected = rf.gradients.vjp(*(array.astype("f8") for array in (a, u, g)), **options)
     for got, exact in zip(found[:2], expected[:2], strict=True):
         np.testing.assert_array_equal(got.get(), exact)
+
+
+@pytest.mark.parametrize("window", ["full", "jagged:8"])
+@pytest.mark.parametrize(("single", "shape"), [((50, 6, 1), (50, 6, 8)), ((50, 1, 8), (50, 6, 8)), ((50,), (8, 50))])
+def test_coefficients_that_memory_repeats_have_gradients_of_their_own(machine, rng, single, shape, window):
+    """As tensors have after ``expand``, whose gradients torch adds up."""
+    a, x, g = (random_numbers(rng, size, "float32", 0.9) for size in (single, shape, shape))
+    time, axes = (1, (1, 0)) if len(single) == 1 else (0, (0, 1, 2))
+    repeated = np.broadcast_to(on_gpu(a), shape).transpose(axes)
+    found = gradients(repeated, *(on_gpu(own).transpose(axes) for own in (x, g)), check_window(window))
+    assert [launch.launch.kernel for launch in machine.launches] == [
+        "backward" if window == "full" else "backward_window"
+    ]
+    own = [np.moveaxis(np.broadcast_to(array, shape).astype("f8"), time, 0) for array in (a, x, g)]
+    states = own[1] if window == "full" else None
+    inputs = own[1] - own[0] * np.concatenate([0 * own[1][:1], own[1][:-1]]) if window == "full" else own[1]
+    expected = rf.gradients.vjp(own[0], inputs, own[2], axis=0, window=window, x=states)
+    for got, exact in zip(found, expected[:2], strict=True):
+        np.testing.assert_allclose(got.get(), exact, rtol=1e-4, atol=1e-4)
+    assert found[0].strides == found[1].strides  # not as the coefficients lie, whose axes have no order
+
+
+def test_sums_in_parts_take_the_only_memory(machine, monkeypatch, rng):
+    taken = []
+
+    def empty_like(shape, *others):
+        taken.append(shape)
+        return device_arrays.empty_like(shape, *others)
+
+    monkeypatch.setattr(gpu_gradients, "empty_like", empty_like)
+    given = [on_gpu(random_numbers(rng, (size, 48), "float32", 0.9)).transpose((1, 0)) for size in (1, 64, 64)]
+    gradients(*given, rf.Jagged(8))
+    assert taken == [(48, 64), (2, 48, 1)]
 
 
 def test_a_graph_of_cupy_would_not_own_the_parts(machine, rng):

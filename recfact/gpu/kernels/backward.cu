@@ -4,9 +4,10 @@
 //   du_i = g_i + a_{i+1} du_{i+1},   da_i = the sum of du_i x_{i-1} over the channels that share a_i,   da_0 = 0.
 //
 // A thread owns one line: CHANNELS channels next to each other in memory (TIME_CONTIGUOUS 0), or one channel whose
-// steps are next to each other (TIME_CONTIGUOUS 1). LANES neighbouring threads own the channels of a head that share
-// their coefficients, and add up what they have in one order. Coefficients of their own need no sum (LANES 1). The next
-// STEPS steps are always on their way from memory. Pointers are at the last step, and strides lead back in time.
+// steps are next to each other (TIME_CONTIGUOUS 1). Lines that share their coefficients are counted one behind the
+// other, so LANES neighbouring threads own them, and add up what they have in one order. Coefficients of their own need
+// no sum (LANES 1). The next STEPS steps are always on their way from memory. Pointers are at the last step, and strides
+// lead back in time.
 //
 // All arrays are read at one step i, so that accesses of several steps are aligned alike. Then a_{i+1} and du_{i+1} are
 // still there from the step before, and da_{i+1} is what this step can finish.
@@ -16,7 +17,6 @@
 //   SEQUENCES 1 if time holds sequences of their own, one behind the other, of which each thread has a line of one
 //   THREADS   of a thread block
 //   RESIDENT  warps for which a multiprocessor is to have registers
-#include "owners.cuh"
 #include "sums.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) backward(
@@ -24,22 +24,23 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
     const long long* starts,  // SEQUENCES: of each in this order, and the end of the last one
     long long steps,
     long long segments,  // how many sequences there are
-    long long batch, long long heads, long long lines,  // extents; `lines` of a head are its channels / CHANNELS
+    long long sharing, long long da_part,  // lines that share coefficients; from the sums of one group to the next
+    long long batch, long long heads, long long lines,  // extents; strides of channels are those of `lines`
     long long a_batch, long long a_head, long long a_channel, STRIDE a_step,
     long long g_batch, long long g_head, long long g_channel, STRIDE g_step,
     long long x_batch, long long x_head, long long x_channel, STRIDE x_step,
     long long du_batch, long long du_head, long long du_channel, STRIDE du_step,
     long long da_batch, long long da_head, long long da_channel, STRIDE da_step) {
-    const Owner own(segments, batch * heads * lines, LANES);
-    if (!own.exists) return;  // LANES threads at once
-    const Line line(own.line, heads, lines);
+    const Member own(segments, batch * heads * lines, sharing);
+    if (!own.exists) return;
+    const Line line(own.line, heads, lines, 1);
     const long long origin = own.origin(starts, steps);
     if (SEQUENCES && steps == 0) return;
     a += line.in(a_batch, a_head, a_channel) + origin * a_step;
     g += line.in(g_batch, g_head, g_channel) + origin * g_step;
     x += line.in(x_batch, x_head, x_channel) + origin * x_step;
     du += line.in(du_batch, du_head, du_channel) + origin * du_step;
-    da += line.in(da_batch, da_head, 0) + line.channel / Sums::CHANNELS_OF_ONE * da_channel + origin * da_step;
+    da += line.in(da_batch, da_head, da_channel) + own.group * da_part + origin * da_step;
 
     Number state[CHANNELS], factor[COEFFICIENTS];  // du and a of the step after
 #pragma unroll
@@ -67,7 +68,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
 #pragma unroll
                 for (int c = 0; c < CHANNELS; ++c)
                     products[c] = multiply(state[c], states[access][TIME_CONTIGUOUS ? in_access(s, TIMES) : c]);
-                sums.take(s + COEFFICIENT_STEPS - 1, products);
+                sums.take(s + COEFFICIENT_STEPS - 1, products, own.lanes);
                 if (s % COEFFICIENT_STEPS == 0) sums.store(at<SUM>(da, s - COEFFICIENT_STEPS, da_step));
             }
 #pragma unroll
@@ -114,6 +115,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
     Number none[CHANNELS];
 #pragma unroll
     for (int c = 0; c < CHANNELS; ++c) none[c] = number<Number>(0);  // even if the state is infinite
-    sums.take(COEFFICIENT_STEPS - 1, none);
+    sums.take(COEFFICIENT_STEPS - 1, none, own.lanes);
     sums.store(at<SUM>(da, -COEFFICIENT_STEPS, da_step));
 }

@@ -29,7 +29,6 @@
 //   THREADS   of a thread block
 //   RESIDENT  warps for which a multiprocessor is to have registers
 #include "block_sums.cuh"
-#include "owners.cuh"
 #include "sums.cuh"
 
 // Whether a chunk and the one after it have all their STEPS steps. Most have, and need not ask for each.
@@ -47,25 +46,26 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
     int block,           // steps of a block; the last may be shorter
     long long blocks,    // of a segment
     long long segments,  // of a line
-    long long batch, long long heads, long long lines,  // extents; `lines` of a head are its channels / CHANNELS
+    long long sharing, long long da_part,  // lines that share coefficients; from the sums of one group to the next
+    long long batch, long long heads, long long lines,  // extents; strides of channels are those of `lines`
     long long a_batch, long long a_head, long long a_channel, STRIDE a_step,
     long long u_batch, long long u_head, long long u_channel, STRIDE u_step,
     long long g_batch, long long g_head, long long g_channel, STRIDE g_step,
     long long du_batch, long long du_head, long long du_channel, STRIDE du_step,
     long long da_batch, long long da_head, long long da_channel, STRIDE da_step) {
-    const Owner part(segments, batch * heads * lines, LANES);
-    if (!part.exists) return;  // LANES threads at once
+    const Member part(segments, batch * heads * lines, sharing);
+    if (!part.exists) return;
     const long long origin = part.origin(starts, steps);
     if (SEQUENCES && steps == 0) return;
     // Blocks of time: all of them, and those that are written.
     const long long begin = SEQUENCES ? 0 : part.segment * blocks, whole = (steps + block - 1) / block;
     const long long end = !SEQUENCES && begin + blocks < whole ? begin + blocks : whole;
-    const Line line(part.line, heads, lines);
+    const Line line(part.line, heads, lines, 1);
     a += line.in(a_batch, a_head, a_channel) + origin * a_step;
     u += line.in(u_batch, u_head, u_channel) + origin * u_step;
     g += line.in(g_batch, g_head, g_channel) + origin * g_step;
     du += line.in(du_batch, du_head, du_channel) + origin * du_step;
-    da += line.in(da_batch, da_head, 0) + line.channel / Sums::CHANNELS_OF_ONE * da_channel + origin * da_step;
+    da += line.in(da_batch, da_head, da_channel) + part.group * da_part + origin * da_step;
 
     Kept kept(block);
     auto length_of = [&](long long index) {
@@ -246,7 +246,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
                                 gradients[c] =
                                     multiply_add(q == 0 ? state[c] : other[q - 1][c], carries[c], gradients[c]);
                         }
-                        found_sums.take(s, gradients);
+                        found_sums.take(s, gradients, part.lanes);
                         if (index < end && s % TIMES == TIMES - 1)
                             store_vector(const_cast<OUTPUT*>(at<OUTPUT>(du_here, s + 1 - TIMES, -du_step)) +
                                              access_start(TIMES),

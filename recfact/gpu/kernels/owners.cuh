@@ -1,6 +1,7 @@
 // What a thread owns: a line, in a segment of time or in a sequence of its own, and where the line lies in an array.
 //
-// Lines are counted over channels first, then heads, then batches; `lines` of a head are its channels / CHANNELS.
+// Lines are counted over channels first, then heads, then batches; `lines` of a head are its channels / CHANNELS. In
+// gradients they may be counted in another order, and strides lead from line to line.
 //
 // Macros: CHANNELS, and for Owner THREADS of a thread block, and SEQUENCES, 1 if time holds sequences of their own.
 #pragma once
@@ -10,9 +11,9 @@
 struct Line {
     long long batch, head, channel;  // its first channel
 
-    __device__ __forceinline__ Line(long long index, long long heads, long long lines) {
+    __device__ __forceinline__ Line(long long index, long long heads, long long lines, int width = CHANNELS) {
         const long long row = index / lines;
-        channel = (index - row * lines) * CHANNELS;
+        channel = (index - row * lines) * width;
         batch = row / heads;
         head = row - batch * heads;
     }
