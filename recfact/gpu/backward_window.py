@@ -1,4 +1,4 @@
-"""The plan of `backward_window`, whose threads own lines: the gradients of windows, from their inputs."""
+"""The plan of `backward_window`, whose threads own lines: gradients from inputs, of windows and the full recurrence."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from recfact.gpu.geometry import Geometry, Views
 from recfact.gpu.multiprocessors import KIB, WARPS_NEEDED, Device, warps_wanted
-from recfact.gpu.plans import Argument, Launch, starts, wide
-from recfact.gpu.segments import Split, are_enough, split_time
+from recfact.gpu.plans import Argument, Launch, Scratch, starts, wide
+from recfact.gpu.segments import Split, are_enough, split_blocks
 from recfact.gpu.solves import Blocks, Sequences
 from recfact.gpu.sums import GradientLines, gradient_lines
 
@@ -16,6 +16,7 @@ MOST_TERMS = 8  # with more, registers spill
 TERM_BYTES = 64  # that a thread of several channels carries back from the blocks after its own, in registers
 LEAST_WARPS = 2  # that a multiprocessor must hold: solves, products and sums move several times as much
 THREADS = 32  # of a thread block
+CARRIED_STEPS = 16  # from one state of the full recurrence that is kept to the next
 SHARED_BYTES = 48 * KIB  # that a thread block has without asking for them
 # Of a thread, if shared memory doesn't leave room for more: in blocks, with sums or several terms, and with many.
 BLOCK_REGISTERS, MANY_REGISTERS, MOST_REGISTERS = 128, 168, 255
@@ -25,7 +26,7 @@ MANY_TERMS = 5
 def backward_window(
     geometry: Geometry, blocks: Blocks, device: Device, sequences: Sequences | None = None
 ) -> Launch | None:
-    """Plan the gradients of coefficients and inputs of a window.
+    """Plan the gradients of coefficients and inputs of a window, or of the full recurrence.
 
     Parameters
     ----------
@@ -33,7 +34,7 @@ def backward_window(
         Coefficients, cotangents and gradients of inputs, in reverse. Beside them are inputs and gradients of
         coefficients.
     blocks : Blocks
-        Windows with a few blocks before each, or of blocks of one step, which keep as many lags as blocks.
+        Windows with a few blocks before each, or of blocks of one step, which keep as many lags as blocks; or all.
     device : Device
         To be kept busy.
     sequences : Sequences, optional
@@ -43,16 +44,20 @@ def backward_window(
     -------
     Launch or None
         None if this kernel isn't the one for it: there are many terms, what it keeps of blocks doesn't fit into shared
-        memory, or sequences are few and long.
+        memory, or there are few lines of the full recurrence, or few and long sequences.
     """
-    assert blocks.terms is not None
-    slides = blocks.terms > 1 and blocks.length == 1
-    length, terms = (blocks.terms, 1) if slides else (blocks.length, blocks.terms)
+    slides = blocks.length == 1 and (blocks.terms or 0) > 1
+    if slides and blocks.terms is not None:
+        blocks = Blocks(blocks.terms, 1)
+    carried = blocks.terms is None
+    if carried:
+        blocks = blocks._replace(length=CARRIED_STEPS)
+    length, terms = blocks.length, blocks.terms or 0
     if terms > MOST_TERMS:
         return None
     channels, fitted = MOST_CHANNELS, None
     while channels:
-        one = _fitted(geometry, channels, length, terms, slides, device, sequences)
+        one = _fitted(geometry, channels, blocks, slides, device, sequences)
         if fitted is not None and one.owned.parts > fitted.owned.parts:
             break
         held = one.owned.lines.channels
@@ -66,8 +71,10 @@ def backward_window(
     if fitted is None:
         return None
     owned, split, warps = fitted.owned, fitted.split, fitted.warps
-    if sequences is not None and not are_enough(warps, geometry.steps, sequences, device):
+    if (carried or sequences is not None) and not are_enough(warps, geometry.steps, sequences, device):
         return None
+    kept = max(geometry.steps // length, 1) * owned.lines.count * owned.lines.channels
+    states = (Scratch("states", kept * geometry.u.type.accumulator.itemsize, False),) if carried else ()
     inputs, sums = geometry.beside
     views: Views = {"a": geometry.a, "u": inputs, "g": geometry.u, "du": geometry.x, "da": sums}
     return owned.launch(
@@ -78,15 +85,17 @@ def backward_window(
         {
             "TERMS": terms,
             "SLIDES": int(slides),
+            "CARRIED": int(carried),
             "SEQUENCES": int(sequences is not None),
             "THREADS": THREADS,
             "RESIDENT": fitted.room,
         },
         (
+            Argument("states", "char*", "states" if carried else None),
             starts(sequences),
             *wide(steps=geometry.steps),
             Argument("block", "int", length),
-            *wide(blocks=split.blocks, segments=split.segments),
+            *wide(blocks=-(-geometry.steps // length) if carried else split.blocks, segments=split.segments),
         ),
         (
             f"backward_window: {warps / device.multiprocessors:.1f} warps on a multiprocessor",
@@ -94,6 +103,7 @@ def backward_window(
             split.reason,
         ),
         shared_bytes=fitted.shared_bytes,
+        scratch=states,
     )
 
 
@@ -110,13 +120,13 @@ class _Fitted(NamedTuple):
 def _fitted(
     geometry: Geometry,
     channels: int,
-    length: int,
-    terms: int,
+    blocks: Blocks,
     slides: bool,
     device: Device,
     sequences: Sequences | None,
 ) -> _Fitted:
     """Plan threads of at most so many channels."""
+    length, terms = blocks.length, blocks.terms or 0
     owned = gradient_lines(geometry, length, sequences, channels)
     lines = owned.lines
     # What a step keeps: states of its own block and of those before, what these add, and two sums and a product more.
@@ -134,6 +144,7 @@ def _fitted(
     warp_bytes = 32 * lines.channels * (geometry.u.type.size + given.type.size) * owned.steps
     wanted = warps_wanted(warp_bytes, max(room, 1), device)
     # A segment reads as many blocks after its own as before them. What sums in parts move leaves half as much for that.
-    halo = 2 * terms * min(owned.parts, 2)
-    split = split_time(owned.warps, -(-geometry.steps // length), halo, wanted, device, sequences)
+    if blocks.terms is not None:
+        blocks = blocks._replace(terms=2 * terms * min(owned.parts, 2))
+    split = split_blocks(owned.warps, geometry.steps, blocks, wanted, device, "block", sequences)
     return _Fitted(owned, shared_bytes, room, split, owned.thread_blocks(THREADS, split.segments, sequences))

@@ -11,7 +11,7 @@ from recfact.array_functions import in_type
 from recfact.arrays import Array
 from recfact.gpu.availability import current_gpu, require
 from recfact.gpu.cuda_streams import caller_stream, check_uncaptured
-from recfact.gpu.device_arrays import DeviceArray, as_device_array, empty_like, layout_like
+from recfact.gpu.device_arrays import DeviceArray, as_device_array, empty_like, layout_like, scratch_for
 from recfact.gpu.launch import plan_gradients
 from recfact.gpu.plans import Launch
 from recfact.gpu.run import device_of, prepare
@@ -29,21 +29,23 @@ def gradients(
     window: Window = Full(),
     offsets: Array | None = None,
     types: tuple[Any, Any] = (None, None),
+    states: bool = True,
 ) -> tuple[Any, Any] | None:
     """Return the gradients of coefficients and inputs along the first axis.
 
     Parameters
     ----------
     a, given, g : array
-        Coefficients; states of `Full`, or inputs of other windows; and cotangents of the states. They are CuPy arrays,
-        or tensors on a GPU, of number types that are computed in one type. `a` has all steps, and may have axes of size
-        1 elsewhere.
+        Coefficients; states or inputs; and cotangents of the states. They are CuPy arrays, or tensors on a GPU, of
+        number types that are computed in one type. `a` has all steps, and may have axes of size 1 elsewhere.
     window : Window
         What is kept.
     offsets : ndarray of int64, optional
         Where sequences start, and where the last one ends.
     types : tuple of two number types, optional
         Those of the gradients, in the words of NumPy or torch. None is the type that they are computed in.
+    states : bool, default True
+        Whether the states of `Full` are given. If not, and for other windows, inputs are.
 
     Returns
     -------
@@ -65,21 +67,26 @@ def gradients(
         du_layout = layout_like(own.shape, du_type, own)
         da_layout = layout_like(own_a.shape, da_type, du_layout if repeated else own_a)
         sequences = None if offsets is None or 0 in own.shape else sequences_of(offsets)
-        key = (*(array.key for array in (*described, du_layout, da_layout)), window, sequences)
+        key = (*(array.key for array in (*described, du_layout, da_layout)), window, sequences, states)
         prepared = prepare(_planned, key, own.device)
         if prepared is None:
             return None
         du = empty_like(own.shape, du_type, tensors, own.device, du_layout)
-        full, scratch = prepared.launch.kernel == "backward", prepared.launch.scratch
-        places = {"a": own_a, "x" if full else "u": own, "g": own_g, "du": du}
-        if scratch:
-            sums = places["sums"] = _parts(own, da_layout, scratch[0].bytes)
+        given_states = prepared.launch.kernel == "backward"
+        scratch = {array.name: array.bytes for array in prepared.launch.scratch}
+        places = {"a": own_a, "x" if given_states else "u": own, "g": own_g, "du": du}
+        if "sums" in scratch:
+            sums = places["sums"] = _parts(own, da_layout, scratch["sums"])
         else:
             sums = places["da"] = empty_like(own_a.shape, da_type, tensors, own.device, da_layout)
         if offsets is not None:
-            places["starts"] = starts_of(offsets, full)  # in the order of its sweep
-        prepared.start({name: array.address for name, array in places.items()})
-        return in_type(sums.owner.sum(0), da_type) if scratch else sums.owner, du.owner
+            places["starts"] = starts_of(offsets, given_states)  # in the order of its sweep
+        addresses = {name: array.address for name, array in places.items()}
+        if "states" in scratch:
+            kept = scratch_for(own, scratch["states"])
+            addresses["states"] = kept.data.ptr
+        prepared.start(addresses)
+        return in_type(sums.owner.sum(0), da_type) if "sums" in scratch else sums.owner, du.owner
 
 
 def _named(kind: Any) -> DType:
@@ -97,6 +104,7 @@ def _parts(own: DeviceArray, da: Strided, size: int) -> DeviceArray:
 
 
 def _planned(key: tuple[Any, ...], device: int) -> Launch | None:
-    *arrays, window, sequences = key
+    *arrays, window, sequences, states = key
     a, given, g, du, da = (Strided(*layout) for layout in arrays)
-    return plan_gradients(a, given, g, du, da, window=window, device=device_of(device), sequences=sequences)
+    options = {"window": window, "device": device_of(device), "sequences": sequences, "states": states}
+    return plan_gradients(a, given, g, du, da, **options)

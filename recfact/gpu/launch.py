@@ -78,14 +78,15 @@ def plan_gradients(
     window: Window,
     device: Device,
     sequences: Sequences | None = None,
+    states: bool = True,
 ) -> Launch | None:
     """Plan the gradients of coefficients and inputs along the first axis.
 
     Parameters
     ----------
     a, given, g : Strided
-        Coefficients; states of the full recurrence, or inputs of other windows; and cotangents of the states, of number
-        types that are computed in one type. They broadcast to the shape of the gradients of the inputs.
+        Coefficients; states of the full recurrence, or inputs; and cotangents of the states, of number types that are
+        computed in one type. They broadcast to the shape of the gradients of the inputs.
     du, da : Strided
         The gradients, likewise. The second has all steps, and is summed over the axes along which it is broadcast to
         the shape of the first. If the launch has an array "sums", it writes parts of these sums there.
@@ -96,6 +97,8 @@ def plan_gradients(
     sequences : Sequences, optional
         What time is made of. `backward` reads where they start in the order of its sweep back in time,
         `backward_window` forward.
+    states : bool, default True
+        Whether the states of the full recurrence are given. If not, inputs are.
 
     Returns
     -------
@@ -109,7 +112,7 @@ def plan_gradients(
         geometry = geometry_of(0, a, g, du, None, True, beside=(given, da))
     except ShapeError:
         return None
-    if blocks.terms is None:
+    if blocks.terms is None and states:
         return backward(geometry, device, sequences)
     return backward_window(geometry, blocks, device, sequences)
 

@@ -85,6 +85,7 @@ class GradientLines(NamedTuple):
         own: Iterable[Argument],
         reasons: tuple[str, ...],
         shared_bytes: int = 0,
+        scratch: tuple[Scratch, ...] = (),
     ) -> Launch:
         """Return the launch of a kernel of gradients. Parameters are those of `Lines.launch`.
 
@@ -110,11 +111,14 @@ class GradientLines(NamedTuple):
             reasons,
             written=("du", "da"),
             shared_bytes=shared_bytes,
+            scratch=scratch,
         )
         if not part:
             return launch
         arguments = (replace(one, value="sums") if one.value == "da" else one for one in launch.arguments)
-        return replace(launch, arguments=tuple(arguments), scratch=(Scratch("sums", part * self.parts, False),))
+        return replace(
+            launch, arguments=tuple(arguments), scratch=(*scratch, Scratch("sums", part * self.parts, False))
+        )
 
     def _by_lines(self, view: View) -> View:
         """Return a view whose strides lead from line to line, in the order in which these are counted."""

@@ -27,8 +27,8 @@ class Pass(NamedTuple):
     Parameters
     ----------
     states : callable or None
-        Solves coefficients and inputs for the states that it reads, in the type of the computation. None if it reads
-        the inputs instead.
+        Solves coefficients and inputs for the states that it reads, in the type of the computation. None, or a function
+        that returns None, if it reads the inputs instead.
     run : callable
         It takes coefficients, inputs, cotangents, and the states or None. It returns the gradients of coefficients and
         inputs, or None if the engine makes them in no single pass. The former may be summed to the shape of the

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from recfact.array_functions import is_half
 from recfact.arrays import Array
 from recfact.gradients.arguments import Given
 from recfact.gradients.differentials import Pass
@@ -46,11 +47,14 @@ def _on_gpu(given: Given, x0: Any, window: Window) -> Pass:
             check_uncaptured("makes gradients in several steps, with memory of CuPy,", advice)
 
     def states(a: Any, u: Any) -> Any:
+        if not given.reverse or (is_half(a) and is_half(u)):
+            return None  # the kernel finds them, which moves less
         check_steps()
         return given.wide_states(a, u)
 
     def run(a: Any, u: Any, g: Any, x: Any) -> tuple[Any, Any] | None:
-        read = given.expanded(x if whole else u)
+        known = whole and x is not None
+        read = given.expanded(x if known else u)
         sizes = math.prod(a.shape), math.prod(read.shape)
         # What is summed further, or has more added to it, is rounded after that.
         da, du = (
@@ -59,7 +63,8 @@ def _on_gpu(given: Given, x0: Any, window: Window) -> Pass:
         )
         if given.reverse or da is None or du is None:
             check_steps()
-        found = gradients(a, read, given.expanded(g), Full() if whole else window, given.offsets, (da, du))
+        own = Full() if whole else window
+        found = gradients(a, read, given.expanded(g), own, given.offsets, (da, du), known)
         if found is None:
             check_steps()
         return found

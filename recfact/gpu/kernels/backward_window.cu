@@ -18,16 +18,20 @@
 // S_k = sum over p >= k of R_p u_p in the block before; A_k = sum over p <= k of s_p g_p in the next one; G the states
 // of g S back in time, and Q those of u A.
 //
+// If CARRIED, blocks are parts of the full recurrence, and TERMS is 0. A first way forwards keeps the state before each
+// block in `states`, from which w starts, and z goes on from block to block. So these are x and du themselves.
+//
 // A segment of whole blocks starts TERMS blocks late, without writing, and looks into as many before its first. The
 // next STEPS steps of a and u, and of g, are always on their way from memory.
 //
 // Macros: those of lines.cuh for g and du, which go back in time; those of sums.cuh, and
 //   GIVEN     number type of u
 //   TERMS     blocks that a block sees before its own; 1 if SLIDES
-//   SLIDES    as above
+//   SLIDES, CARRIED  as above
 //   SEQUENCES 1 if segments are sequences of their own, one behind the other, of which each thread has a line of one
 //   THREADS   of a thread block
 //   RESIDENT  warps for which a multiprocessor is to have registers
+#include "block_back.cuh"
 #include "block_sums.cuh"
 #include "sums.cuh"
 
@@ -41,6 +45,7 @@ struct Partial {
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) backward_window(
     const char* a, const char* u, const char* g, char* du, char* da,
+    char* states,  // CARRIED: those before blocks, as they are computed; all lines for one block, then for the next
     const long long* starts,  // SEQUENCES: of each, and the end of the last one
     long long steps,
     int block,           // steps of a block; the last may be shorter
@@ -89,9 +94,40 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
             for (int c = 0; c < COEFFICIENTS; ++c) coefficients[0].set(c, number<Number>(0));
         }
     };
+    auto coefficient = [&](int s, int c) -> Number {
+        return coefficients[s / COEFFICIENT_STEPS][COEFFICIENTS == 1 ? s % COEFFICIENT_STEPS : c];
+    };
+    auto input = [&](int s, int c) -> Number { return inputs[s / TIMES][TIME_CONTIGUOUS ? s % TIMES : c]; };
+    auto fetch_forwards = [&](int s, long long step) { fetch(s, a + step * a_step, u + step * u_step, step == 0); };
     auto fetch_cotangents = [&](int s, const char* from) {
         cotangents[s / TIMES] = load_vector<INPUT, WIDTH>(at<INPUT>(from, s, -g_step) + access_start(TIMES));
     };
+
+    // The state in which a block ends.
+    const long long all_lines = batch * heads * lines;
+    auto passed = [&](long long index) {
+        return reinterpret_cast<Number*>(states) + ((origin / block + index) * all_lines + part.line) * CHANNELS;
+    };
+    Values before, ahead;  // the state before a block, and the one before the next block on the way back
+    before.fill(0);
+    if (CARRIED) {
+        const long long last = (whole - 1) * block;
+#pragma unroll
+        for (int s = 0; s < STEPS; s += TIMES) {
+            if (last > 0) fetch_forwards(s, 0);
+        }
+        for (long long step = 0; step < last; step += STEPS) {
+#pragma unroll
+            for (int s = 0; s < STEPS; ++s) {
+#pragma unroll
+                for (int c = 0; c < CHANNELS; ++c)
+                    before.set(c, multiply_add(coefficient(s, c), before[c], input(s, c)));
+                if (s % TIMES == TIMES - 1 && step + STEPS < last) fetch_forwards(s + 1 - TIMES, step + STEPS);
+            }
+            // The last one is still there when it is needed.
+            if ((step + STEPS) % block == 0 && step + STEPS < last) store_vector(passed(step / block), before);
+        }
+    }
 
     const long long lowest = begin > TERMS ? begin - TERMS : 0;
     const long long top = end + TERMS < whole ? end + TERMS - 1 : whole - 1;
@@ -99,7 +135,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
     for (int s = 0; s < STEPS; s += TIMES) {
         const long long first = top * block;
         if (s < length_of(top)) {
-            fetch(s, a + first * a_step, u + first * u_step, first == 0);
+            fetch_forwards(s, first);
             fetch_cotangents(s, g + (first + length_of(top) - 1) * g_step);
         }
     }
@@ -110,6 +146,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
         const Row<COEFFICIENTS> factors = kept.factors(index);
         const int length = length_of(index);
         Number state[CHANNELS];
+        if (CARRIED) {
+            if (index < top) before = ahead;
+            ahead.fill(0);
+            if (index > 1) ahead = load_vector<Number, CHANNELS>(passed(index - 2));
+#pragma unroll
+            for (int c = 0; c < CHANNELS; ++c) state[c] = before[c];
+        }
         for (int k = 0; k < length; k += STEPS) {
             const bool more = k + STEPS < length;
             const int here = length - k, count = more ? here - STEPS : index > lowest ? block : 0;
@@ -123,13 +166,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
                         Factors factor;
 #pragma unroll
                         for (int c = 0; c < COEFFICIENTS; ++c)
-                            factor.set(c, coefficients[s / COEFFICIENT_STEPS]
-                                                      [COEFFICIENTS == 1 ? s % COEFFICIENT_STEPS : c]);
+                            factor.set(c, coefficient(s, c));
 #pragma unroll
                         for (int c = 0; c < CHANNELS; ++c) {
-                            const Number input = inputs[s / TIMES][TIME_CONTIGUOUS ? s % TIMES : c];
-                            state[c] = SLIDES || (s == 0 && k == 0) ? input
-                                                                    : multiply_add(of(factor, c), state[c], input);
+                            const bool alone = SLIDES || (!CARRIED && s == 0 && k == 0);
+                            state[c] = alone ? input(s, c) : multiply_add(of(factor, c), state[c], input(s, c));
                             values.set(c, state[c]);
                         }
                         row.set(k + s, values);
@@ -147,24 +188,24 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
         }
     };
 
-    Number entering[TERMS + 1][CHANNELS];  // y^q of the last step, of what the next block has
+    Back back;
     for (long long index = top + TERMS; index >= begin; --index) {
         if (index - TERMS >= lowest) ascend(index - TERMS);
         if (index > top) continue;
         const int length = length_of(index);
-        const int following = top - index < TERMS ? static_cast<int>(top - index) : TERMS;  // blocks that see it
-        const bool after = following > 0, earlier = TERMS > 0 && index > 0;
+        const int following = top - index < TERMS ? static_cast<int>(top - index) : TERMS;
         const Row<CHANNELS> own = kept.held(index);
         const Row<COEFFICIENTS> factors = kept.factors(index);
-
-        if (!SLIDES && earlier) carry_blocks(kept, factors, index, length);
-        if (SLIDES && earlier) add_suffixes(kept, index - 1);
-        if (SLIDES) solve_inside(kept, own, factors, length, after);
+        const Block here{kept, own, factors, following, (TERMS > 0 || CARRIED) && index > 0};
+#if SLIDES
+        if (here.earlier) add_suffixes(kept, index - 1);
+        solve_inside(kept, own, factors, length, following > 0);
+#else
+        if (TERMS > 0 && here.earlier) carry_blocks(kept, factors, index, length);
+        back.before = before;
+#endif
 
         // Back through the block.
-        // z; y^{q+1}, or G; R
-        Number state[CHANNELS], other[TERMS + 1][CHANNELS], product[COEFFICIENTS];
-        Factors factor, power;  // a and s of the step
         const long long first = index * block;
         for (int k = length - 1; k >= 0; k -= STEPS) {
             const bool more = k >= STEPS;
@@ -178,74 +219,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
                 for (int s = 0; s < STEPS; ++s) {
                     const int place = k - s;
                     if (size.ALL || place >= 0) {
-                        const bool last = s == 0 && k == length - 1;
-                        Values states, carries, weights, sums, scaled;
-                        if (SLIDES && earlier) {
-                            if (last) power = kept.products.get(place);
-                            carries = kept.carried(0).get(place);
-                        }
-                        if (SLIDES && after) weights = kept.seen.get(place);
-                        if (SLIDES) {
+                        const bool last = s == 0 && k == length - 1 && (!CARRIED || index == top);
+                        Number values[CHANNELS], total[CHANNELS], gradients[CHANNELS];
 #pragma unroll
-                            for (int c = 0; c < COEFFICIENTS; ++c)
-                                product[c] = last ? number<Number>(1) : multiply(product[c], factor[c]);
-                        }
-                        Number total[CHANNELS];
+                        for (int c = 0; c < CHANNELS; ++c)
+                            values[c] = cotangents[s / TIMES][TIME_CONTIGUOUS ? in_access(s, TIMES) : c];
+                        back.reach(here, place, last, values, total);
 #pragma unroll
-                        for (int c = 0; c < CHANNELS; ++c) {
-                            const Number cotangent =
-                                cotangents[s / TIMES][TIME_CONTIGUOUS ? in_access(s, TIMES) : c];
-                            state[c] = last ? cotangent : multiply_add(of(factor, c), state[c], cotangent);
-                            total[c] = state[c];
-#pragma unroll
-                            for (int q = 0; q < (SLIDES ? 0 : TERMS); ++q) {
-                                if (q >= following) continue;
-                                other[q][c] = last ? entering[q][c] : multiply(of(factor, c), other[q][c]);
-                                total[c] = add(total[c], other[q][c]);
-                            }
-                            if (SLIDES && earlier) {
-                                const Number part = multiply(cotangent, carries[c]);
-                                other[0][c] = last ? part : multiply_add(of(factor, c), other[0][c], part);
-                                scaled.set(c, multiply(of(power, c), cotangent));
-                            }
-                            if (SLIDES && after) total[c] = multiply_add(of(product, c), weights[c], state[c]);
+                        for (int c = 0; c < CHANNELS; ++c)
                             found.set(TIME_CONTIGUOUS ? in_access(s, TIMES) : c, total[c]);
-                        }
-                        if (SLIDES && earlier) kept.local.set(place, scaled);
-                        Number gradients[CHANNELS];
-                        factor = factors.get(place);
-                        if ((size.ALL && s < STEPS - 1) || place > 0) {
-                            states = (SLIDES ? kept.local : own).get(place - 1);
-                            if (SLIDES && earlier) power = kept.products.get(place - 1);
-                            if (SLIDES && after) sums = own.get(place - 1);
-#pragma unroll
-                            for (int c = 0; c < CHANNELS; ++c) {
-                                gradients[c] = multiply((SLIDES ? state : total)[c], states[c]);
-                                if (SLIDES && earlier)
-                                    gradients[c] = multiply_add(of(power, c), other[0][c], gradients[c]);
-                                if (SLIDES && after)
-                                    gradients[c] = multiply_add(of(product, c), sums[c], gradients[c]);
-                            }
-                        } else {
-#pragma unroll
-                            for (int c = 0; c < CHANNELS; ++c) {
-                                gradients[c] = SLIDES && earlier ? other[0][c] : number<Number>(0);
-#pragma unroll
-                                for (int q = 0; q < (SLIDES ? 0 : TERMS); ++q) {
-                                    if (q <= following)
-                                        entering[q][c] = multiply(of(factor, c), q == 0 ? state[c] : other[q - 1][c]);
-                                }
-                            }
-                        }
-#pragma unroll
-                        for (int q = 0; q < (SLIDES ? 0 : TERMS); ++q) {
-                            if (!earlier || q > following) continue;
-                            carries = kept.carried(TERMS - 1 - q).get(place);
-#pragma unroll
-                            for (int c = 0; c < CHANNELS; ++c)
-                                gradients[c] =
-                                    multiply_add(q == 0 ? state[c] : other[q - 1][c], carries[c], gradients[c]);
-                        }
+                        back.lead(here, place, (size.ALL && s < STEPS - 1) || place > 0, total, gradients);
                         found_sums.take(s, gradients, part.lanes);
                         if (index < end && s % TIMES == TIMES - 1)
                             store_vector(const_cast<OUTPUT*>(at<OUTPUT>(du_here, s + 1 - TIMES, -du_step)) +
@@ -263,6 +246,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
                 chunk(Partial{});
             }
         }
-        if (SLIDES && earlier) add_prefixes(kept, length);
+#if SLIDES
+        if (here.earlier) add_prefixes(kept, length);
+#endif
     }
 }
