@@ -86,16 +86,28 @@ def described(
 
 
 def described_gradients(
-    heads: int, n: int, d: int, dtype: str, window: Window, *, a_dtype: str | None = None, device: Device = H100
+    heads: int,
+    n: int,
+    d: int,
+    dtype: str,
+    window: Window,
+    *,
+    a_dtype: str | None = None,
+    states: bool = True,
+    shared: bool = True,
+    device: Device = H100,
 ) -> Launch:
-    """Plan the gradients of a window for contiguous arrays with time first, and coefficients of heads.
+    """Plan the gradients of a window for contiguous arrays with time first.
 
-    Coefficients and their gradients may have a number type of their own. States are in the type of the computation.
+    Coefficients are those of heads, or if they aren't shared so, those of channels, which the heads share. They and
+    their gradients may have a number type of their own. States of the full recurrence may be given, in the type of the
+    computation.
     """
     kind, shape = np.dtype(dtype), (n, heads, d)
-    rows, shared = contiguous(kind, shape), contiguous(np.dtype(a_dtype or dtype), (n, heads, 1))
-    given = contiguous(accumulator(kind), shape) if window == Full() else rows
-    launch = plan_gradients(shared, given, rows, rows, shared, window=window, device=device)
+    rows = contiguous(kind, shape)
+    a = contiguous(np.dtype(a_dtype or dtype), (n, heads, 1) if shared else (n, 1, d))
+    given = contiguous(accumulator(kind), shape) if window == Full() and states else rows
+    launch = plan_gradients(a, given, rows, rows, a, window=window, device=device, states=states)
     if launch is None:
         raise ValueError(f"an example must have lines for all of the GPU, got {heads} heads of {d} channels")
     return launch
@@ -140,6 +152,15 @@ def kinds(device: Device = H100) -> dict[str, Launch]:
         "backward_window": described_gradients(8192, 8192, 16, "float32", Jagged(16), device=device),
         "backward_window of two terms": described_gradients(8192, 8192, 16, "float32", Jagged(16, 2), device=device),
         "backward_window of lags": described_gradients(8192, 8192, 16, "float32", Uniform(16), device=device),
+        "backward_window of the full recurrence": described_gradients(
+            8192, 8192, 16, half, Full(), states=False, device=device
+        ),
+        "backward_window with a of channels": described_gradients(
+            8192, 8192, 16, "float32", Jagged(16), shared=False, device=device
+        ),
+        "backward with a of channels": described_gradients(
+            8192, 8192, 16, "float32", Full(), shared=False, device=device
+        ),
         "backward of halves": described_gradients(8192, 8192, 16, half, Full(), device=device),
         "backward_window of halves": described_gradients(8192, 8192, 16, half, Jagged(16), device=device),
         "backward_window of halves, a in float32": described_gradients(

@@ -39,16 +39,20 @@ PARTS: tuple[tuple[str, int, int, Window], ...] = (
     (ROWS, 8, 8, Uniform(64)),
 )
 BESIDE = "time, head, channel"  # where a sector of coefficients is that of 16 heads, and so of as many warps
-# Gradients by each kernel, what they read beside coefficients and cotangents; heads, steps and channels; and number
-# types, of coefficients as well.
-GRADIENTS: tuple[tuple[str, Window, str, tuple[int, int, int], tuple[str, str]], ...] = (
-    ("backward", Full(), "x", (32, 512, 16), ("float32", "float32")),
-    ("backward_window", Jagged(16), "u", (8, 2048, 16), ("float32", "float32")),
-    ("backward_window of two terms", Jagged(16, 2), "u", (8, 4096, 16), ("float32", "float32")),
-    ("backward_window of lags", Uniform(16), "u", (8, 2048, 16), ("float32", "float32")),
-    ("backward of halves", Full(), "x", (64, 512, 16), ("bfloat16", "bfloat16")),
-    ("backward_window of halves", Jagged(16), "u", (8, 2048, 16), ("bfloat16", "bfloat16")),
-    ("backward_window of halves, a in float32", Jagged(16), "u", (8, 2048, 16), ("bfloat16", "float32")),
+FLOAT, HALF = ("float32", "float32"), ("bfloat16", "bfloat16")
+# Gradients by each kernel; whether they read states or inputs, whether channels of a head share coefficients, or heads
+# those of channels; heads, steps and channels; number types, of coefficients as well; and what is asked of what moves.
+GRADIENTS: tuple[tuple[str, Window, str, bool, tuple[int, int, int], tuple[str, str], float | None], ...] = (
+    ("backward", Full(), "x", True, (32, 512, 16), FLOAT, 1.10),
+    ("backward with a of channels", Full(), "x", False, (32, 512, 16), FLOAT, 1.10),
+    ("backward_window", Jagged(16), "u", True, (8, 2048, 16), FLOAT, 1.10),
+    ("backward_window with a of channels", Jagged(16), "u", False, (32, 1024, 16), FLOAT, 1.10),
+    ("backward_window of two terms", Jagged(16, 2), "u", True, (8, 4096, 16), FLOAT, 1.10),
+    ("backward_window of lags", Uniform(16), "u", True, (8, 2048, 16), FLOAT, 1.10),
+    ("backward of halves", Full(), "x", True, (64, 512, 16), HALF, 1.10),
+    ("backward_window of halves", Jagged(16), "u", True, (8, 2048, 16), HALF, 1.10),
+    ("backward_window of halves, a in float32", Jagged(16), "u", True, (8, 2048, 16), ("bfloat16", "float32"), 1.10),
+    ("backward_window of the full recurrence", Full(), "u", True, (64, 512, 16), HALF, None),
 )
 # Heads, groups that share gates, steps and channels; what is asked of what moves, over the bytes of the arrays. A warp
 # of `b2p` has one head, so those that share gates ask for them one by one, at the same time.
@@ -240,9 +244,9 @@ def _of_traffic() -> Iterator[Quantity]:
         yield Quantity("bytes moved / bytes of u, a and x", f"chain ({layout})", "<=", 1.10, "emulator", moved)
     read = partial(_traffic, HEADS, Jagged(52), "read")
     yield Quantity("bytes read / bytes of u and a", f"b2p, Jagged(52) ({HEADS})", "<=", 1.10, "emulator", read)
-    for kernel, window, given, lines, types in GRADIENTS:
-        moved = partial(gradient_traffic, window, *lines, *types)
-        yield Quantity(f"bytes moved / bytes of a, {given}, g, du and da", kernel, "<=", 1.10, "emulator", moved)
+    for kernel, window, given, shared, lines, types, most in GRADIENTS:
+        moved = partial(gradient_traffic, window, *lines, *types, given == "x", shared)
+        yield Quantity(f"bytes moved / bytes of a, {given}, g, du and da", kernel, "<=", most, "emulator", moved)
     for kind, shape, most in MIXERS:
         for k, (whole, asked) in enumerate((("a, q, k, v and y", most), ("three passes", most and 0.5))):
             part = partial(_mixer_traffic, shape, k)

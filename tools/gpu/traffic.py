@@ -69,16 +69,24 @@ def traffic(launch: Launch, layout: str, heads: int, n: int, d: int) -> Traffic:
 
 
 @cache
-def gradient_traffic(window: Window, heads: int, n: int, d: int, dtype: str, a_dtype: str) -> float:
-    """Return the bytes that gradients move, over those of their arrays, as `traffic` does."""
+def gradient_traffic(
+    window: Window, heads: int, n: int, d: int, dtype: str, a_dtype: str, states: bool, shared: bool
+) -> float:
+    """Return the bytes that gradients move, over those of their arrays, as `traffic` does.
+
+    Parameters are those of `described_gradients`.
+    """
     if (missing := missing_tools()) is not None:
         raise MissingExtraError(missing)
     rng = np.random.default_rng(0)
-    shape, shared = (n, heads, d), (n, heads, 1)
-    shapes = {"a": shared, "x": shape, "u": shape, "g": shape, "du": shape, "da": shared}
+    shape, single = (n, heads, d), (n, heads, 1) if shared else (n, 1, d)
+    shapes = {"a": single, "x": shape, "u": shape, "g": shape, "du": shape, "da": single}
     kind, own = np.dtype(dtype), np.dtype(a_dtype)
     types = {"a": own, "x": accumulator(kind), "da": own}
-    launch = described_gradients(heads, n, d, dtype, window, a_dtype=a_dtype, device=Device(H100.capability, 1))
+    device = Device(H100.capability, 1)
+    launch = described_gradients(
+        heads, n, d, dtype, window, a_dtype=a_dtype, states=states, shared=shared, device=device
+    )
     used = [str(argument.value) for argument in launch.arguments if argument.value in shapes]
     arrays = {name: rng.uniform(-1, 1, shapes[name]).astype(types.get(name, kind)) for name in used}
     report = execute(launch, arrays, H100.capability, outputs=("du", "da")).check()
