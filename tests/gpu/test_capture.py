@@ -150,7 +150,7 @@ def test_gradients_of_cupy_arrays_in_several_steps_are_refused(machine, what):
         u = u[:, : shape[1]]
         rf.gradients.vjp(a, u, g, **options)
         machine.captured, launched = {stream.ptr}, len(machine.launches)
-        with pytest.raises(DeviceError, match=r"several steps, .* CuPy, can't be captured .* torch tensors"):
+        with pytest.raises(DeviceError, match=r"memory (of|from) CuPy,? can't be captured .* torch tensors"):
             rf.gradients.vjp(a, u, g, **options)
         assert len(machine.launches) == launched
 

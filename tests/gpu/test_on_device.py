@@ -136,22 +136,31 @@ def test_a_long_sequence_of_few_heads():
 GRADIENTS = (Full(), Jagged(16), Jagged(12, 0), Jagged(8, 5), Uniform(16))
 
 
-def gradients_agree(window: Window, n: int, channels: int = 16, dtype: str = "float32") -> None:
-    """Hold gradients on the GPU to those of the host in float64, within the bound of docs/gradients.md."""
+def gradients_agree(
+    window: Window, n: int, channels: int = 16, dtype: str = "float32", heads: int = 2, shared: str = "channels"
+) -> None:
+    """Hold gradients on the GPU to those of the host in float64, within the bound of docs/gradients.md.
+
+    Those of the full recurrence in float32 are made from its states as well.
+    """
     rng = np.random.default_rng(0)
-    shapes = (n, 2, 1), (n, 2, channels), (n, 2, channels)
+    single = {"channels": (n, heads, 1), "heads": (n, 1, channels), "both": (n, 1, 1)}[shared]
+    shapes = single, (n, heads, channels), (n, heads, channels)
     given = [rng.uniform(-0.99, 0.99, shape).astype(NUMPY[dtype]) for shape in shapes]
-    found = rf.gradients.vjp(*map(to_gpu, given), axis=0, window=window)
+    there = [to_gpu(array) for array in given]
+    states = [None, rf.solve(there[0], there[1], axis=0)] if (window, dtype) == (Full(), "float32") else [None]
     exact, sizes = (
         rf.gradients.vjp(*(change(one.astype(float)) for one in given), axis=0, window=window)
         for change in (np.asarray, np.abs)
     )
-    count = (n if window == Full() else 48) + 16 + channels + 60
-    for got, value, size in zip(found[:2], exact, sizes, strict=False):
-        most = size * count * 2**-24 / (1 - count * 2**-24)
-        if dtype in ("float16", "bfloat16"):
-            most = most + UNIT[dtype] * (abs(value) + most) + HALF_SPACING[dtype]
-        assert (abs(from_gpu(got).astype(float) - value) <= most).all()
+    count = (n if window == Full() else 48) + 16 + heads * channels + 60
+    for x in states:
+        found = rf.gradients.vjp(*there, axis=0, window=window, x=x)
+        for got, value, size in zip(found[:2], exact, sizes, strict=False):
+            most = size * count * 2**-24 / (1 - count * 2**-24)
+            if dtype in ("float16", "bfloat16"):
+                most = most + UNIT[dtype] * (abs(value) + most) + HALF_SPACING[dtype]
+            assert (abs(from_gpu(got).astype(float) - value) <= most).all()
 
 
 @pytest.mark.gpu
@@ -160,6 +169,8 @@ def test_gradients(window):
     gradients_agree(window, 200)
     gradients_agree(window, 4000)
     gradients_agree(window, 200, channels=96)
+    for shared in ("heads", "both"):
+        gradients_agree(window, 4000, heads=37, shared=shared)
     for dtype in ("float16", "bfloat16"):
         gradients_agree(window, 4000, dtype=dtype)
 
@@ -168,6 +179,11 @@ def test_gradients(window):
 @pytest.mark.parametrize("window", GRADIENTS)
 def test_the_check_of_gradients_without_a_gpu(machine, window, dtype, channels):
     gradients_agree(window, 200, channels, dtype)
+
+
+@pytest.mark.parametrize("shared", ["heads", "both"])
+def test_the_check_of_gradients_that_heads_share_without_a_gpu(machine, shared):
+    gradients_agree(Full(), 100, heads=37, channels=4, shared=shared)
 
 
 def mixed_here(name: str) -> None:
