@@ -46,12 +46,11 @@ def backward_window(
         None if this kernel isn't the one for it: there are many terms, what it keeps of blocks doesn't fit into shared
         memory, or there are few lines of the full recurrence, or few and long sequences.
     """
-    slides = blocks.length == 1 and (blocks.terms or 0) > 1
-    if slides and blocks.terms is not None:
-        blocks = Blocks(blocks.terms, 1)
-    carried = blocks.terms is None
+    carried, slides = blocks.terms is None, blocks.length == 1 and (blocks.terms or 0) > 1
     if carried:
-        blocks = blocks._replace(length=CARRIED_STEPS)
+        blocks = Blocks(CARRIED_STEPS, None)
+    elif slides:
+        blocks = Blocks(blocks.terms or 0, 1)
     length, terms = blocks.length, blocks.terms or 0
     if terms > MOST_TERMS:
         return None
