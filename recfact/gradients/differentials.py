@@ -72,7 +72,7 @@ def transposed_derivative(
     inputs, cotangents, forward, back = (g, u, None, x) if reverse else (u, g, x, None)
     if x0 is not None:
         starts = Starts(len(a), offsets)
-        first = widened(starts.taken(a))
+        first = starts.taken(a)
         inputs = widened(inputs) + starts.spread(first * x0)
     found = None
     if engine is not None:

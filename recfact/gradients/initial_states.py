@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from recfact.array_functions import beside, broadcast_to, column, concatenate, namespace
+from recfact.array_functions import beside, broadcast_to, column, concatenate, namespace, widened
 from recfact.arrays import Array
 
 
@@ -30,13 +30,13 @@ class Starts:
         self.steps, self.offsets = steps, offsets
 
     def taken(self, x: Any) -> Any:
-        """Return the first row of each segment, and 0 if a segment has none."""
+        """Return the first row of each segment, halves widened, and 0 if a segment has none."""
         if self.offsets is None:
-            return x[:1]
+            return widened(x[:1])
         xp, firsts, lengths = namespace(x), self.offsets[:-1], np.diff(self.offsets)
         if self.steps == 0:
-            return broadcast_to(x.sum(0), (len(firsts), *x.shape[1:]))
-        rows = x[beside(x, np.minimum(firsts, self.steps - 1))]
+            return broadcast_to(widened(x).sum(0), (len(firsts), *x.shape[1:]))
+        rows = widened(x[beside(x, np.minimum(firsts, self.steps - 1))])
         return xp.where(column(x, lengths > 0), rows, 0)
 
     def spread(self, rows: Any) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from gpu import test_gradient_types, torch_stand_in
 from gpu.bare_run import need_compiler, plant, run_bare
+from gpu.bounds import UNIT
 from gpu.cases import H100, NUMPY, random_numbers, strided
 from gpu.stand_in import on_gpu
 from gpu.test_gradient_sums import SHARED, added, with_parts
@@ -183,3 +184,17 @@ def test_tensors_keep_states_in_their_own_memory(machine, rng):
     for one, other in zip(found, same, strict=True):
         np.testing.assert_array_equal(one.numpy(), other.get())
     assert NUMPY["float32"] == same[0].dtype
+
+
+@pytest.mark.parametrize("offsets", [None, [0, 10, 10, 11, 40, 60]])
+@pytest.mark.parametrize("kind", ["float32", "bfloat16"])
+def test_vjp_from_initial_states(machine, rng, kind, offsets):
+    a, u, g = (random_numbers(rng, shape, kind, 0.9) for shape in ((60, 2, 1), (60, 2, 8), (60, 2, 8)))
+    x0 = random_numbers(rng, (2, 8) if offsets is None else (5, 2, 8), "float32")
+    machine.launches.clear()
+    found = rf.gradients.vjp(*map(on_gpu, (a, u, g)), x0=on_gpu(x0), axis=0, offsets=offsets)
+    assert [launch.launch.kernel for launch in machine.launches] == ["backward_window"]
+    exact = rf.gradients.vjp(*(one.astype("f8") for one in (a, u, g)), x0=x0.astype("f8"), axis=0, offsets=offsets)
+    for got, value in zip(found, exact, strict=True):
+        numbers = got.view(np.uint16).get().view(got.dtype) if got.dtype.itemsize == 2 else got.get()
+        np.testing.assert_allclose(numbers.astype("f8"), value, rtol=UNIT[kind] + 1e-4, atol=1e-4)
