@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from recfact.checks import integer
 from recfact.errors import ShapeError
 
 
@@ -35,6 +36,24 @@ def mixed(solve: Callable[[Any, Any], tuple[Any, Any]], a: Any, q: Any, k: Any, 
     """
     x, end = solve(a[..., None], v if k is None else gated(k, v))
     return (x if q is None else gated(q, x)) + v, end
+
+
+def time_before_heads(axis: Any, a: Any, q: Any, k: Any, v: Any) -> tuple[tuple[Any, Any, Any, Any], bool]:
+    """Return the arrays of a mixer with time before the heads, and whether it came after them.
+
+    Raises
+    ------
+    ShapeError
+        If `axis` is neither the third axis of `v` from the end nor the second.
+    """
+    number = integer(axis, "axis")
+    place = number if number < 0 else number - v.ndim
+    if place not in (-3, -2):
+        raise ShapeError("must be the third axis of v from the end or the second", "axis", given=axis)
+    if place == -3:
+        return (a, q, k, v), False
+    q, k, v = (x if x is None else x.swapaxes(-2, -3) for x in (q, k, v))
+    return (a.swapaxes(-1, -2), q, k, v), True
 
 
 def check_gates(a: Any, q: Any, k: Any, v: Any) -> None:

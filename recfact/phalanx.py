@@ -7,9 +7,9 @@ from functools import cache, partial
 from typing import Any
 
 from recfact.arrays import as_numpy, is_tensor, library_of
-from recfact.checks import boolean, integer
-from recfact.errors import ArrayTypeError, ShapeError
-from recfact.gating import check_gates, mixed
+from recfact.checks import boolean
+from recfact.errors import ArrayTypeError
+from recfact.gating import check_gates, mixed, time_before_heads
 from recfact.solve import solve
 from recfact.windows import Jagged, WindowLike, check_window
 
@@ -85,10 +85,7 @@ def phalanx(
     """
     window, return_state = check_window(window), boolean(return_state, "return_state")
     arrays, run, whole = _taken({"a": a, "q": q, "k": k, "v": v})
-    a, q, k, v = arrays
-    later = _later(axis, v.ndim)
-    if later:
-        a, (q, k, v) = a.swapaxes(-1, -2), (x if x is None else x.swapaxes(-2, -3) for x in (q, k, v))
+    (a, q, k, v), later = time_before_heads(axis, *arrays)
     check_gates(a, q, k, v)
     keep = {"state": state, "return_state": True} if return_state or state is not None else {}
 
@@ -145,12 +142,3 @@ def _engine(kind: str) -> Callable[..., Any]:
 
 def _kind(value: Any) -> str:
     return "torch" if is_tensor(type(value)) else library_of(value)
-
-
-def _later(axis: Any, ndim: int) -> bool:
-    """Say whether time comes after the heads."""
-    number = integer(axis, "axis")
-    place = number if number < 0 else number - ndim
-    if place not in (-3, -2):
-        raise ShapeError("must be the third axis of v from the end or the second", "axis", given=axis)
-    return place == -2

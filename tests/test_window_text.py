@@ -47,7 +47,7 @@ CALLS = {
     "truncation_error": lambda window: pr.exact.truncation_error(A, U, window).upper,
 }
 RESULTS = {"Verification"}  # what functions return, not what a user makes
-ON_A_GPU = {"gpu.solve", "gpu.tune", "gpu.warm_up"}  # check their window before they look for one
+ON_A_GPU = {"gpu.solve", "gpu.tune", "gpu.tune_phalanx", "gpu.warm_up"}  # check their window before they look for one
 
 
 def takers():

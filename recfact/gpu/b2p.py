@@ -76,14 +76,12 @@ class B2P:
         Windows with at most one block before each, or the exact recurrence.
     device : Device
         Where it runs.
-    split_factor : bool
-        Store L_t in two terms.
+    precision : {"full", "paper"}
+        Store L_t in two terms, or in one.
     share : float
         As for `warps_wanted`.
     fewer : int
         Tiles fewer that a warp has than by default, an even number.
-    gate_heads : int, default 1
-        Heads next to each other that share gates.
 
     Attributes
     ----------
@@ -102,12 +100,11 @@ class B2P:
         geometry: Geometry,
         blocks: Blocks,
         device: Device,
-        split_factor: bool,
+        precision: str = "full",
         share: float = 1,
         fewer: int = 0,
-        gate_heads: int = 1,
     ) -> None:
-        self.geometry, self.blocks, self.split_factor, self.gate_heads = geometry, blocks, split_factor, gate_heads
+        self.geometry, self.blocks, self.split_factor = geometry, blocks, precision == "full"
         self.obstacle = obstacle(geometry, blocks, device)
         if self.obstacle is not None:
             return
@@ -115,7 +112,7 @@ class B2P:
         gated = bool(geometry.beside)
         self.stages = (GATE_STAGES if gated else STAGES if self.asynchronous else REGISTER_STAGES) - fewer
         self.registers = FEW_REGISTERS if device.capability[0] == BLACKWELL and not gated else REGISTERS
-        shared = shared_bytes(self.stages if self.asynchronous else 1, split_factor, gated)
+        shared = shared_bytes(self.stages if self.asynchronous else 1, self.split_factor, gated)
         room = device.limits.room(WARPS, self.registers, shared)
         # k v of the next tile is made early, so with gates one tile less is on its way all the time.
         ahead = (self.stages - 2) * TILE_BYTES * 3 if gated else (self.stages - 1) * TILE_BYTES
@@ -126,7 +123,7 @@ class B2P:
         self.warps = units * self.split.segments
         used = geometry.channels / (TILE * columns)  # share of tiles that isn't beyond the channels
         if gated:  # heads ask for the gates that they share one by one, and no cache is counted on
-            used *= (2 + 2 / gate_heads) / 4
+            used *= (2 + 2 / geometry.gate_heads) / 4
         cost = COSTS[generation(device), gated, blocks.terms is not None and blocks.length % TILE > 0]
         self.pace = pace(cost, self.warps, ahead, wanted, self.split, bool(blocks.terms), device) / used
 
@@ -163,7 +160,7 @@ class B2P:
             0,
             (
                 *pointers(views),
-                *(wide(gate_heads=self.gate_heads) if gates else ()),
+                *(wide(gate_heads=geometry.gate_heads) if gates else ()),
                 *wide(steps=geometry.steps, first=geometry.first_block(block) + ahead, block=block),
                 Argument("blocks", "int", split.blocks),
                 *wide(segments=split.segments, batch=geometry.batch, heads=geometry.heads, channels=geometry.channels),

@@ -74,7 +74,8 @@ class Geometry:
 
     `steps` runs fastest, in the order of the recurrence. `channels` may share a coefficient. The steps of `x0` are the
     sequences that lie one behind the other, or there are none. Time is contiguous if neighbouring steps of input and
-    result are neighbours in memory. `reverse` asks for the transpose. The views are forward in any case.
+    result are neighbours in memory. `reverse` asks for the transpose. The views are forward in any case. `beside` are
+    what gradients read and write, or the gates k and q of a Phalanx layer, each for `gate_heads` heads.
     """
 
     reverse: bool
@@ -87,6 +88,7 @@ class Geometry:
     x: View
     x0: View | None
     beside: tuple[View, ...] = ()
+    gate_heads: int = 1
 
     @cached_property
     def time_contiguous(self) -> bool:
@@ -192,9 +194,7 @@ def geometry_of(
     return Geometry(reverse, *lengths, a_view, u_view, x_view, x0_view, tuple(more))
 
 
-def gated_geometry(
-    axis: int, a: Strided, q: Strided, k: Strided, v: Strided, y: Strided
-) -> tuple[Geometry, int] | None:
+def gated_geometry(axis: int, a: Strided, v: Strided, y: Strided, gates: Sequence[Strided]) -> Geometry:
     """Describe the mixer of a Phalanx layer.
 
     Parameters
@@ -203,43 +203,41 @@ def gated_geometry(
         Time, counted from the front.
     a : Strided
         Coefficients, which broadcast to the shape of the result.
-    q, k : Strided, shape (..., groups, d)
-        Gates of one shape. Head h has those of group ``h // (heads // groups)``.
     v, y : Strided, shape (..., heads, d)
         Values, and the result, whose strides aren't negative.
+    gates : sequence of Strided, shape (..., groups, d)
+        Of one shape, k and q. Head h has those of group ``h // (heads // groups)``.
 
     Returns
     -------
-    geometry : Geometry
-        The recurrence of the values. Beside it are the gates k and q, whose strides of heads lead from group to group.
-    together : int
-        Heads next to each other that share gates. Groups are found by counting heads. If memory has another axis
-        between heads and features, or heads merge with features, there is nothing to count, and None in the place of
-        both.
+    Geometry
+        The recurrence of the values. Beside it are the gates, whose strides of heads lead from group to group.
 
     Raises
     ------
     ShapeError
-        As for `geometry_of`.
+        As for `geometry_of`, and if groups can't be found by counting heads: if memory has another axis between heads
+        and features, or heads merge with features.
     """
     heads, last = len(y.shape) - 2, len(y.shape) - 1
-    together = y.shape[heads] // k.shape[heads]
+    together = y.shape[heads] // gates[0].shape[heads]
+    uncounted = ShapeError("heads that share gates must lie next to their features, as an axis of their own")
     others = [step for at, step in enumerate(y.strides[:heads]) if at != axis and y.shape[at] > 1]
     if together > 1 and (
         y.shape[last] == 1 or not y.strides[last] < y.strides[heads] <= min(others, default=y.strides[heads])
     ):
-        return None
+        raise uncounted
     # As if each head had gates of its own: strides in parts of a byte let axes merge just as those of values do.
     parts = [1 if at == heads else together for at in range(len(y.shape))]
-    gates = [
+    spread = [
         replace(gate, shape=y.shape, strides=tuple(step * part for step, part in zip(gate.strides, parts, strict=True)))
-        for gate in (k, q)
+        for gate in gates
     ]
-    geometry = geometry_of(axis, a, v, y, None, False, beside=gates)
-    if together > 1 and geometry.channels != y.shape[last]:  # heads became channels, so they can't be counted
-        return None
+    geometry = geometry_of(axis, a, v, y, None, False, beside=spread)
+    if together > 1 and geometry.channels != y.shape[last]:  # heads became channels
+        raise uncounted
     beside = tuple(
         replace(view, batch=view.batch // together, channel=view.channel // together, step=view.step // together)
         for view in geometry.beside
     )
-    return replace(geometry, beside=beside), together
+    return replace(geometry, beside=beside, gate_heads=together)

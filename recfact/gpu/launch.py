@@ -14,7 +14,7 @@ from recfact.gpu.b2p import B2P
 from recfact.gpu.backward import backward
 from recfact.gpu.backward_window import backward_window
 from recfact.gpu.chain import chain
-from recfact.gpu.geometry import Geometry, gated_geometry, geometry_of
+from recfact.gpu.geometry import Geometry, geometry_of
 from recfact.gpu.lines import lines_of
 from recfact.gpu.multiprocessors import WARPS_NEEDED, Device
 from recfact.gpu.plans import Launch
@@ -41,12 +41,15 @@ def plan(solve: Solve[Strided], device: Device) -> Launch | None:
     Returns
     -------
     Launch or None
-        None if the result is empty, or if a launch for each sequence is better, because they are few and long.
+        None if the result is empty, or if several launches are better: one for each sequence, because they are few and
+        long; or with gates a product, a solve, and a product and a sum, because the window has several terms, there are
+        too few lines for the whole recurrence, or time is contiguous.
 
     Raises
     ------
     ShapeError
-        If the arrays have too many dimensions after merging those that lie in memory as one.
+        If the arrays have too many dimensions after merging those that lie in memory as one, or if heads that share
+        gates can't be counted.
 
     Examples
     --------
@@ -63,9 +66,10 @@ def plan(solve: Solve[Strided], device: Device) -> Launch | None:
     geometry, blocks = solve.geometry, solve.blocks
     if solve.sequences is not None:
         return _together(geometry, blocks, device, solve.sequences)
-    if blocks.terms is not None and blocks.terms > 1:
-        return sliding(geometry, blocks, device)
-    return _choose(geometry, blocks, device, solve.precision == "full")
+    several = blocks.terms is not None and blocks.terms > 1
+    if solve.gates and (several or geometry.time_contiguous):
+        return None
+    return sliding(geometry, blocks, device) if several else _choose(geometry, blocks, device, solve.precision)
 
 
 def plan_gradients(
@@ -117,61 +121,29 @@ def plan_gradients(
     return backward_window(geometry, blocks, device, sequences)
 
 
-def plan_mixer(
-    a: Strided, q: Strided, k: Strided, v: Strided, y: Strided, *, axis: int, window: Window, device: Device
-) -> Launch | None:
-    """Plan the mixer of a Phalanx layer, y = q x + v, where x solves the recurrence with inputs k v.
-
-    Parameters
-    ----------
-    a, q, k, v, y, axis
-        As for `gated_geometry`. Gates and values have one number type. Coefficients and result have it too, or are
-        float32 beside half precision.
-    window : Window
-        What is kept.
-    device : Device
-        Compute capability and number of multiprocessors.
-
-    Returns
-    -------
-    Launch or None
-        None if nothing is to be computed, or if a product, a solve, and a product and a sum are better: the window has
-        several terms, there are too few lines for the whole recurrence, time is contiguous, heads can't be counted, or
-        the arrays have too many dimensions.
-    """
-    if 0 in y.shape:
-        return None
-    blocks = blocks_of(window, y.shape[axis])
-    try:
-        found = gated_geometry(axis, a, q, k, v, y)
-    except ShapeError:
-        return None
-    if found is None or (blocks.terms or 0) > 1 or found[0].time_contiguous:
-        return None
-    return _choose(found[0], blocks, device, True, found[1])
-
-
 def alternatives(solve: Solve[Strided], device: Device) -> dict[str, Launch]:
     """Plan a solve in each way that may be the fastest: by each kernel, and with more or fewer warps and stages.
 
-    Parameters and errors are those of `plan`. The names of plans say how they differ, and none is there twice.
+    Parameters and errors are those of `plan`. The names of plans say how they differ, and none is there twice. There
+    are none where `plan` has none.
     """
-    if 0 in solve.x.shape:
+    derived = plan(solve, device)
+    if derived is None:
         return {}
+    if derived.kernel == "sliding":
+        return {"sliding": derived}
     geometry, blocks = solve.geometry, solve.blocks
     why = "when it was timed, it was the fastest"
-    if blocks.terms is not None and blocks.terms > 1:
-        return {"sliding": sliding(geometry, blocks, device)}
-    ways: dict[str, dict[str, Any]] = {f"b2p{how}": {"share": share} for how, share in SHARES.items()} | {
-        "b2p, fewer stages": {"fewer": 2}
-    }
-    tiles = {name: B2P(geometry, blocks, device, solve.precision == "full", **way) for name, way in ways.items()}
+    ways: dict[str, dict[str, Any]] = {f"b2p{how}": {"share": share} for how, share in SHARES.items()}
+    if not solve.gates:  # which leave no tile to spare
+        ways["b2p, fewer stages"] = {"fewer": 2}
+    tiles = {name: B2P(geometry, blocks, device, solve.precision, **way) for name, way in ways.items()}
     found = {
         f"sweep{how}": Sweep(geometry, blocks, device, share=share).launch(f"sweep{how}: {why}")
         for how, share in SHARES.items()
     }
     found |= {name: one.launch(f"{name}: {why}") for name, one in tiles.items() if one.obstacle is None}
-    if blocks.terms is None:
+    if blocks.terms is None and not solve.gates:
         found["chain"] = chain(lines_of(geometry, blocks.length), f"chain: {why}")
     different: dict[str, Launch] = {}
     for name, launch in found.items():
@@ -191,15 +163,12 @@ def _together(geometry: Geometry, blocks: Blocks, device: Device, sequences: Seq
     return sweep.launch(f"sweep: all sequences together have {has}")
 
 
-def _choose(
-    geometry: Geometry, blocks: Blocks, device: Device, split_factor: bool, gate_heads: int = 1
-) -> Launch | None:
+def _choose(geometry: Geometry, blocks: Blocks, device: Device, precision: str) -> Launch | None:
     """Plan a window of at most two blocks, or the exact recurrence, with the kernel that fits it.
 
     With gates there is None where it would be `chain`, which doesn't take them.
     """
-    sweep = Sweep(geometry, blocks, device, gate_heads=gate_heads)
-    b2p = B2P(geometry, blocks, device, split_factor, gate_heads=gate_heads)
+    sweep, b2p = Sweep(geometry, blocks, device), B2P(geometry, blocks, device, precision)
     exact = blocks.terms is None
     enough = WARPS_NEEDED * device.multiprocessors if exact else sweep.wanted
     plenty = sweep.warps >= enough and not sweep.split.short

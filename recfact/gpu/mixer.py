@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
+from recfact.arrays import library_of
+from recfact.errors import ArrayTypeError, ShapeError
+from recfact.gating import check_gates, time_before_heads
+from recfact.gpu import tuned
 from recfact.gpu.availability import current_gpu, require
 from recfact.gpu.cuda_streams import caller_stream
-from recfact.gpu.device_arrays import as_device_array, empty_like
-from recfact.gpu.launch import plan_mixer
-from recfact.gpu.plans import Launch
-from recfact.gpu.run import device_of, prepare
+from recfact.gpu.device_arrays import DeviceArray, as_device_array, empty_like
+from recfact.gpu.run import prepared_for, start
+from recfact.gpu.solves import Solve
+from recfact.gpu.tuning import fastest, tune_first
 from recfact.number_types import FLOAT32, HALVES, NUMBER_TYPES
-from recfact.strides import Strided
-from recfact.windows import Window
+from recfact.windows import Jagged, Window, WindowLike, check_window
 
 
 def mixed(a: Any, q: Any, k: Any, v: Any, window: Window) -> Any:
@@ -30,31 +36,97 @@ def mixed(a: Any, q: Any, k: Any, v: Any, window: Window) -> Any:
         The result, laid out as `v`, in the number type of the values, or in float32 if coefficients are. None if no
         kernel makes it at once.
     """
-    if q is None or k is None:
-        return None
-    current_gpu()
-    described = [as_device_array(array, name) for array, name in ((a, "a"), (q, "q"), (k, "k"), (v, "v"))]
-    own_a, own_q, own_k, own = described
-    dtype = own_a.dtype
-    if own_q.shape != own_k.shape or len({array.device for array in described}) > 1:
-        return None
-    if {own_q.dtype, own_k.dtype} != {own.dtype} or own.dtype not in NUMBER_TYPES:
-        return None
-    if dtype != own.dtype and not (own.dtype in HALVES and dtype == FLOAT32):
-        return None
-    require(own.device)
-    tensors = own.library == "torch"
-    with caller_stream(described, own.device, tensors):
-        y = empty_like(own.shape, dtype, tensors, own.device, own)
-        prepared = prepare(_planned, (*(array.key for array in (*described, y)), window), own.device)
+    with _on_the_gpu(a, q, k, v, window) as solve:
+        if solve is None:
+            return None
+        if tuned.asked():
+            tune_first(solve)
+        try:
+            prepared = prepared_for(solve)
+        except ShapeError:
+            return None
         if prepared is None:
             return None
-        prepared.start({"a": own_a.address, "q": own_q.address, "k": own_k.address, "u": own.address, "x": y.address})
-    return y.owner
+        start(solve, prepared)
+    return solve.x.owner
 
 
-def _planned(key: tuple[Any, ...], device: int) -> Launch | None:
-    *arrays, window = key
-    a, *others = (Strided(*layout) for layout in arrays)
-    every = Strided(a.dtype, (*a.shape, 1), (*a.strides, 0), a.address)
-    return plan_mixer(every, *others, axis=len(others[-1].shape) - 3, window=window, device=device_of(device))
+def tune_phalanx(
+    a: Any, q: Any, k: Any, v: Any, *, axis: int = -3, window: WindowLike = Jagged(16)
+) -> dict[str, float]:
+    """Time the kernels that `recfact.phalanx` may launch, and launch the fastest for arrays of this kind from now on.
+
+    It does for the layer what `tune` does for solves.
+
+    Parameters
+    ----------
+    a, q, k, v, axis, window
+        As for `recfact.phalanx`, with both gates. The arrays are on a GPU, CuPy arrays or tensors.
+
+    Returns
+    -------
+    dict of str to float
+        Seconds of a launch by the name of the plan, the fastest first. It is empty if no kernel does all at once:
+        `recfact.phalanx` takes a product, a solve, and a product and a sum instead.
+
+    Raises
+    ------
+    ShapeError, OptionError
+        (ValueErrors) If shapes don't fit, or the window is none.
+    ArrayTypeError, DTypeError, DeviceError
+        As for `recfact.gpu.solve`, and if gates are missing.
+
+    Examples
+    --------
+    >>> from recfact import gpu
+    >>> if gpu.why_unavailable() is None:
+    ...     import cupy
+    ...
+    ...     v, gate = cupy.ones((8192, 128, 16), "float16"), cupy.ones((8192, 8, 16), "float16")
+    ...     print(gpu.tune_phalanx(v[..., 0] / 2, gate, gate, v))
+    """
+    window = check_window(window)
+    current_gpu()
+    for name, array in {"a": a, "q": q, "k": k, "v": v}.items():
+        if array is None or library_of(array) != "gpu":
+            raise ArrayTypeError(
+                "must be on a GPU, to time kernels there", name, given=array, advice="use cupy.asarray"
+            )
+    arrays, _ = time_before_heads(axis, a, q, k, v)
+    check_gates(*arrays)
+    with _on_the_gpu(*arrays, window) as solve:
+        try:
+            return {} if solve is None else fastest(solve)
+        except ShapeError:
+            return {}
+
+
+@contextmanager
+def _on_the_gpu(a: Any, q: Any, k: Any, v: Any, window: Window) -> Iterator[Solve[DeviceArray] | None]:
+    """Describe the mixer as a solve with gates, and make the stream of its result CuPy's current one.
+
+    It yields None where arrays are such that kernels don't take them together.
+    """
+    if q is None or k is None:
+        yield None
+        return
+    current_gpu()
+    own_a, own_q, own_k, own = (
+        as_device_array(array, name) for array, name in ((a, "a"), (q, "q"), (k, "k"), (v, "v"))
+    )
+    arrays, dtype = (own_a, own_q, own_k, own), own_a.dtype
+    if (
+        own_q.shape != own_k.shape
+        or len({array.device for array in arrays}) > 1
+        or {own_q.dtype, own_k.dtype} != {own.dtype}
+        or own.dtype not in NUMBER_TYPES
+        or (dtype != own.dtype and not (own.dtype in HALVES and dtype == FLOAT32))
+    ):
+        yield None
+        return
+    require(own.device)
+    tensors = own.library == "torch"
+    with caller_stream(arrays, own.device, tensors):
+        y = empty_like(own.shape, dtype, tensors, own.device, own)
+        every = replace(own_a, shape=(*own_a.shape, 1), strides=(*own_a.strides, 0))
+        yield Solve(every, own, y, None, len(own.shape) - 3, window, gates=(own_k, own_q))

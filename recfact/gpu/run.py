@@ -20,7 +20,6 @@ from recfact.gpu.plans import Argument, Launch
 from recfact.gpu.solves import NEIGHBOUR, Solve, by_key
 
 PLANS_KEPT = 1024
-PLACES = ("a", "u", "x", "x0", "starts")
 SCRATCH_ALIGNMENT = 256  # bytes; CUDA's own allocations have no less
 
 
@@ -45,7 +44,7 @@ def launches_of(solve: Solve[DeviceArray]) -> Iterator[tuple[Solve[DeviceArray],
     A launch is None if the result is empty, or if sequences are better apart.
     """
     try:
-        prepared = prepare(_planned, solve.key, solve.x.device)
+        prepared = prepared_for(solve)
     except ShapeError:
         for part in solve.slices():
             yield from launches_of(part)
@@ -55,13 +54,19 @@ def launches_of(solve: Solve[DeviceArray]) -> Iterator[tuple[Solve[DeviceArray],
 
 def start(solve: Solve[DeviceArray], prepared: Prepared, scratch: Any = None) -> None:
     """Put a launch for arrays of this layout on the current stream."""
-    a, u, x, x0, starts = solve.a, solve.u, solve.x, solve.x0, solve.starts
+    a, u, x = solve.a, solve.u, solve.x
     if prepared.rereads and u.address == x.address:
         start(solve._replace(u=u.copied()), prepared, scratch)
         return
-    places = {
-        name: array.address for name, array in zip(PLACES, (a, u, x, x0, starts), strict=True) if array is not None
+    arrays = {
+        "a": a,
+        "u": u,
+        "x": x,
+        "x0": solve.x0,
+        "starts": solve.starts,
+        **dict(zip("kq", solve.gates, strict=False)),
     }
+    places = {name: array.address for name, array in arrays.items() if array is not None}
     if prepared.launch.scratch and scratch is None:
         scratch = scratch_for(x, prepared.scratch_bytes)
     offset = 0
@@ -135,6 +140,11 @@ def prepare(
     check_uncaptured("compiles its kernel", "do the same once before")
     launch = planned(key, device)
     return None if launch is None else prepared_launch(launch, device)
+
+
+def prepared_for(solve: Solve[DeviceArray]) -> Prepared | None:
+    """Return the compiled launch of a solve, as `plan` or tuning chose it. None and errors are those of `plan`."""
+    return prepare(_planned, solve.key, solve.x.device)
 
 
 def _planned(key: tuple[Any, ...], device: int) -> Launch | None:

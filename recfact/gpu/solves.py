@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from recfact.gpu.geometry import Geometry, geometry_of
+from recfact.gpu.geometry import Geometry, gated_geometry, geometry_of
 from recfact.strides import Strided
 from recfact.windows import Window, blocks_and_terms
 
@@ -66,7 +66,7 @@ A = TypeVar("A", bound=Strided, covariant=True)
 
 
 class Solve(NamedTuple, Generic[A]):
-    """A solve of x_i = a_i x_{i-1} + u_i along an axis.
+    """A solve of x_i = a_i x_{i-1} + u_i along an axis, perhaps with gates: of the inputs k u, to write q x + u.
 
     Parameters
     ----------
@@ -88,6 +88,9 @@ class Solve(NamedTuple, Generic[A]):
         What time is made of. Initial states then have an axis for them in the place of time.
     starts : DeviceArray, optional
         Where each starts in the order of the sweep, and where the last one ends.
+    gates : tuple of DeviceArray or Strided
+        k and q of a Phalanx layer, or none. The last two axes of inputs and result are then heads and their features,
+        and those of the gates are groups of heads and features.
     """
 
     a: A
@@ -100,17 +103,21 @@ class Solve(NamedTuple, Generic[A]):
     precision: str = "full"
     sequences: Sequences | None = None
     starts: A | None = None
+    gates: tuple[A, ...] = ()
 
     @property
     def key(self) -> tuple[Any, ...]:
         """All that a plan depends on."""
         x0 = None if self.x0 is None else self.x0.key
+        gates = tuple(gate.key for gate in self.gates)
         asked = self.axis, self.window, self.reverse, self.precision, self.sequences
-        return self.a.key, self.u.key, self.x.key, x0, *asked
+        return self.a.key, self.u.key, self.x.key, x0, gates, *asked
 
     @property
     def geometry(self) -> Geometry:
         """The solve as the kernels see it. Raises ShapeError if it takes several launches."""
+        if self.gates:
+            return gated_geometry(self.axis, self.a, self.u, self.x, self.gates)
         count = 0 if self.sequences is None else self.sequences.count
         return geometry_of(self.axis, self.a, self.u, self.x, self.x0, self.reverse, count)
 
@@ -135,5 +142,6 @@ class Solve(NamedTuple, Generic[A]):
 
 def by_key(key: tuple[Any, ...]) -> Solve[Strided]:
     """Return the solve of a key, without numbers."""
-    a, u, x, x0, *asked = key
-    return Solve(Strided(*a), Strided(*u), Strided(*x), None if x0 is None else Strided(*x0), *asked)
+    a, u, x, x0, gates, *asked = key
+    solve = Solve(Strided(*a), Strided(*u), Strided(*x), None if x0 is None else Strided(*x0), *asked)
+    return solve._replace(gates=tuple(Strided(*gate) for gate in gates))

@@ -32,8 +32,6 @@ class Sweep:
         Which time is made of. Blocks count from the start of each.
     share : float
         As for `warps_wanted`.
-    gate_heads : int, default 1
-        Heads next to each other that share gates.
 
     Attributes
     ----------
@@ -54,9 +52,8 @@ class Sweep:
         device: Device,
         sequences: Sequences | None = None,
         share: float = 1,
-        gate_heads: int = 1,
     ) -> None:
-        self.geometry, self.blocks, self.sequences, self.gate_heads = geometry, blocks, sequences, gate_heads
+        self.geometry, self.blocks, self.sequences = geometry, blocks, sequences
         self.lines = lines_of(geometry, blocks.length, ENDLESS if sequences is None else sequences.unit)
         self.lines = narrowed(self.lines, self.lines.channels, geometry.beside)
         self.steps = chunk_steps(self.lines)
@@ -99,7 +96,7 @@ class Sweep:
                 "GATED": int(bool(gates)),
             },
             (
-                *(wide(gate_heads=self.gate_heads) if gates else ()),
+                *(wide(gate_heads=geometry.gate_heads) if gates else ()),
                 starts(sequences),
                 *wide(
                     steps=geometry.steps,

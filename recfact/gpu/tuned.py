@@ -41,6 +41,7 @@ def kind_of(solve: Solve[Strided]) -> str:
     types = "/".join(view.type.dtype.name for view in (geometry.a, geometry.u, geometry.x))
     along = "steps" if geometry.time_contiguous else "channels" if geometry.channels_contiguous else "neither"
     words = [types, nearest, f"{along} contiguous", window_text(solve.window), solve.precision]
+    words += [f"gates of {geometry.gate_heads}"] * bool(solve.gates)
     words += ["shared"] * geometry.shared + ["reverse"] * geometry.reverse + ["x0"] * (geometry.x0 is not None)
     return ", ".join(words)
 

@@ -80,7 +80,7 @@ def tune(
         raise ArrayTypeError("must be on a GPU, to time kernels there", "u", given=u, advice="use cupy.asarray")
     with on_the_gpu(given, axis, None, window, reverse, precision) as (solve, _):
         try:
-            return _fastest(solve)
+            return fastest(solve)
         except ShapeError as error:
             raise ShapeError(
                 "a and u must be solved by one launch to be tuned, and have too many axes that lie apart in memory; "
@@ -98,7 +98,7 @@ def tune_first(solve: Solve[DeviceArray]) -> None:
     try:
         kind = tuned.kind_of(solve)
         if tuned.winner(solve.x.device, kind) is None and (solve.x.device, kind) not in _alone:
-            found = _fastest(solve)
+            found = fastest(solve)
             if len(found) > 1:
                 times = ", ".join(f"{name} {1e6 * seconds:.1f} µs" for name, seconds in found.items())
                 sys.stderr.write(f"recfact: timed {kind}: {times}\n")
@@ -111,8 +111,8 @@ def tune_first(solve: Solve[DeviceArray]) -> None:
 _alone: set[tuple[int, str]] = set()  # kinds that a single kernel can do
 
 
-def _fastest(solve: Solve[DeviceArray]) -> dict[str, float]:
-    """Time the kernels that can do a solve, and keep the fastest for its kind."""
+def fastest(solve: Solve[DeviceArray]) -> dict[str, float]:
+    """Time the plans of a solve, and keep the fastest for its kind. Errors are those of `alternatives`."""
     device = solve.x.device
     calls: dict[str, Callable[[], Any]] = {
         name: partial(start, solve, prepared_launch(launch, device))

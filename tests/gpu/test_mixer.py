@@ -14,11 +14,12 @@ from gpu.stand_in import on_gpu
 from gpu.test_planted_faults import PLANTED, edited, orders
 
 import recfact as rf
-from recfact.errors import DeviceError
+from recfact.errors import DeviceError, ShapeError
 from recfact.gpu import mixer
-from recfact.gpu.launch import plan_mixer
+from recfact.gpu.launch import plan
 from recfact.gpu.multiprocessors import Device
 from recfact.gpu.plans import Launch
+from recfact.gpu.solves import Solve
 from recfact.windows import blocks_and_terms, check_window
 from tools.gpu.emulator import RANDOM, TOGETHER, Schedule, execute, text_of
 from tools.gpu.machine_code import machine_code
@@ -97,8 +98,8 @@ def arrays(case: Case, rng: np.random.Generator) -> dict[str, np.ndarray]:
 
 def planned(given: dict[str, np.ndarray], window: str, device: Device = H100) -> Launch | None:
     axis = given["u"].ndim - 3
-    places = [strided(given[name]) for name in ("q", "k", "u", "x")]
-    return plan_mixer(strided(given["a"][..., None]), *places, axis=axis, window=check_window(window), device=device)
+    a, k, q, v, y = (strided(array) for array in (given["a"][..., None], *(given[name] for name in "kqux")))
+    return plan(Solve(a, v, y, None, axis, check_window(window), gates=(k, q)), device)
 
 
 def check(given: dict[str, np.ndarray], window: str, kernel: str = "sweep") -> None:
@@ -319,25 +320,28 @@ def test_faults_planted_in_the_ptx_of_tiles_are_seen(rng, fault):
 
 
 def test_what_takes_three_passes(rng):
-    def plan(shape, groups, window="jagged:16", spread=None):
+    def plan_of(shape, groups, window="jagged:16", spread=None):
         given = arrays(Case(shape, groups), rng)
         if spread is not None:
             given["u"], given["x"] = (np.empty([shape[k] for k in spread], "f4") for _ in "ux")
             given["u"], given["x"] = (array.transpose(np.argsort(spread)) for array in (given["u"], given["x"]))
         return planned(given, window)
 
-    assert plan((2, 64, 4, 8), 2) is not None
-    assert plan((2, 64, 4, 8), 2, "jagged:16:2") is None
-    assert plan((2, 64, 4, 8), 2, "uniform:9") is None
-    assert plan((2, 64, 4, 1), 2) is None  # heads would be counted as channels
-    assert plan((2, 64, 4, 8), 2, spread=(2, 0, 1, 3)) is None  # batches between heads and features
-    assert plan((2, 64, 4, 8), 4, spread=(2, 0, 1, 3)) is not None  # which doesn't matter here
-    assert plan((2, 64, 4, 8), 2, spread=(0, 2, 3, 1)) is None  # time is contiguous
-    assert plan((2, 2000, 4, 8), 2, "full") is None  # too few lines
-    assert plan((0, 64, 4, 8), 2) is None
+    assert plan_of((2, 64, 4, 8), 2) is not None
+    assert plan_of((2, 64, 4, 8), 2, "jagged:16:2") is None
+    assert plan_of((2, 64, 4, 8), 2, "uniform:9") is None
+    with pytest.raises(ShapeError, match="next to their features"):
+        plan_of((2, 64, 4, 1), 2)  # heads would be counted as channels
+    with pytest.raises(ShapeError, match="next to their features"):
+        plan_of((2, 64, 4, 8), 2, spread=(2, 0, 1, 3))  # batches between heads and features
+    assert plan_of((2, 64, 4, 8), 4, spread=(2, 0, 1, 3)) is not None  # which doesn't matter here
+    assert plan_of((2, 64, 4, 8), 2, spread=(0, 2, 3, 1)) is None  # time is contiguous
+    assert plan_of((2, 2000, 4, 8), 2, "full") is None  # too few lines
+    assert plan_of((0, 64, 4, 8), 2) is None
     given = arrays(Case((2, 64, 4, 8), 2, a_shape=(64, 1)), rng)
     given["q"], given["k"] = (np.repeat(gate, 2, -2)[..., ::2, :] for gate in (given["q"], given["k"]))
-    assert planned(given, "jagged:16") is None  # heads and their features would be one axis
+    with pytest.raises(ShapeError, match="as an axis of their own"):
+        planned(given, "jagged:16")  # heads and their features would be one axis
 
 
 LAUNCHED = ("batch", "heads before time", "projected together", "coefficients of all heads")

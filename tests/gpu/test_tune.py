@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from gpu import stand_in, torch_stand_in
+from gpu import stand_in, test_mixer, torch_stand_in
 from gpu.bounds import bound
 from gpu.cases import Case, random_numbers
 from gpu.stand_in import on_gpu
@@ -134,6 +134,56 @@ def test_the_result_of_tensors_and_initial_states(machine, rng, times):
     assert kind.endswith("shared, x0")
 
 
+def mixer_arrays(rng, name="tiles"):
+    given = test_mixer.arrays(test_mixer.CASES[name], rng)
+    return given, [on_gpu(given[part]) for part in "aqku"]
+
+
+def mixer_of(machine, given, own):
+    """Return the kernel that mixes, having compared its result with the host's."""
+    given["x"] = rf.phalanx(*own).get()
+    launch = machine.launches[-1].launch
+    assert dict(launch.macros)["GATED"] == "1"
+    test_mixer.check(given, "jagged:16", launch.kernel)
+    return launch.kernel
+
+
+@pytest.mark.parametrize("fastest", ["sweep", "b2p"])
+def test_the_fastest_kernel_of_a_layer_is_launched_from_then_on(machine, rng, times, fastest):
+    given, own = mixer_arrays(rng)
+    times[fastest] = 0.5
+    found = rf.gpu.tune_phalanx(*own)
+    assert list(found) == [fastest, "b2p" if fastest == "sweep" else "sweep"]
+    assert {dict(one.launch.macros)["GATED"] for one in machine.launches} == {"1"}
+    assert mixer_of(machine, given, own) == fastest
+    stand_in.forget()  # as a new process
+    assert mixer_of(machine, given, own) == fastest
+    turned = [own[0].swapaxes(-1, -2), *(array.swapaxes(-2, -3) for array in own[1:])]
+    assert rf.gpu.tune_phalanx(*turned, axis=-2) == found
+    (kind,) = next(iter(tuned.winners().values()))
+    assert kind == "bfloat16/bfloat16/bfloat16, 64x8x16, channels contiguous, jagged:16, full, gates of 2, shared"
+
+
+def test_of_a_layer_only_what_one_launch_does_is_timed(machine, rng, times):
+    _, (a, q, k, v) = mixer_arrays(rng)
+    for window in ("jagged:4:2", "uniform:5"):
+        assert rf.gpu.tune_phalanx(a, q, k, v, window=window) == {}
+    _, one_feature = mixer_arrays(rng, "one feature")
+    one_feature[1:3] = (gate[..., :1, :] for gate in one_feature[1:3])  # heads that share gates can't be counted
+    assert rf.gpu.tune_phalanx(*one_feature) == {}
+    assert rf.gpu.tune_phalanx(a, q, on_gpu(np.ones((2, 60, 2, 16), "f4")), v) == {}  # number types
+    assert machine.launches == []
+    with pytest.raises(ArrayTypeError, match="q must be on a GPU, to time kernels there, got None"):
+        rf.gpu.tune_phalanx(a, None, k, v)
+    with pytest.raises(ArrayTypeError, match="v must be on a GPU"):
+        rf.gpu.tune_phalanx(a, q, k, v.get())
+    with pytest.raises(ShapeError, match="axis must be the third axis of v from the end or the second"):
+        rf.gpu.tune_phalanx(a, q, k, v, axis=0)
+    with pytest.raises(ShapeError, match="a must have the shape of v"):
+        rf.gpu.tune_phalanx(v, q, k, v)
+    assert not tuned.winners()
+
+
 @pytest.fixture
 def first(monkeypatch, times):
     """Ask for tuning by the first solve of a kind."""
@@ -154,6 +204,15 @@ def test_the_first_solve_of_a_kind_times_its_kernels_if_asked_to(machine, rng, f
     stand_in.forget()  # as a new process
     assert kernel_of(machine, a, u) == "chain"
     assert len(machine.launches) == 2
+    assert capsys.readouterr().err == ""
+
+
+def test_so_does_the_first_layer(machine, rng, first, capsys):
+    given, own = mixer_arrays(rng)
+    assert mixer_of(machine, given, own) == "b2p"
+    assert "gates of 2, shared: b2p 2000000.0 µs, sweep 3000000.0 µs\n" in capsys.readouterr().err
+    assert mixer_of(machine, given, own) == "b2p"
+    assert [one.launch.kernel for one in machine.launches] == ["sweep", "b2p", "b2p", "b2p"]
     assert capsys.readouterr().err == ""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from recfact.gpu.launch import plan, plan_gradients, plan_mixer
+from recfact.gpu.launch import plan, plan_gradients
 from recfact.gpu.multiprocessors import Device
 from recfact.gpu.plans import Launch
 from recfact.gpu.solves import Solve
@@ -125,7 +125,8 @@ def described_mixer(
         return Strided(kind, (n, count, d), (d * size, n * d * size, size))
 
     a = Strided(kind, (n, heads, 1), (size, n * size, 0))
-    launch = plan_mixer(a, rows(groups), rows(groups), rows(heads), rows(heads), axis=0, window=window, device=device)
+    gates = rows(groups), rows(groups)
+    launch = plan(Solve(a, rows(heads), rows(heads), None, 0, window, gates=gates), device)
     if launch is None:
         raise ValueError(f"an example must be a window of at most one term, got {window}")
     return launch
