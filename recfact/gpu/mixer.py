@@ -36,7 +36,7 @@ def mixed(a: Any, q: Any, k: Any, v: Any, window: Window) -> Any:
         The result, laid out as `v`, in the number type of the values, or in float32 if coefficients are. None if no
         kernel makes it at once.
     """
-    with _on_the_gpu(a, q, k, v, window) as solve:
+    with gated_solve(a, q, k, v, window) as solve:
         if solve is None:
             return None
         if tuned.asked():
@@ -94,7 +94,7 @@ def tune_phalanx(
             )
     arrays, _ = time_before_heads(axis, a, q, k, v)
     check_gates(*arrays)
-    with _on_the_gpu(*arrays, window) as solve:
+    with gated_solve(*arrays, window) as solve:
         try:
             return {} if solve is None else fastest(solve)
         except ShapeError:
@@ -102,10 +102,10 @@ def tune_phalanx(
 
 
 @contextmanager
-def _on_the_gpu(a: Any, q: Any, k: Any, v: Any, window: Window) -> Iterator[Solve[DeviceArray] | None]:
-    """Describe the mixer as a solve with gates, and make the stream of its result CuPy's current one.
+def gated_solve(a: Any, q: Any, k: Any, v: Any, window: Window) -> Iterator[Solve[DeviceArray] | None]:
+    """Make the stream of the mixer's result CuPy's current one, and describe the mixer as a solve with gates.
 
-    It yields None where arrays are such that kernels don't take them together.
+    Parameters are those of `mixed`. It yields None where arrays are such that kernels don't take them together.
     """
     if q is None or k is None:
         yield None

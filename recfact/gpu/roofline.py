@@ -11,6 +11,8 @@ import numpy as np
 
 from recfact.gpu.benchmark import COPY, HEADS, PAPER, bfloat16s
 from recfact.gpu.gradients import gradients
+from recfact.gpu.mixer import gated_solve
+from recfact.gpu.run import prepared_for, start
 from recfact.gpu.solver import solve
 from recfact.gpu.timing import Call, Effort, time_calls
 from recfact.gpu.warm import warm_up
@@ -18,6 +20,8 @@ from recfact.windows import Full, Jagged, Uniform, Window, window_text
 
 CHANNELS, STEPS, SHORT = 16, 8192, 1024
 WIDE = 64  # times as many heads, where a kernel wants many
+SHARING = 16  # heads that share gates
+SOLVED, GRADIENTS, GATED = "", "gradients of ", "gates and "  # what is timed, in words
 
 
 @dataclass(frozen=True)
@@ -32,21 +36,20 @@ class Case:
         What is kept.
     heads, steps : int
         How many; there are 16 channels. Time comes first, or before the channels.
-    backward : bool
-        Gradients, rather than a solve.
+    what : {SOLVED, GRADIENTS, GATED}
+        A solve, gradients, or a solve with the gates of a Phalanx layer.
     """
 
     type: str
     window: Window
     heads: int
     steps: int
-    backward: bool = False
+    what: str = SOLVED
 
     @property
     def name(self) -> str:
         """What it is, in words."""
-        what = "gradients of " if self.backward else ""
-        return f"{what}{window_text(self.window)}, {self.heads} x {self.steps} x {CHANNELS} {self.type}"
+        return f"{self.what}{window_text(self.window)}, {self.heads} x {self.steps} x {CHANNELS} {self.type}"
 
 
 @dataclass(frozen=True)
@@ -81,10 +84,12 @@ def cases(longest: int) -> list[Case]:
         Case("float32", Jagged(52), WIDE * HEADS, short),
         Case("float32", Uniform(64), HEADS, steps),
         Case("float32", Full(), 4, steps),
-        Case("float32", Full(), WIDE * HEADS, short, True),
-        Case("float32", Jagged(16), HEADS, steps, True),
-        Case("float32", Uniform(16), HEADS, steps, True),
-        Case("bfloat16", Jagged(16), HEADS, steps, True),
+        Case("bfloat16", Jagged(16), HEADS, steps, GATED),
+        Case("float32", Jagged(16), WIDE * HEADS, short, GATED),
+        Case("float32", Full(), WIDE * HEADS, short, GRADIENTS),
+        Case("float32", Jagged(16), HEADS, steps, GRADIENTS),
+        Case("float32", Uniform(16), HEADS, steps, GRADIENTS),
+        Case("bfloat16", Jagged(16), HEADS, steps, GRADIENTS),
     ]
 
 
@@ -96,26 +101,46 @@ def measure_roofline(effort: Effort) -> Iterator[Roof]:
             continue
         kernel, call, size = prepared
         seconds = time_calls({COPY: _copy(size // 2), kernel: call}, effort)
-        known = not case.backward and (case.type, case.window, case.heads) == ("bfloat16", Jagged(16), 128)
+        known = case.what == SOLVED and (case.type, case.window, case.heads) == ("bfloat16", Jagged(16), 128)
         paper = PAPER.get(case.steps) if known else None
         yield Roof(kernel, case.name, size, seconds[kernel], seconds[COPY], paper)
 
 
-def _prepared(case: Case) -> tuple[str, Call, int] | None:
-    """Return the kernel that is launched, the call, and the bytes that it must move. None if no one kernel does it."""
-    if case.backward:
-        shape, shared = (case.steps, case.heads, CHANNELS), (case.steps, case.heads, 1)
-        a, given, g = (_full(case.type, own) for own in (shared, shape, shape))
-        call = partial(gradients, a, given, g, case.window, types=(a.dtype, g.dtype))
-        if call() is None:
-            return None
-        kernel = "backward" if case.window == Full() else "backward_window"
-        return kernel, call, 2 * a.nbytes + 3 * given.nbytes
+Prepared = tuple[str, Call, int]  # the kernel that is launched, the call, and the bytes that it must move
+
+
+def _prepared(case: Case) -> Prepared | None:
+    """Return what is timed, or None if no one kernel does it."""
+    return {SOLVED: _solved, GRADIENTS: _gradients, GATED: _gated}[case.what](case)
+
+
+def _solved(case: Case) -> Prepared:
     shape, shared = (case.heads, case.steps, CHANNELS), (case.heads, case.steps, 1)
     a, u, x = (_full(case.type, own) for own in (shared, shape, shape))
     (reason,) = warm_up(a, u, axis=1, window=case.window)
     call = partial(solve, a, u, axis=1, window=case.window, out=x)
     return reason.split(":")[0], call, a.nbytes + 2 * u.nbytes
+
+
+def _gradients(case: Case) -> Prepared | None:
+    shape, shared = (case.steps, case.heads, CHANNELS), (case.steps, case.heads, 1)
+    a, given, g = (_full(case.type, own) for own in (shared, shape, shape))
+    call = partial(gradients, a, given, g, case.window, types=(a.dtype, g.dtype))
+    if call() is None:
+        return None
+    kernel = "backward" if case.window == Full() else "backward_window"
+    return kernel, call, 2 * a.nbytes + 3 * given.nbytes
+
+
+def _gated(case: Case) -> Prepared | None:
+    shape = case.steps, case.heads, CHANNELS
+    gate = case.steps, max(case.heads // SHARING, 1), CHANNELS
+    a, q, k, v = (_full(case.type, own) for own in (shape[:2], gate, gate, shape))
+    with gated_solve(a, q, k, v, case.window) as own:
+        prepared = None if own is None else prepared_for(own)
+    if own is None or prepared is None:
+        return None
+    return prepared.launch.kernel, partial(start, own, prepared), a.nbytes + 2 * (q.nbytes + v.nbytes)
 
 
 def _full(kind: str, shape: tuple[int, ...]) -> Any:

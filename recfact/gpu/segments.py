@@ -83,9 +83,9 @@ def whole_waves(warps: int, blocks: int, halo: int, most: int, places: int) -> i
     """Return the segments, up to `most`, that are done first where not all of them run at once.
 
     All segments take equally long, so a wave with one of them takes as long as a wave that fills the GPU. With more
-    than `WAVES` waves, the idle part of the last one no longer matters.
+    than `WAVES` waves, or as many segments, what the last wave leaves idle no longer matters.
     """
-    few = range(1, max(1, min(most, WAVES * places // warps)) + 1)
+    few = range(1, max(1, min(most, WAVES * -(-places // warps))) + 1)
     return min(few, key=lambda segments: -(-segments * warps // places) * (-(-blocks // segments) + halo))
 
 

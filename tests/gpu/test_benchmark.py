@@ -19,7 +19,7 @@ from recfact.cli.app import app
 from recfact.gpu import benchmark, roofline, why_unavailable
 from recfact.gpu.benchmark import PAPER, Row, goals
 from recfact.gpu.timing import Effort
-from tools.gpu.examples import HEADS, described_gradients
+from tools.gpu.examples import HEADS, described_gradients, described_mixer
 
 PAGE = Path(__file__).parents[2] / "docs" / "gpu" / "index.md"
 NAMES = ["copy", "multiply", "Jagged(16)", "Full()", "cupy.cumsum"]
@@ -72,7 +72,7 @@ def gpu(machine, monkeypatch):
     monkeypatch.setattr(benchmark, "HEADS", 4)
     monkeypatch.setattr(roofline, "HEADS", 4)
     monkeypatch.setattr(roofline, "WIDE", 2)
-    for module in ("solve", "gradients"):
+    for module in ("solve", "gradients", "start"):
         monkeypatch.setattr(roofline, module, ticking(getattr(roofline, module)))
     device = SimpleNamespace(name="stand-in")
     found = SimpleNamespace(gpus=(device,), versions={"CuPy": "14"}, as_dict=lambda: {"gpus": ["stand-in"]})
@@ -108,6 +108,7 @@ def test_the_tables_of_a_smoke_run(gpu):
 
 def test_the_roofline_has_each_kernel(gpu):
     found = list(roofline.measure_roofline(Effort((1024,), rounds=1, calls=1, busy=1)))
+    assert [roof.kernel for roof in found if roof.solve.startswith("gates and ")] == ["b2p", "sweep"]
     # There are too few heads for `backward`.
     assert {roof.kernel for roof in found} == {"b2p", "sweep", "sliding", "chain", "backward_window"}
     assert [roof.paper for roof in found] == [None] * len(found)  # which had other heads
@@ -123,10 +124,14 @@ def test_the_papers_speed_stands_beside_its_solve(gpu, monkeypatch):
 
 
 def test_on_a_large_gpu_the_cases_take_all_kernels():
-    shapes = {(case.type, case.window, case.heads, case.steps) for case in roofline.cases(1 << 19) if not case.backward}
-    kernels = {described(HEADS, heads, steps, 16, kind, window).kernel for kind, window, heads, steps in shapes}
+    solved, gradients, gated = (
+        [case for case in roofline.cases(1 << 19) if case.what == what]
+        for what in (roofline.SOLVED, roofline.GRADIENTS, roofline.GATED)
+    )
+    kernels = {described(HEADS, case.heads, case.steps, 16, case.type, case.window).kernel for case in solved}
     assert kernels == {"b2p", "sweep", "sliding", "chain"}
-    gradients = [case for case in roofline.cases(1 << 19) if case.backward]
+    mixers = (described_mixer(case.heads, case.heads // 16, case.steps, 16, case.type, case.window) for case in gated)
+    assert [launch.kernel for launch in mixers] == ["b2p", "sweep"]
     launches = [described_gradients(case.heads, case.steps, 16, case.type, case.window) for case in gradients]
     assert [launch.kernel for launch in launches] == ["backward", *["backward_window"] * 3]
 

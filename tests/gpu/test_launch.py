@@ -5,23 +5,19 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from importlib import resources
-from itertools import product
 
 import numpy as np
 import pytest
 from gpu.cases import H100, LAYOUTS, NUMPY, Case, described, random_numbers, strided
 from gpu.stand_in_kernels import parameters
-from hypothesis import given
-from hypothesis import strategies as st
 
 from recfact.errors import ShapeError
-from recfact.gpu import b2p
 from recfact.gpu.compiler import options_of, source_of
 from recfact.gpu.geometry import geometry_of
 from recfact.gpu.launch import plan
 from recfact.gpu.multiprocessors import MULTIPROCESSORS, Device, Warps, warps_wanted
 from recfact.gpu.plans import Launch
-from recfact.gpu.segments import SEGMENT_BLOCKS, Cost, Split, pace, split_time
+from recfact.gpu.segments import Cost, Split, pace
 from recfact.gpu.solves import ENDLESS, Solve, blocks_of
 from recfact.number_types import FLOAT32
 from recfact.recurrence import first_kept
@@ -123,52 +119,6 @@ def test_blocks_are_the_window(n, window):
     for i in range(n):
         kept = 0 if terms is None else max(0, i // length - terms) * length
         assert kept == first_kept(i, window)
-
-
-@given(
-    warps=st.integers(1, 5000),
-    blocks=st.integers(1, 100_000),
-    halo=st.integers(0, 4),
-    wanted=st.integers(4, 64),
-    room=st.integers(4, 64),
-    multiprocessors=st.integers(1, 200),
-)
-def test_segments_cover_time_once(warps, blocks, halo, wanted, room, multiprocessors):
-    places = room * multiprocessors
-    enough = Warps(min(wanted, room) * multiprocessors, places)
-    split = split_time(warps, blocks, halo, enough, Device((9, 0), multiprocessors))
-    assert (split.segments - 1) * split.blocks < blocks <= split.segments * split.blocks
-    if halo and split.segments > 1:
-        assert split.blocks >= 8 * halo
-        if places >= warps * split.segments >= 2 * 4 * multiprocessors:  # in waves, what is done first counts
-            assert split.blocks >= SEGMENT_BLOCKS * halo
-    # All run at once, or no number of segments in as few waves is done before, and one segment isn't either.
-    waves = -(-split.segments * warps // places)
-    assert waves == 1 or waves * (split.blocks + halo) <= -(-warps // places) * (blocks + halo)
-
-
-@pytest.mark.parametrize("window", [Jagged(16), Jagged(64), Jagged(128, 2), Uniform(64)], ids=str)
-@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
-def test_no_plan_has_a_few_warps_more_than_there_is_room_for(window, dtype):
-    """A wave that is nearly empty takes as long as a full one: several are full to three quarters together."""
-    for capability in MULTIPROCESSORS:
-        for multiprocessors in (30, 40, 58, 84, 132, 170):
-            for layout, heads, n in product((HEADS, ROWS), (4, 32, 128, 512), (8192, 65536)):
-                device = Device(capability, multiprocessors)
-                launch = described(layout, heads, n, 16, dtype, window, device=device)
-                warps = launch.block[0] // 32
-                shared = launch.shared_bytes or (shared_of(launch) if launch.kernel == "b2p" else 0)
-                limits = device.limits
-                rooms = [limits.warps // warps, limits.thread_blocks, int(macro(launch, "RESIDENT")) // warps]
-                rooms += [limits.shared_bytes // (shared + limits.reserved_bytes)] if shared else []
-                places = min(rooms) * multiprocessors
-                waves = -(-launch.grid[0] // places)
-                assert waves == 1 or launch.grid[0] >= 0.75 * waves * places, (launch.grid, places, launch.reasons)
-
-
-def shared_of(launch):
-    tiles = int(macro(launch, "STAGES")) if macro(launch, "ASYNCHRONOUS") == "1" else 1
-    return b2p.shared_bytes(tiles, macro(launch, "SPLIT") == "1", macro(launch, "GATED") == "1")
 
 
 def test_table_of_the_docs():

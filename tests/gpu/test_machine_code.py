@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from gpu.cases import H100, described
 from gpu.test_coverage import GRID, lengths, planned, sample
-from gpu.test_launch import shared_of
+from gpu.test_waves import shared_of
 
 from recfact import Full, Jagged, Uniform
 from recfact.gpu import sweep

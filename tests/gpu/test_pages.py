@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from gpu.cases import described
-from gpu.test_launch import shared_of
+from gpu.test_waves import shared_of
 
 from recfact.gpu import b2p, chain, sliding, sweep
 from recfact.gpu.multiprocessors import MULTIPROCESSORS, Device, multiprocessor_of, warps_of_registers
