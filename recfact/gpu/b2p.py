@@ -66,7 +66,7 @@ def obstacle(geometry: Geometry, blocks: Blocks, device: Device) -> str | None:
 
 
 class B2P:
-    """A solve by the block two-pass algorithm on tensor cores.
+    """A solve by the block two-pass algorithm on tensor cores, to which there must be no `obstacle`.
 
     Parameters
     ----------
@@ -85,8 +85,6 @@ class B2P:
 
     Attributes
     ----------
-    obstacle : str or None
-        Why tensor cores can't do it. There is then no launch, and nothing of what follows.
     warps : int
         How many there are.
     pace : float
@@ -105,9 +103,6 @@ class B2P:
         fewer: int = 0,
     ) -> None:
         self.geometry, self.blocks, self.split_factor = geometry, blocks, precision == "full"
-        self.obstacle = obstacle(geometry, blocks, device)
-        if self.obstacle is not None:
-            return
         self.asynchronous = device.capability >= ASYNCHRONOUS
         gated = bool(geometry.beside)
         self.stages = (GATE_STAGES if gated else STAGES if self.asynchronous else REGISTER_STAGES) - fewer

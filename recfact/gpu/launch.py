@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from recfact.errors import ShapeError
-from recfact.gpu.b2p import B2P
+from recfact.gpu.b2p import B2P, obstacle
 from recfact.gpu.backward import backward
 from recfact.gpu.backward_window import backward_window
 from recfact.gpu.chain import chain
@@ -134,15 +134,16 @@ def alternatives(solve: Solve[Strided], device: Device) -> dict[str, Launch]:
         return {"sliding": derived}
     geometry, blocks = solve.geometry, solve.blocks
     why = "when it was timed, it was the fastest"
-    ways: dict[str, dict[str, Any]] = {f"b2p{how}": {"share": share} for how, share in SHARES.items()}
-    if not solve.gates:  # which leave no tile to spare
-        ways["b2p, fewer stages"] = {"fewer": 2}
-    tiles = {name: B2P(geometry, blocks, device, solve.precision, **way) for name, way in ways.items()}
     found = {
         f"sweep{how}": Sweep(geometry, blocks, device, share=share).launch(f"sweep{how}: {why}")
         for how, share in SHARES.items()
     }
-    found |= {name: one.launch(f"{name}: {why}") for name, one in tiles.items() if one.obstacle is None}
+    if obstacle(geometry, blocks, device) is None:
+        ways: dict[str, dict[str, Any]] = {f"b2p{how}": {"share": share} for how, share in SHARES.items()}
+        if not solve.gates:  # which leave no tile to spare
+            ways["b2p, fewer stages"] = {"fewer": 2}
+        tiles = {name: B2P(geometry, blocks, device, solve.precision, **way) for name, way in ways.items()}
+        found |= {name: one.launch(f"{name}: {why}") for name, one in tiles.items()}
     if blocks.terms is None and not solve.gates:
         found["chain"] = chain(lines_of(geometry, blocks.length), f"chain: {why}")
     different: dict[str, Launch] = {}
@@ -168,18 +169,18 @@ def _choose(geometry: Geometry, blocks: Blocks, device: Device, precision: str) 
 
     With gates there is None where it would be `chain`, which doesn't take them.
     """
-    sweep, b2p = Sweep(geometry, blocks, device), B2P(geometry, blocks, device, precision)
+    sweep, reason = Sweep(geometry, blocks, device), obstacle(geometry, blocks, device)
     exact = blocks.terms is None
     enough = WARPS_NEEDED * device.multiprocessors if exact else sweep.wanted
     plenty = sweep.warps >= enough and not sweep.split.short
     has = f"{sweep.warps / device.multiprocessors:.1f} warps on a multiprocessor"
     if sweep.warps >= enough and not plenty:
         has += " in short segments"
-    reason = b2p.obstacle
     # If time is contiguous, a lane of `sweep` has a row of its own. Each request then touches 32 half-used sectors.
     if plenty and (reason is not None or not geometry.time_contiguous):
         return sweep.launch(f"sweep: {has} are enough, and it issues least")
     if reason is None:
+        b2p = B2P(geometry, blocks, device, precision)
         would_have = f"{b2p.warps / device.multiprocessors:.1f}"
         if not exact or b2p.warps >= enough:
             if sweep.pace <= b2p.pace and not geometry.time_contiguous:

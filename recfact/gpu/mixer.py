@@ -10,7 +10,6 @@ from typing import Any
 from recfact.arrays import library_of
 from recfact.errors import ArrayTypeError, ShapeError
 from recfact.gating import check_gates, time_before_heads
-from recfact.gpu import tuned
 from recfact.gpu.availability import current_gpu, require
 from recfact.gpu.cuda_streams import caller_stream
 from recfact.gpu.device_arrays import DeviceArray, as_device_array, empty_like
@@ -39,8 +38,7 @@ def mixed(a: Any, q: Any, k: Any, v: Any, window: Window) -> Any:
     with gated_solve(a, q, k, v, window) as solve:
         if solve is None:
             return None
-        if tuned.asked():
-            tune_first(solve)
+        tune_first(solve)
         try:
             prepared = prepared_for(solve)
         except ShapeError:

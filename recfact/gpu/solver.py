@@ -7,7 +7,6 @@ from typing import Any
 
 from recfact.arrays import Array, is_tensor, library_of, to_torch
 from recfact.errors import ArrayTypeError
-from recfact.gpu import tuned
 from recfact.gpu.availability import current_gpu, require
 from recfact.gpu.cuda_streams import check_uncaptured
 from recfact.gpu.device_arrays import DeviceArray, of_cupy
@@ -117,8 +116,7 @@ def solve(
 
 def _run(asked: Solve[DeviceArray], offsets: Array | None) -> None:
     if offsets is None:
-        if tuned.asked():
-            tune_first(asked)
+        tune_first(asked)
         run(asked)
     else:
         run_sequences(asked, offsets)

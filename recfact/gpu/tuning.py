@@ -89,11 +89,12 @@ def tune(
 
 
 def tune_first(solve: Solve[DeviceArray]) -> None:
-    """Time the kernels of a solve if none of its kind was timed on its GPU, and say on stderr what was found.
+    """Time the kernels of a solve if the user asks for that and none of its kind was timed on its GPU.
 
-    Solves that timing would spoil aren't timed: those into their own inputs, and those that a CUDA graph captures.
+    It says on stderr what it found. Solves that timing would spoil aren't timed: those into their own inputs, and those
+    that a CUDA graph captures.
     """
-    if solve.u.address == solve.x.address or is_captured():
+    if not tuned.asked() or solve.u.address == solve.x.address or is_captured():
         return
     try:
         kind = tuned.kind_of(solve)

@@ -3,7 +3,7 @@
 import pytest
 from gpu.cases import H100
 
-from tools.gpu.critical_path import LATENCY, PLAIN, cycles, lead, registers
+from tools.gpu.critical_path import LATENCY, PLAIN, cycles, gap, lead, registers
 from tools.gpu.examples import kinds
 from tools.gpu.machine_code import Instruction, machine_code
 from tools.gpu.quantities import WORK
@@ -53,6 +53,16 @@ def test_the_lead_of_a_load_is_what_passes_until_it_is_read(others):
     early = loop("IMAD.U32 R5, R4, 0x10000, RZ", "LDG.E.U16 R4, desc[UR4][R2.64]", *between)
     assert lead(early) == 1 + others
     assert lead(loop("FMUL R9, R4, R4", *between, "LDG.E.U16 R4, desc[UR4][R2.64]", "FMUL R8, R7, R7")) == 2
+
+
+def test_the_gap_between_instructions_may_go_over_the_end_of_a_round():
+    waits, sets_out = "DEPBAR.LE SB0, 0x4", "LDGDEPBAR"
+    others = ["FMUL R9, R8, R8"] * 3
+    assert gap(loop(waits, *others, sets_out), waits.split()[0], sets_out) == 4
+    assert gap(loop(*others, sets_out, waits), waits.split()[0], sets_out) == 4
+    assert gap(loop(waits, sets_out, waits, "FMUL R9, R8, R8", sets_out), waits.split()[0], sets_out) == 2
+    # What waits in between makes it longer.
+    assert gap(loop(waits, *LOOPS["a chain"][0], sets_out), waits.split()[0], sets_out) == 2 * PLAIN - 1
 
 
 def test_what_instructions_write_and_read():

@@ -56,6 +56,17 @@ def lead(loop: Sequence[Instruction]) -> int:
     return min(leads)
 
 
+def gap(loop: Sequence[Instruction], first: str, then: str) -> int:
+    """Return the most cycles from an instruction of one name to the next of another, for a warp that is alone."""
+    began, most = None, 0
+    for now, instruction, _, _ in _rounds(loop):
+        if instruction.name == then and began is not None:
+            most, began = max(most, now - began), None
+        if instruction.name == first:
+            began = now
+    return most
+
+
 def _rounds(loop: Sequence[Instruction]) -> Iterator[tuple[int, Instruction, set[str], set[str]]]:
     """Go through a loop again and again: when each instruction is issued, what it writes, and what it reads."""
     ready: dict[str, int] = {}

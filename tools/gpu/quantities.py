@@ -24,7 +24,7 @@ from recfact.gpu.plans import Launch
 from recfact.gpu.segments import Cost
 from recfact.gpu.sweep import WIDE_REGISTERS
 from recfact.windows import Full, Jagged, Uniform, Window
-from tools.gpu.critical_path import cycles, lead
+from tools.gpu.critical_path import cycles, gap, lead
 from tools.gpu.examples import H100, HEADS, LAYOUTS, ROWS, TARGETS, described, described_mixer, kinds
 from tools.gpu.machine_code import machine_code
 from tools.gpu.occupancy import resident_warps
@@ -200,9 +200,9 @@ def _of_machine_code() -> Iterator[Quantity]:
         loop, alone = partial(_most, _instructions, launches), partial(_most, _cycles, launches)
         yield Quantity(instructions, of, "<=", cost.instructions, "machine code", loop)
         yield Quantity("cycles / KiB moved, alone", of, "<=", cost.cycles, "machine code", alone)
-    ahead = partial(_lead, "b2p")
-    of = "b2p, any target"
-    yield Quantity("cycles from a load to its use, alone", of, ">=", LEAST_LEAD, "machine code", ahead)
+    for kind in ("b2p", "b2p with gates"):
+        ahead, of = partial(_lead, kind), f"{kind}, any target"
+        yield Quantity("cycles from a load to its use, alone", of, ">=", LEAST_LEAD, "machine code", ahead)
     loop = partial(_instructions, wide)
     yield Quantity(instructions, f"sweep ({HEADS})", "<=", 48, "machine code", loop)
     short = short_launch()
@@ -287,12 +287,16 @@ def _resident(launch: Launch) -> float:
 
 
 def _in_flight(launch: Launch) -> float:
-    """Return what is under way while a warp of `b2p` is at work on one tile of those that it has.
+    """Return what is under way on the average while a warp of `b2p` is at work on one tile of those that it has.
 
-    With gates, the inputs of the next tile are made meanwhile, and tiles are of three arrays.
+    One tile less is from when the next one has arrived until another one sets out. With gates this is nearly always so,
+    because the inputs of the next tile are made early. Tiles are of three arrays then.
     """
     stages, gated = (int(dict(launch.macros)[name]) for name in ("STAGES", "GATED"))
-    return _resident(launch) * (3 * (stages - 2) if gated else stages - 1) * TILE_BYTES / 1024
+    if gated:
+        return _resident(launch) * 3 * (stages - 2) * TILE_BYTES / 1024
+    less = gap(machine_code(launch, H100.capability).main_loop(WORK), "DEPBAR.LE", "LDGDEPBAR") / _cycles_for(launch)
+    return _resident(launch) * (stages - 1 - less) * TILE_BYTES / 1024
 
 
 def _chain_in_flight() -> float:
@@ -333,8 +337,13 @@ def _times(launch: Launch) -> int:
 
 
 def _waiting(launch: Launch) -> float:
-    """Return the same over the cycles in which memory at `SHARE` of its speed moves that much for each warp."""
-    return _cycles(launch) / (_resident(launch) * 1024 / (SHARE * H100_BYTES))
+    """Return the same over the cycles that memory takes for it."""
+    return _cycles(launch) / _cycles_for(launch)
+
+
+def _cycles_for(launch: Launch) -> float:
+    """Return the cycles in which memory at `SHARE` of its speed moves a KiB for each warp."""
+    return _resident(launch) * 1024 / (SHARE * H100_BYTES)
 
 
 def _lead(kind: str) -> float:

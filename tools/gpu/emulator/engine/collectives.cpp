@@ -25,7 +25,8 @@ void shuffle(Warp& warp, const Instruction& i, Mask mask) {
         int source = static_cast<int>(DOWN ? unsigned(lane) + by : by % LANES);
         const bool inside = source < LANES;
         if (!inside) source = lane;
-        if (!(mask >> source & 1)) fault("shuffle source", "a lane takes what lane " + std::to_string(source) + " doesn't give");
+        if (!(mask >> source & 1))
+            fault("shuffle source", "a lane takes what lane " + std::to_string(source) + " doesn't give");
         warp.values<uint32_t>(i, 0)[lane] = values[source];
         warp.values<uint8_t>(i, 1)[lane] = inside;
     });
@@ -65,21 +66,25 @@ struct Matrix {
     }
     uint32_t at(int element) const {
         const int row = element / 16, column = element % 16;
-        return address + uint32_t(columns ? column : row) * stride * element_bytes + uint32_t(columns ? row : column) * element_bytes;
+        return address + uint32_t(columns ? column : row) * stride * element_bytes +
+               uint32_t(columns ? row : column) * element_bytes;
     }
-    // Two-byte elements as LDSM moves them, others as mma's own layout has them: two neighbours of a line in each quarter.
+    // Two-byte elements as LDSM moves them, others as mma's own layout has them: two neighbours of a line in each
+    // quarter.
     void count(bool write) const {
         uint64_t addresses[LANES];
         int lanes[LANES];
         for (int lane = 0; lane < LANES; ++lane) lanes[lane] = lane;
         const uint64_t line = uint64_t{stride} * element_bytes;
         if (element_bytes == 2) {
-            for (int lane = 0; lane < LANES; ++lane) addresses[lane] = address + uint64_t(lane % 16) * line + uint64_t(lane / 16) * 16;
+            for (int lane = 0; lane < LANES; ++lane)
+                addresses[lane] = address + uint64_t(lane % 16) * line + uint64_t(lane / 16) * 16;
             return count_shared(addresses, lanes, LANES, 16, write);
         }
         for (int quarter = 0; quarter < 4; ++quarter) {
             for (int lane = 0; lane < LANES; ++lane)
-                addresses[lane] = address + uint64_t(lane / 4 + quarter % 2 * 8) * line + uint64_t(lane % 4 * 2 + quarter / 2 * 8) * element_bytes;
+                addresses[lane] = address + uint64_t(lane / 4 + quarter % 2 * 8) * line +
+                                  uint64_t(lane % 4 * 2 + quarter / 2 * 8) * element_bytes;
             count_shared(addresses, lanes, LANES, 2 * element_bytes, write);
         }
     }
@@ -139,7 +144,8 @@ void multiply(Warp& warp, const Instruction& i, Mask) {
         const Spot spot(element);
         const auto take = [&](int first) {
             const uint16_t bits = warp.values<uint16_t>(i, first + spot.slot / 2)[spot.lane * 2 + spot.slot % 2];
-            if (COPIES > 1 && warp.values<uint16_t>(i, first + 4 + spot.slot / 2)[(31 - spot.lane) * 2 + spot.slot % 2] != bits)
+            if (COPIES > 1 &&
+                warp.values<uint16_t>(i, first + 4 + spot.slot / 2)[(31 - spot.lane) * 2 + spot.slot % 2] != bits)
                 fault("fragment copies differ", "the two copies of an element of a fragment differ");
             return COPIES > 1 ? half_to_float(bits) : bfloat16_to_float(bits);
         };
@@ -177,17 +183,21 @@ const bool registered = [] {
     for (const char* name : {"barrier.sync.aligned", "bar.sync"}) add(name, Kind::block_barrier, nullptr, {4});
     for (const char* matrix : {"a", "b"})
         for (const bool columns : {false, true}) {
-            const std::string name = std::string("wmma.load.") + matrix + ".sync.aligned." + (columns ? "col" : "row") + ".m16n16k16.shared.";
-            add(name + "bf16", Kind::aligned, columns ? load_matrix<1, true> : load_matrix<1, false>, {4, 4, 4, 4, 4, 4});
-            add(name + "f16", Kind::aligned, columns ? load_matrix<2, true> : load_matrix<2, false>, std::vector<int>(10, 4));
+            const std::string name = std::string("wmma.load.") + matrix + ".sync.aligned." +
+                                     (columns ? "col" : "row") + ".m16n16k16.shared.";
+            add(name + "bf16", Kind::aligned, columns ? load_matrix<1, true> : load_matrix<1, false>,
+                std::vector<int>(6, 4));
+            add(name + "f16", Kind::aligned, columns ? load_matrix<2, true> : load_matrix<2, false>,
+                std::vector<int>(10, 4));
         }
     for (const char* order : {"row.row", "row.col"}) {
         const std::string name = std::string("wmma.mma.sync.aligned.") + order + ".m16n16k16.f32.";
         add(name + "bf16.bf16.f32", Kind::aligned, multiply<1>, std::vector<int>(24, 4));
         add(name + "f32", Kind::aligned, multiply<2>, std::vector<int>(32, 4));
     }
-    add("wmma.store.d.sync.aligned.row.m16n16k16.shared.f32", Kind::aligned, store_matrix<false>, std::vector<int>(10, 4));
-    add("wmma.store.d.sync.aligned.col.m16n16k16.shared.f32", Kind::aligned, store_matrix<true>, std::vector<int>(10, 4));
+    const std::vector<int> sizes(10, 4);
+    add("wmma.store.d.sync.aligned.row.m16n16k16.shared.f32", Kind::aligned, store_matrix<false>, sizes);
+    add("wmma.store.d.sync.aligned.col.m16n16k16.shared.f32", Kind::aligned, store_matrix<true>, sizes);
     return true;
 }();
 

@@ -1,4 +1,5 @@
 // Instructions of a lane by itself: arithmetic, comparisons, conversions, loads and stores.
+#include <algorithm>
 #include <cmath>
 #include <type_traits>
 #include <utility>
@@ -241,7 +242,7 @@ const bool registered = [] {
     add<P, P, P>("or.pred", [](P a, P b) { return P(a | b); });
     add<P, P, P>("xor.pred", [](P a, P b) { return P(a ^ b); });
     add<uint64_t, uint64_t>("cvta.to.global.u64", [](uint64_t a) { return a; });
-    add<int32_t, int32_t, int32_t>("min.relu.s32", [](int a, int b) { return a < b ? (a > 0 ? a : 0) : (b > 0 ? b : 0); });
+    add<int32_t, int32_t, int32_t>("min.relu.s32", [](int a, int b) { return std::max(std::min(a, b), 0); });
     add<uint32_t, uint32_t>("brev.b32", [](uint32_t a) {
         uint32_t reversed = 0;
         for (int k = 0; k < 32; ++k) reversed |= (a >> k & 1) << (31 - k);
@@ -253,7 +254,7 @@ const bool registered = [] {
             const uint64_t ones = (count < 64 ? (1ull << count) - 1 : ~0ull) << from;
             return (b & ~ones) | (a << from & ones);
         });
-    add<uint32_t, uint16_t, uint16_t>("pack.b32", [](uint16_t a, uint16_t b) { return uint32_t(a | uint32_t(b) << 16); });
+    add<uint32_t, uint16_t, uint16_t>("pack.b32", [](uint16_t a, uint16_t b) { return a | uint32_t(b) << 16; });
     add<uint64_t, uint32_t, uint32_t>("pack.b64", [](uint32_t a, uint32_t b) { return a | uint64_t(b) << 32; });
     add<uint16_t, uint32_t>("low.b32", [](uint32_t a) { return uint16_t(a); });
     add<uint16_t, uint32_t>("high.b32", [](uint32_t a) { return uint16_t(a >> 16); });

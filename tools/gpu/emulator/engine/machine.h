@@ -1,13 +1,13 @@
 // An emulator that executes PTX: what its parts share.
 //
 // What it models
-//   lanes     Each has a place in the program of its own. A group of lanes at one place executes an instruction together:
-//             all that may (the order in which hardware goes), or any of them down to one, until they meet at a
-//             collective. So nothing is in lock-step that CUDA doesn't promise to be.
+//   lanes     Each has a place in the program of its own. A group of lanes at one place executes an instruction
+//             together: all that may (the order in which hardware goes), or any of them down to one, until they meet at
+//             a collective. So nothing is in lock-step that CUDA doesn't promise to be.
 //   blocks    Any number at once, started in any order, next in turn by chance.
-//   stores    To scratch arrays they wait in a buffer of the thread, after a barrier of the warp in the warp's, after one
-//             of the block in the block's, and reach memory one by one in any order. A release sends out all that the
-//             thread may know of before it. To shared memory they wait for a barrier, or for chance.
+//   stores    To scratch arrays they wait in a buffer of the thread, after a barrier of the warp in the warp's, after
+//             one of the block in the block's, and reach memory one by one in any order. A release sends out all that
+//             the thread may know of before it. To shared memory they wait for a barrier, or for chance.
 //   loads     See what the buffers of the thread, its warp and its block hold, and of memory any value since the time
 //             that the thread has acquired, or got from others at a barrier.
 //   copies    cp.async lands when waited for, or earlier, by chance.
@@ -176,7 +176,9 @@ extern Machine machine;
 inline unsigned char* Warp::row(int place) {
     return place < 0 ? const_cast<unsigned char*>(machine.request.constants) - place - 1 : registers.data() + place;
 }
-inline uint64_t Warp::thread(int lane) const { return block->serial * 1024 + static_cast<unsigned>(index * LANES + lane); }
+inline uint64_t Warp::thread(int lane) const {
+    return block->serial * 1024 + static_cast<unsigned>(index * LANES + lane);
+}
 template <class T>
 T* Warp::values(const Instruction& i, int k) {
     return reinterpret_cast<T*>(row(machine.request.operands[i.first + k]));

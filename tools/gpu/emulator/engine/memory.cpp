@@ -45,7 +45,8 @@ Place locate(uint64_t address, unsigned size, const char* what) {
         place.offset = offset - next[-1].offset;
         return place;
     }
-    fault("unforeseen address", std::string(what) + " of " + at(*place.array, address, size) + ", where none is expected");
+    const std::string where = at(*place.array, address, size);
+    fault("unforeseen address", std::string(what) + " of " + where + ", where none is expected");
     return place;
 }
 
@@ -274,7 +275,8 @@ void by_chance(Warp& warp) {
     for (int lane = 0; lane < LANES; ++lane) {
         Lane& own = warp.lanes[lane];
         send_any(own.stores, {&warp.stores, &warp.block->stores});
-        if (!own.copies.empty() && machine.chance(machine.lands)) land_one(warp, lane, machine.below(own.copies.size()));
+        if (!own.copies.empty() && machine.chance(machine.lands))
+            land_one(warp, lane, machine.below(own.copies.size()));
         if (own.shared.empty() || !machine.chance(machine.lands)) continue;
         const size_t k = any_of(own.shared);
         arrive_shared(*warp.block, own.shared[k]);

@@ -270,7 +270,8 @@ std::string report() {
         comma = ", ";
     }
     text += "], \"width_bytes\": {";
-    for (int width = 1; width <= 16; width *= 2) number(std::to_string(width), machine.width_bytes[width], width == 16 ? "}, " : ", ");
+    for (int width = 1; width <= 16; width *= 2)
+        number(std::to_string(width), machine.width_bytes[width], width == 16 ? "}, " : ", ");
     text += "\"counts\": {";
     for (const auto& [name, value] : machine.counts) number(name, value);
     number("polls", machine.polls, "}}");
@@ -300,8 +301,10 @@ extern "C" const char* emulator_run(const emulator::Request* request) {
     const double often[] = {0.5, 0.05, 0.002}, stale[] = {0.9, 0.5};
     machine.lands = often[machine.below(3)];
     machine.stale = stale[machine.below(2)];
-    for (const char* name : {"block_barriers", "warp_barriers", "shuffles", "votes", "multiplies"}) machine.counts[name] = 0;
-    for (int k = 0; k < request->operation_count; ++k) machine.operations.push_back(&operations().at(request->operations[k]));
+    for (const char* name : {"block_barriers", "warp_barriers", "shuffles", "votes", "multiplies"})
+        machine.counts[name] = 0;
+    for (int k = 0; k < request->operation_count; ++k)
+        machine.operations.push_back(&operations().at(request->operations[k]));
     prepare_arrays();
     execute();
     if (machine.faults.empty() || machine.faults.back().kind != "deadlock") finish_arrays();

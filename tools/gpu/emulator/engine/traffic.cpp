@@ -38,8 +38,8 @@ void count_global(const uint64_t* addresses, int count, unsigned size, bool writ
         }
 }
 
-// Lanes go in phases of 128 bytes. In each a bank serves one 4-byte word a wavefront, to any number of lanes; ideally the
-// words of a phase are spread evenly over the banks.
+// Lanes go in phases of 128 bytes. In each a bank serves one 4-byte word a wavefront, to any number of lanes; ideally
+// the words of a phase are spread evenly over the banks.
 void count_shared(const uint64_t* addresses, const int* lanes, int count, unsigned size, bool write) {
     Site& here = site(write ? "shared write" : "shared read");
     ++here.requests;
