@@ -13,13 +13,15 @@ import numpy as np
 import pytest
 from gpu import test_mixer
 from gpu.bounds import HALF_SPACING, UNIT, bound
-from gpu.cases import H100, LAYOUTS, NUMPY, Case
+from gpu.cases import H100, LAYOUTS, NUMPY, Case, strided
 from gpu.test_kernels import FEW, NO_TENSOR_CORES, make_case
 
 import recfact as rf
-from recfact.gpu import run
+from recfact.gpu import run, tuned, tuning
+from recfact.gpu.launch import alternatives
 from recfact.gpu.multiprocessors import Device
 from recfact.gpu.plans import Launch
+from recfact.gpu.solves import Solve
 from recfact.number_types import BFLOAT16
 from recfact.windows import Full, Jagged, Uniform, Window
 
@@ -48,6 +50,17 @@ SOLVES: dict[str, tuple[str, str, Window, Device, dict[str, Any], dict[str, Any]
     "chain along time": (ROWS, "bfloat16", Full(), NO_TENSOR_CORES, {}, {}),
     "chain complex": (TURNED, "complex128", Full(), H100, {"reverse": True}, {}),
 }
+
+
+@pytest.fixture(autouse=True)
+def nothing_was_tuned(monkeypatch, tmp_path):
+    """Plan by the estimates, whatever was the fastest on this card before."""
+    monkeypatch.setattr(tuned, "folder", lambda: tmp_path / "none")
+    tuned.winners.cache_clear()
+    run.forget_plans()
+    yield
+    tuned.winners.cache_clear()
+    run.forget_plans()
 
 
 @contextmanager
@@ -194,6 +207,35 @@ def mixed_here(name: str) -> None:
     assert launch is not None
     given["x"] = from_gpu(rf.phalanx(*(to_gpu(given[part]) for part in "aqku"), window=case.window))
     test_mixer.check(given, case.window, launch.kernel)
+
+
+def tuned_here(window: Window, heads: int, n: int, dtype: str) -> None:
+    """Time the plans for the GPU at hand, and hold each to the plain loop as if it were the fastest."""
+    case = make_case(HEADS, heads, n, 16, dtype)
+    solve = Solve(*map(strided, (case.a, case.u, case.x)), None, case.axis, window)
+    launches, given = alternatives(solve, run.device_of(0)), (to_gpu(case.a), to_gpu(case.u))
+    found = rf.gpu.tune(*given, axis=1, window=window)
+    assert found.keys() == launches.keys()
+    assert list(found.values()) == sorted(found.values())
+    for name, launch in launches.items():
+        tuned.keep(0, tuned.kind_of(solve), name)
+        run.forget_plans()
+        close(from_gpu(rf.solve(*given, axis=1, window=window)), launch, case, window)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("window", [Full(), Jagged(16), Jagged(52)])
+def test_every_plan_that_is_timed(window):
+    tuned_here(window, 64, 4096, "float16")
+    tuned_here(window, 512, 4096, "float32")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("window", [Full(), Jagged(16)])
+def test_the_check_of_timed_plans_without_a_gpu(machine, monkeypatch, window, dtype):
+    monkeypatch.setattr(tuning, "time_calls", lambda calls, effort: {name: float(len(name)) for name in calls})
+    tuned_here(window, 2, 700, dtype)
+    assert len({one.launch.kernel for one in machine.launches}) > 1 or dtype == "float32"
 
 
 @pytest.mark.gpu
