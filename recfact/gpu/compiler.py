@@ -11,6 +11,7 @@ from threading import Lock
 from typing import Any
 
 from recfact.errors import DeviceError
+from recfact.gpu.cuda_streams import check_uncaptured
 from recfact.gpu.plans import Launch
 
 LOCAL_INCLUDE = re.compile(r'^#include "(\w+\.cuh)"$', re.MULTILINE)
@@ -104,11 +105,13 @@ def function_of(launch: Launch, device: int) -> Any:
     Raises
     ------
     DeviceError
-        If CUDA's compiler doesn't take the kernel. The text has the compiler's message.
+        If CUDA's compiler doesn't take the kernel. The text has the compiler's message. Also if the kernel isn't
+        compiled yet and the current stream is captured.
     """
     key = launch.kernel, launch.macros, device
     with _lock:  # a thread that waited for the lock finds the kernel compiled
         if key not in _functions:
+            check_uncaptured("compiles its kernel", "do the same once before")
             _functions[key] = _compiled(launch)
         return _functions[key]
 

@@ -12,7 +12,6 @@ import numpy as np
 from recfact.errors import ShapeError
 from recfact.gpu import tuned
 from recfact.gpu.compiler import function_of
-from recfact.gpu.cuda_streams import check_uncaptured
 from recfact.gpu.device_arrays import DeviceArray, scratch_for
 from recfact.gpu.launch import alternatives, plan
 from recfact.gpu.multiprocessors import Device
@@ -137,7 +136,6 @@ def prepare(
     device : int
         Number of the GPU.
     """
-    check_uncaptured("compiles its kernel", "do the same once before")
     launch = planned(key, device)
     return None if launch is None else prepared_launch(launch, device)
 

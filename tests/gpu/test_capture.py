@@ -9,6 +9,7 @@ from gpu.stand_in import on_gpu
 
 import recfact as rf
 from recfact.errors import DeviceError
+from recfact.gpu import run
 from recfact.gpu.gradients import gradients
 
 STEPS = 600
@@ -44,6 +45,17 @@ def test_a_solve_of_cupy_arrays_is_captured_if_it_needs_no_scratch(machine):
     with stand_in.Stream() as stream:
         given = [on_gpu(array) for array in arrays()]
         before = rf.solve(*given, axis=0, window=WINDOWS["sweep"])
+        machine.captured = {stream.ptr}
+        x = rf.solve(*given, axis=0, window=WINDOWS["sweep"])
+        machine.captured = set()
+        np.testing.assert_array_equal(x.get(), before.get())
+
+
+def test_a_solve_may_be_planned_anew_while_it_is_captured(machine):
+    with stand_in.Stream() as stream:
+        given = [on_gpu(array) for array in arrays()]
+        before = rf.solve(*given, axis=0, window=WINDOWS["sweep"])
+        run.forget_plans()  # as tuning does for solves of any kind
         machine.captured = {stream.ptr}
         x = rf.solve(*given, axis=0, window=WINDOWS["sweep"])
         machine.captured = set()

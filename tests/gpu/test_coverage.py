@@ -96,7 +96,8 @@ def device_of(kernel: str, window: Window) -> Device:
     return NO_TENSOR_CORES
 
 
-def planned(row: Row, n: int) -> Launch:
+def planned(row: Row, n: int, device: Device | None = None) -> Launch:
+    """Plan a row at a length, for the GPU on which it comes to its kernel or for another one."""
     u, a, x = row.types
     return described(
         row.layout,
@@ -110,7 +111,7 @@ def planned(row: Row, n: int) -> Launch:
         out=x,
         initial=row.way == FROM_STATE,
         reverse=row.way == BACKWARDS,
-        device=device_of(row.kernel, row.window),
+        device=device or device_of(row.kernel, row.window),
         precision=row.precision,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -270,17 +270,25 @@ def test_every_variant(kind):
     sound(machine_code(launch, (9, 0)), launch)
 
 
-@pytest.mark.exhaustive
+def plans_for(capability: tuple[int, int], kernel: str) -> Iterator[Launch]:
+    """Plan all that solves can be, each at its longest, for a small GPU of a target and for a large one.
+
+    Every two values of what they can be meet in this sample. What each comes to on the target is planned.
+    """
+    for row in sample(kernel):
+        for multiprocessors in (1, H100.multiprocessors):
+            yield planned(row, max(lengths(row)), Device(capability, multiprocessors))
+
+
+@pytest.mark.parametrize(
+    "every", [pytest.param(1, marks=pytest.mark.exhaustive), pytest.param(9, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("kernel", GRID)
 @pytest.mark.parametrize("capability", TARGETS, ids=lambda target: f"sm_{target[0]}{target[1]}")
-def test_nothing_that_is_planned_uses_local_memory(capability, kernel):
-    # Every two values of what solves can be meet in this sample, each solve at its longest.
-    plans = {}
-    for row in sample(kernel):
-        launch = planned(row, max(lengths(row)))
-        if not (capability < (8, 0) and kernel == "b2p" and "bfloat16" in row.types):
-            plans[options_of(launch)] = launch
-    for launch in plans.values():
+def test_nothing_that_is_planned_uses_local_memory(capability, kernel, every):
+    # Targets have different ones, so that together they have most.
+    plans = list({options_of(launch): launch for launch in plans_for(capability, kernel)}.values())
+    for launch in plans[TARGETS.index(capability) % every :: every]:
         sound(machine_code(launch, capability), launch)
 
 
