@@ -132,7 +132,8 @@ def _fitted(
     size, held = geometry.u.type.accumulator.itemsize, terms + 1
     step_bytes = size * ((held + terms + 2 * slides) * lines.channels + (held + slides) * lines.coefficients)
     shared_bytes = THREADS * length * step_bytes
-    registers = MANY_REGISTERS if slides or terms > 1 or size > 4 else BLOCK_REGISTERS
+    many = slides or terms > 1 or size > 4 or blocks.terms is None
+    registers = MANY_REGISTERS if many else BLOCK_REGISTERS
     unpaired = owned.uneven or owned.lanes & (owned.lanes - 1) > 0  # such lanes keep where each looks
     if (slides and size > 8) or terms >= MANY_TERMS or (unpaired and registers == MANY_REGISTERS):
         registers = MOST_REGISTERS

@@ -345,7 +345,7 @@ def test_rows_that_begin_anywhere(rng, name, window):
 
 # What is looked for in the source, what is put in its place, and the window that sees it.
 MUTATIONS = {
-    "the carrier of the block before left out": ("index > 0};", "false};", "jagged:5"),
+    "the carrier of the block before left out": ("TERMS > 0 && index > 0;", "false;", "jagged:5"),
     "the block after left out": ("static_cast<int>(top - index) : TERMS", "0 : 0", "jagged:5"),
     "states not kept apart": ("static_cast<int>(index % HELD) * ROW", "0", "jagged:5"),
     "coefficients not kept apart": ("static_cast<int>(index % HELD) * SIZE", "0", "jagged:5:2"),
@@ -354,17 +354,13 @@ MUTATIONS = {
     "a block before the segment not seen": ("begin > TERMS ? begin - TERMS", "begin > 1 ? begin - 1", "jagged:2:2"),
     "a block not passed": ("if (!first) {", "if (false) {", "jagged:5:2"),
     "a block that adds nothing": (": add(last[c], reached[j][c])", ": reached[j][c]", "jagged:5:2"),
-    "pairs of a block before and a block after left out": ("q > block.following)", "q > 0)", "jagged:5:2"),
+    "pairs of a block before and a block after left out": ("q > following)", "q > 0)", "jagged:5:2"),
     "as many terms for every block after": ("carried(TERMS - 1 - q)", "carried(TERMS - 1)", "jagged:5:2"),
     "the block after for all others": ("q == 0 ? state[c] : other[q - 1][c]);\n", "state[c]);\n", "jagged:5:2"),
-    "a state one step late": (
-        "const Values states = block.own.get(place - 1)",
-        "const Values states = block.own.get(place)",
-        "jagged:5",
-    ),
+    "a state one step late": ("own).get(place - 1)", "own).get(place)", "jagged:5"),
     "sums of the next block dropped at its end": ("if (k < length) sum[c]", "if (k < length - 1) sum[c]", "uniform:8"),
     "no sums where no step is": ("k < kept.block; ++k) {\n        V", "k < length; ++k) {\n        V", "uniform:8"),
-    "a product one step late": ("block.kept.products.get(place - 1)", "block.kept.products.get(0)", "uniform:8"),
+    "a product one step late": ("power = kept.products.get(place - 1)", "power = kept.products.get(0)", "uniform:8"),
     "the own sums for those of the next block": ("kept.seen = kept.local, kept.local = other;", "", "uniform:8"),
     "a lane that isn't added": ("distance < LANES; distance *= 2", "distance < LANES / 2; distance *= 2", "uniform:8"),
 }  # fmt: skip

@@ -148,7 +148,7 @@ MUTATIONS = {
     "states of the block itself": ("(passed(index - 2))", "(passed(index - 1))"),
     "states of another line": ("index) * all_lines + part.line)", "index) * all_lines)"),
     "z that starts anew": ("&& (!CARRIED || index == top)", ""),
-    "no state before a block": ("CARRIED && block.earlier ? multiply(state[c], before[c])", "false ? state[c]"),
+    "no state before a block": ("if (CARRIED && index > 0) gradients", "if (false) gradients"),
     "the state before the last block lost": ("if (index < top) before = ahead;", "before = ahead;"),
 }  # fmt: skip
 

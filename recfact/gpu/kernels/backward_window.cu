@@ -31,7 +31,6 @@
 //   SEQUENCES 1 if segments are sequences of their own, one behind the other, of which each thread has a line of one
 //   THREADS   of a thread block
 //   RESIDENT  warps for which a multiprocessor is to have registers
-#include "block_back.cuh"
 #include "block_sums.cuh"
 #include "sums.cuh"
 
@@ -98,10 +97,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
         return coefficients[s / COEFFICIENT_STEPS][COEFFICIENTS == 1 ? s % COEFFICIENT_STEPS : c];
     };
     auto input = [&](int s, int c) -> Number { return inputs[s / TIMES][TIME_CONTIGUOUS ? s % TIMES : c]; };
-    auto fetch_forwards = [&](int s, long long step) { fetch(s, a + step * a_step, u + step * u_step, step == 0); };
     auto fetch_cotangents = [&](int s, const char* from) {
         cotangents[s / TIMES] = load_vector<INPUT, WIDTH>(at<INPUT>(from, s, -g_step) + access_start(TIMES));
     };
+
+    auto fetch_forwards = [&](int s, long long step) { fetch(s, a + step * a_step, u + step * u_step, step == 0); };
 
     // The state in which a block ends.
     const long long all_lines = batch * heads * lines;
@@ -135,7 +135,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
     for (int s = 0; s < STEPS; s += TIMES) {
         const long long first = top * block;
         if (s < length_of(top)) {
-            fetch_forwards(s, first);
+            fetch(s, a + first * a_step, u + first * u_step, first == 0);
             fetch_cotangents(s, g + (first + length_of(top) - 1) * g_step);
         }
     }
@@ -188,24 +188,26 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
         }
     };
 
-    Back back;
+    Number entering[TERMS + 1][CHANNELS];  // y^q of the last step, of what the next block has
+    Number state[CHANNELS];                // z
+    Factors factor;                        // a of the step
     for (long long index = top + TERMS; index >= begin; --index) {
         if (index - TERMS >= lowest) ascend(index - TERMS);
         if (index > top) continue;
         const int length = length_of(index);
-        const int following = top - index < TERMS ? static_cast<int>(top - index) : TERMS;
+        const int following = top - index < TERMS ? static_cast<int>(top - index) : TERMS;  // blocks that see it
+        const bool after = following > 0, earlier = TERMS > 0 && index > 0;
         const Row<CHANNELS> own = kept.held(index);
         const Row<COEFFICIENTS> factors = kept.factors(index);
-        const Block here{kept, own, factors, following, (TERMS > 0 || CARRIED) && index > 0};
-#if SLIDES
-        if (here.earlier) add_suffixes(kept, index - 1);
-        solve_inside(kept, own, factors, length, following > 0);
-#else
-        if (TERMS > 0 && here.earlier) carry_blocks(kept, factors, index, length);
-        back.before = before;
-#endif
+
+        if (!SLIDES && earlier) carry_blocks(kept, factors, index, length);
+        if (SLIDES && earlier) add_suffixes(kept, index - 1);
+        if (SLIDES) solve_inside(kept, own, factors, length, after);
 
         // Back through the block.
+        // y^{q+1}, or G; R
+        Number other[TERMS + 1][CHANNELS], product[COEFFICIENTS];
+        Factors power;  // s of the step
         const long long first = index * block;
         for (int k = length - 1; k >= 0; k -= STEPS) {
             const bool more = k >= STEPS;
@@ -220,15 +222,74 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
                     const int place = k - s;
                     if (size.ALL || place >= 0) {
                         const bool last = s == 0 && k == length - 1 && (!CARRIED || index == top);
-                        Number values[CHANNELS], total[CHANNELS], gradients[CHANNELS];
+                        Values states, carries, weights, sums, scaled;
+                        if (SLIDES && earlier) {
+                            if (last) power = kept.products.get(place);
+                            carries = kept.carried(0).get(place);
+                        }
+                        if (SLIDES && after) weights = kept.seen.get(place);
+                        if (SLIDES) {
 #pragma unroll
-                        for (int c = 0; c < CHANNELS; ++c)
-                            values[c] = cotangents[s / TIMES][TIME_CONTIGUOUS ? in_access(s, TIMES) : c];
-                        back.reach(here, place, last, values, total);
+                            for (int c = 0; c < COEFFICIENTS; ++c)
+                                product[c] = last ? number<Number>(1) : multiply(product[c], factor[c]);
+                        }
+                        Number total[CHANNELS];
 #pragma unroll
-                        for (int c = 0; c < CHANNELS; ++c)
+                        for (int c = 0; c < CHANNELS; ++c) {
+                            const Number cotangent =
+                                cotangents[s / TIMES][TIME_CONTIGUOUS ? in_access(s, TIMES) : c];
+                            state[c] = last ? cotangent : multiply_add(of(factor, c), state[c], cotangent);
+                            total[c] = state[c];
+#pragma unroll
+                            for (int q = 0; q < (SLIDES ? 0 : TERMS); ++q) {
+                                if (q >= following) continue;
+                                other[q][c] = last ? entering[q][c] : multiply(of(factor, c), other[q][c]);
+                                total[c] = add(total[c], other[q][c]);
+                            }
+                            if (SLIDES && earlier) {
+                                const Number part = multiply(cotangent, carries[c]);
+                                other[0][c] = last ? part : multiply_add(of(factor, c), other[0][c], part);
+                                scaled.set(c, multiply(of(power, c), cotangent));
+                            }
+                            if (SLIDES && after) total[c] = multiply_add(of(product, c), weights[c], state[c]);
                             found.set(TIME_CONTIGUOUS ? in_access(s, TIMES) : c, total[c]);
-                        back.lead(here, place, (size.ALL && s < STEPS - 1) || place > 0, total, gradients);
+                        }
+                        if (SLIDES && earlier) kept.local.set(place, scaled);
+                        Number gradients[CHANNELS];
+                        factor = factors.get(place);
+                        if ((size.ALL && s < STEPS - 1) || place > 0) {
+                            states = (SLIDES ? kept.local : own).get(place - 1);
+                            if (SLIDES && earlier) power = kept.products.get(place - 1);
+                            if (SLIDES && after) sums = own.get(place - 1);
+#pragma unroll
+                            for (int c = 0; c < CHANNELS; ++c) {
+                                gradients[c] = multiply((SLIDES ? state : total)[c], states[c]);
+                                if (SLIDES && earlier)
+                                    gradients[c] = multiply_add(of(power, c), other[0][c], gradients[c]);
+                                if (SLIDES && after)
+                                    gradients[c] = multiply_add(of(product, c), sums[c], gradients[c]);
+                            }
+                        } else {
+#pragma unroll
+                            for (int c = 0; c < CHANNELS; ++c) {
+                                gradients[c] = SLIDES && earlier ? other[0][c] : number<Number>(0);
+                                if (CARRIED && index > 0) gradients[c] = multiply(state[c], before[c]);
+#pragma unroll
+                                for (int q = 0; q < (SLIDES ? 0 : TERMS); ++q) {
+                                    if (q <= following)
+                                        entering[q][c] = multiply(of(factor, c), q == 0 ? state[c] : other[q - 1][c]);
+                                }
+                            }
+                        }
+#pragma unroll
+                        for (int q = 0; q < (SLIDES ? 0 : TERMS); ++q) {
+                            if (!earlier || q > following) continue;
+                            carries = kept.carried(TERMS - 1 - q).get(place);
+#pragma unroll
+                            for (int c = 0; c < CHANNELS; ++c)
+                                gradients[c] =
+                                    multiply_add(q == 0 ? state[c] : other[q - 1][c], carries[c], gradients[c]);
+                        }
                         found_sums.take(s, gradients, part.lanes);
                         if (index < end && s % TIMES == TIMES - 1)
                             store_vector(const_cast<OUTPUT*>(at<OUTPUT>(du_here, s + 1 - TIMES, -du_step)) +
@@ -246,8 +307,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
                 chunk(Partial{});
             }
         }
-#if SLIDES
-        if (here.earlier) add_prefixes(kept, length);
-#endif
+        if (SLIDES && earlier) add_prefixes(kept, length);
     }
 }
