@@ -16,9 +16,9 @@ from recfact.factorizations.scalars import number_type, of_one_type, quotients, 
 def materialize(a: Any, method: str = "cumprod", *, axis: int = -1) -> Array:
     """Form the transfer operator of every block of coefficients: L[i, j] = a[i] a[i-1] ... a[j+1] for i >= j.
 
-    Every step of a construction is rounded to the dtype of `a`. For the accuracy of a wide accumulator, cast before and
-    after: ``materialize(a.astype(np.float32)).astype(a.dtype)``. `recfact.precision.rounded_materialize` runs the same
-    constructions in any other number format, and `recfact.precision.materialization_table` compares their errors.
+    Every step of a construction is rounded to the dtype of `a`. For the accuracy of a wide accumulator, cast `a` to
+    float32 before and the result back after. `recfact.precision.rounded_materialize` runs the same constructions in
+    any other number format, and `recfact.precision.materialization_table` compares their errors.
 
     Parameters
     ----------
