@@ -173,3 +173,7 @@ def test_groups_of_short_windows_wait_in_the_first_cache(monkeypatch):
         assert isinstance(tile, Runs)
         assert tile.near == tile.side("a").near == near
         assert tile.name.endswith("_near") == near, "kernels are kept by their names"
+    for block, near in {16: True, 42: True, 43: False}.items():
+        few = runs_of_channels.__wrapped__(np.dtype(np.float32), False, Jagged(block), 3, 10_000, False)
+        assert few is not None
+        assert few.near == near
