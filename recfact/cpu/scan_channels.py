@@ -1,8 +1,9 @@
 """The whole recurrence of a few channels next to each other, all channels of a tile at once.
 
 A lane of the tile is a step of all channels (`recfact.cpu.side_by_side`). The same order of arithmetic holds for any
-number of channels. A tile that isn't whole, or whose states aren't all finite, is solved once for each channel, with
-zeros in place of the others. So no channel spoils another, and each has the same bits whatever is beside it.
+number of channels. A channel that isn't finite takes single steps, and the others are solved with zeros in its place.
+Which one it is shows in the state that enters, or when each channel is solved beside zeros. So no channel spoils
+another, and each has the same bits whatever is beside it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from recfact.cpu.channel_runs import channel_row
 from recfact.cpu.compilation import helper, kernel
 from recfact.cpu.language import operation
 from recfact.cpu.numbers import I64, Lanes, from_vector, read, to_vector, write
-from recfact.cpu.operations import accumulator, all_finite, drain, load, single, size, store
+from recfact.cpu.operations import accumulator, all_finite, drain, load, single, size, store, width
 from recfact.cpu.row_steps import Row, copy, is_whole, row_at, tile_position, whole_from
 from recfact.cpu.scan_rows import leave_tile, left_in_span, scan_tiles, step_through, true_state
 from recfact.cpu.tile_solvers import number, tile_steps, units
@@ -98,12 +99,45 @@ def solve_together(tile: Any, row: Row, turn: int, together: int, start: int, sp
 
 
 @helper
-def solve_beside_zeros(
-    tile: Any, row: Row, channel: int, turn: int, entry: Any, local: Any, factor: Any, scratch: int
-) -> Any:
-    """Solve a channel in tile `turn`, beside channels of zeros. Return whether all is finite.
+def finite_channels(tile: Any, states: int) -> Any:
+    """Return the bits of the channels that a finite state enters. The others stay as they are for ever."""
+    kept = accumulator(single(tile))
+    found = 0
+    for channel in range(channels_of(tile)):
+        if all_finite(kept, load(kept, states, 3 * channel * size(kept))):
+            found += 1 << channel
+    return found
 
-    Returns `local` and `factor` behind the tile as well. If not all is finite, nothing is written.
+
+@helper
+def fill_beside(
+    tile: Any, row: Row, chosen: int, base: int, position: int, end: int, target: int, other: float
+) -> None:
+    """Copy one of the arrays of a tile to `target`, with the number `other` in place of all that isn't chosen."""
+    one = single(tile)
+    unit, _, _ = units(tile)
+    count = min(end - position, tile_steps(tile))
+    vector = width(tile) * size(one)
+    whole = count == tile_steps(tile)
+    if whole:
+        for offset in range(0, count * unit, vector):
+            store(tile, target, offset, load(tile, base + position * unit, offset))
+    for channel in range(channels_of(tile)):
+        place = channel * size(one)
+        done = 0
+        if chosen & (1 << channel) != 0:
+            done = count
+            if not whole:
+                copy(tile, base + position * unit + place, unit, target + place, unit, count)
+        for k in range(done, tile_steps(tile)):
+            store(one, target + place, k * unit, number(one, other))
+
+
+@helper
+def solve_beside_zeros(tile: Any, row: Row, chosen: int, turn: int, states: int, scratch: int) -> Any:
+    """Solve the channels whose bits are `chosen` in tile `turn`, beside zeros. Return whether all is finite.
+
+    If it is, their accumulators behind the tile are at `accumulators_beside`. If not, nothing is written to the row.
     """
     one = single(tile)
     kept = accumulator(one)
@@ -111,50 +145,70 @@ def solve_beside_zeros(
     unit, _, _ = units(tile)
     room = tile_steps(tile) * unit
     position = tile_position(tile, turn, row.steps)
-    length = min(row.steps - position, tile_steps(tile))
-    alone = channel_row(tile, row, channel)
-    a, u, x = scratch, scratch + room, scratch + 2 * room
-    for place in range(0, room, size(one)):
-        store(one, a, place, number(one, 1.0))
-        store(one, u, place, number(one, 0.0))
-    place = channel * size(one)
-    known = min(row.known - position, tile_steps(tile))
-    copy(tile, alone.a + position * row.a_step, row.a_step, a + place, unit, known)
-    copy(tile, alone.u + position * row.u_step, row.u_step, u + place, unit, length)
-    states = scratch + 3 * room
-    for other in range(channels_of(tile)):
-        mine = other == channel
-        store(kept, states + other * own, 0, entry if mine else number(kept, 0.0))
-        store(kept, states + other * own, size(kept), local if mine else number(kept, 0.0))
-        store(kept, states + other * own, 2 * size(kept), factor if mine else number(kept, 1.0))
-    finite = scan_from(tile, a, u, x, 1, states) > 0
+    a, u, x, passed = scratch, scratch + room, scratch + 2 * room, accumulators_beside(tile, scratch)
+    fill_beside(tile, row, chosen, row.a, position, row.known, a, 1.0)
+    fill_beside(tile, row, chosen, row.u, position, row.steps, u, 0.0)
+    for channel in range(channels_of(tile)):
+        mine, at = chosen & (1 << channel) != 0, channel * own
+        store(kept, passed + at, 0, load(kept, states + at, 0) if mine else number(kept, 0.0))
+        store(kept, passed + at, size(kept), load(kept, states + at, size(kept)) if mine else number(kept, 0.0))
+        store(kept, passed + at, 2 * size(kept), load(kept, states + at, 2 * size(kept)) if mine else number(kept, 1.0))
+    finite = scan_from(tile, a, u, x, 1, passed) > 0
     if finite:
-        copy(tile, x + place, unit, alone.x + position * row.x_step, row.x_step, length)
-    states += channel * own
-    return finite, load(kept, states, size(kept)), load(kept, states, 2 * size(kept))
+        length = min(row.steps - position, tile_steps(tile))
+        for channel in range(channels_of(tile)):
+            if chosen & (1 << channel) != 0:
+                place = channel * size(one)
+                copy(tile, x + place, unit, row.x + position * unit + place, unit, length)
+    return finite
 
 
 @helper
-def solve_alone(
-    tile: Any, row: Row, channel: int, turn: int, start: int, fresh: bool, span: int, state_at: int, scratch: int
-) -> Any:
-    """Solve a channel in tile `turn`, beside channels of zeros, or step by step. Return whether step by step.
+def accumulators_beside(tile: Any, scratch: int) -> Any:
+    """Return the address of the accumulators of `solve_beside_zeros`."""
+    unit, _, _ = units(tile)
+    return scratch + 3 * tile_steps(tile) * unit
 
-    `state_at` has the accumulators of this channel. `fresh` is as in `solve_tiles`.
+
+@helper
+def solve_apart(
+    tile: Any,
+    row: Row,
+    chosen: int,
+    failed: bool,
+    turn: int,
+    start: int,
+    fresh: bool,
+    span: int,
+    states: int,
+    scratch: int,
+) -> Any:
+    """Solve tile `turn`: the chosen channels beside zeros, and the others step by step. Return how many these are.
+
+    If the chosen ones aren't all finite together, which `failed` says is known, each of them is solved without the
+    others. `fresh` is as in `solve_tiles`.
     """
     kept = accumulator(single(tile))
+    own = 3 * size(kept)
     position = tile_position(tile, turn, row.steps)
-    entry, local = load(kept, state_at, 0), load(kept, state_at, size(kept))
-    factor = load(kept, state_at, 2 * size(kept))
-    finite = all_finite(kept, entry)  # or else no state of the tile is
-    if finite:
-        finite, local, factor = solve_beside_zeros(tile, row, channel, turn, entry, local, factor, scratch)
-    if not finite:
-        alone = channel_row(tile, row, channel)
-        entry = step_through(tile, alone, position, true_state(kept, entry, local, factor), fresh)
-        local, factor = number(kept, 0.0), number(kept, 1.0)
-    leave_tile(tile, row, position, start, span, state_at, entry, local, factor)
-    return not finite
+    together = not failed and chosen != 0
+    if together:
+        together = solve_beside_zeros(tile, row, chosen, turn, states, scratch)
+    repeated = 0
+    for channel in range(channels_of(tile)):
+        at = states + channel * own
+        solved = chosen & (1 << channel) != 0
+        if solved and not together:
+            solved = solve_beside_zeros(tile, row, 1 << channel, turn, states, scratch)
+        entry, source = load(kept, at, 0), accumulators_beside(tile, scratch) + channel * own if solved else at
+        local, factor = load(kept, source, size(kept)), load(kept, source, 2 * size(kept))
+        if not solved:
+            alone = channel_row(tile, row, channel)
+            entry = step_through(tile, alone, position, true_state(kept, entry, local, factor), fresh)
+            local, factor = number(kept, 0.0), number(kept, 1.0)
+            repeated += 1
+        leave_tile(tile, row, position, start, span, at, entry, local, factor)
+    return repeated
 
 
 @kernel
@@ -186,17 +240,16 @@ def scan_channels(
         state_at = states + index * channels * own
         turn = 0
         while turn < tiles:
-            done = 0
-            if is_whole(tile, row, turn, tiles):
+            done, failed = 0, False
+            chosen = finite_channels(tile, state_at)
+            if chosen == (1 << channels) - 1 and is_whole(tile, row, turn, tiles):
                 position = tile_position(tile, turn, steps)
                 together = min(whole_from(tile, row, turn, tiles), left_in_span(tile, start + position, span))
                 done = solve_together(tile, row, turn, together, start, span, state_at)
+                failed = done == 0
             if done == 0:
                 fresh = alone != 0 and turn == 0
-                for channel in range(channels):
-                    repeated += solve_alone(
-                        tile, row, channel, turn, start, fresh, span, state_at + channel * own, scratch
-                    )
+                repeated += solve_apart(tile, row, chosen, failed, turn, start, fresh, span, state_at, scratch)
                 done = 1
             turn += done
     drain(tile)

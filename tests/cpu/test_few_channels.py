@@ -86,6 +86,19 @@ def test_a_channel_has_the_same_bits_whatever_is_beside_it(bad, reverse, rng):
             assert found[:, rest].tobytes() == x[:, rest].tobytes()
             pair = rf.solve(a[:, rest].copy(), u[:, rest].copy(), axis=0, reverse=reverse)
             assert pair.tobytes() == x[:, rest].tobytes()
+            rf.solve(other_a, other_u, axis=0, reverse=reverse, out=other_u)
+            np.testing.assert_array_equal(other_u, found, "in place")
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(("first", "second"), [(3, 100), (100, 3), (40, 41), (0, 332), (200, 200)])
+def test_channels_that_go_wild_one_after_the_other_leave_the_third_alone(first, second, reverse, rng):
+    a, u = numbers(333, 3, SINGLE, rng)
+    x = rf.solve(a, u, axis=0, reverse=reverse)
+    u[first, 0], u[second, 2] = np.nan, np.inf
+    found = rf.solve(a, u, axis=0, reverse=reverse)
+    assert_near_definition(found, a, u, reverse=reverse)
+    assert found[:, 1].tobytes() == x[:, 1].tobytes()
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
