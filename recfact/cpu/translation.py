@@ -17,6 +17,7 @@ from llvmlite import ir
 
 from recfact.cpu.arithmetic import cast, chosen, combined, common, compared, known, literal, negative, truth
 from recfact.cpu.language import Helper, Operation, Source, source_of
+from recfact.cpu.numbers import LINE
 from recfact.cpu.types import Tuple, Type, Value, int64, items, packed, void
 
 NOTHING = Value(void, ())
@@ -371,6 +372,7 @@ def function_of(
     made.linkage = "internal"
     made.attributes.add("noinline")
     made.attributes.add("nounwind")
+    made.attributes.alignstack = LINE  # or else vectors that wait on the stack may lie across two lines
     translator = Translator(context, made, others)
     given = iter(made.args)
     values = [Value(kind, tuple(next(given) for _ in kind.registers)) for kind in kinds]
