@@ -430,6 +430,7 @@ def operations(algebra: Any) -> dict[str, Any]:
         "all_nan": lambda lanes, value: value != value,
         "nought": lambda lanes: [algebra.zero] * lanes.count,
         "multiply": lambda lanes, x, y: each(algebra.multiply, x, y),
+        "checked": lambda lanes, x, checks: each(lambda own, total: algebra.fma(own, algebra.zero, total), x, checks),
         "all_finite": lambda lanes, value: all(
             x == algebra.zero or x - x == 0 for x in (value if isinstance(value, list) else [value])
         ),

@@ -32,6 +32,7 @@ from recfact.cpu.compilation import apart, helper, kernel
 from recfact.cpu.operations import (
     accumulator,
     all_finite,
+    checked,
     drain,
     fma,
     load,
@@ -203,8 +204,8 @@ def solve_band(
         third = fma(kept, product, load(kept, place, 2 * word), state)
         product, state = step_on(kept, copies, step + 3, starts & 8, product, state)
         fourth = fma(kept, product, load(kept, place, 3 * word), state)
-        checks = fma(kept, first, nought(kept), fma(kept, second, nought(kept), checks))
-        checks = fma(kept, third, nought(kept), fma(kept, fourth, nought(kept), checks))
+        checks = checked(kept, first, checked(kept, second, checks))
+        checks = checked(kept, third, checked(kept, fourth, checks))
         put_slice(runs, x, step, run, (first, second, third, fourth), room)
         offset = wrapped(offset - hop, lags)
         step += CHUNK

@@ -9,7 +9,20 @@ from llvmlite import ir
 from recfact.cpu import types
 from recfact.cpu.halves import splat
 from recfact.cpu.language import nothing, operation
-from recfact.cpu.numbers import I64, Lanes, every, from_vector, fused, pointer, product, read, shuffle, to_vector, write
+from recfact.cpu.numbers import (
+    I64,
+    Lanes,
+    call,
+    every,
+    from_vector,
+    fused,
+    pointer,
+    product,
+    read,
+    shuffle,
+    to_vector,
+    write,
+)
 
 
 @operation
@@ -128,6 +141,18 @@ def fma(lanes: Any, a: Any, x: Any, u: Any) -> Any:
         return from_vector(builder, lanes, fused(builder, lanes, *vectors))
 
     return lanes.value(lanes, lanes.value, lanes.value, lanes.value), codegen
+
+
+@operation
+def checked(lanes: Any, value: Any, checks: Any) -> Any:
+    """Return `checks`, sums of zero times numbers, with those of `value` added: NaN where a part isn't finite."""
+
+    def codegen(context: Any, builder: Any, args: Any) -> Any:
+        vectors = [to_vector(builder, lanes, value) for value in args[1:]]
+        zero = splat(lanes.vector, 0.0)
+        return from_vector(builder, lanes, call(builder, "fma", vectors[0], zero, vectors[1]))
+
+    return lanes.value(lanes, lanes.value, lanes.value), codegen
 
 
 @operation

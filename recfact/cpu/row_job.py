@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from recfact.cpu.block_rows import block_rows
 from recfact.cpu.block_runs import block_runs
 from recfact.cpu.channel_bands import band_channels
 from recfact.cpu.channel_runs import block_channels
+from recfact.cpu.chunks import CHUNK
 from recfact.cpu.cuts import cuts_in_memory, pattern_of
 from recfact.cpu.numbers import LINE
 from recfact.cpu.runs import RUNS, Runs
@@ -170,6 +172,7 @@ class Job:
         """Solve the uniform window by runs. The arguments are those of `run`."""
         first = -(self.end - start - rows[2] if self.tile.reverse else start) % lags
         most = limits.most_blocks(lags, self.x.itemsize, tabled=True)
+        most += -most % (CHUNK // gcd(CHUNK, lags))  # a run then consists of whole slices
         vectors = 3 * lags + 3 * most * lags + 21
         _scratch, room, stage = self.room_and_stage(vectors * RUNS * states.itemsize, most * lags)
         x0 = np.ascontiguousarray(states[:, 0])
