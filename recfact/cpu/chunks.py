@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from recfact.cpu.halves import narrow_pairs, permutes_halves, widen_pairs
+from recfact.cpu.pairs import Pair, PairRegisters
 from recfact.cpu.vectors import VECTOR, Registers
 
 CHUNK = 4  # steps in a lane
@@ -46,8 +47,10 @@ def load_chunks(r: Registers, address: Any, reverse: bool) -> list[Any]:
         halves = {half: r.load_halves(r.at(address, half * VECTOR)) for half in ordered(2, reverse)}
         chunks = [r.shuffle(halves[0], halves[1], CHUNKS[k : k + 32]) for k in (0, 32)]
         return [r.widened(r.shuffle(pair, pair, range(k, k + 16))) for pair in chunks for k in (0, 16)]
-    rows = {row: r.load(r.at(address, row * r.row_bytes)) for row in ordered(CHUNK, reverse)}
-    return exchange(r, [rows[row] for row in range(CHUNK)])
+    parts = 2 if isinstance(r, PairRegisters) else 1
+    loaded = {row: r.load(r.at(address, row * r.row_bytes)) for row in ordered(parts * CHUNK, reverse)}
+    rows = [loaded[row] for row in range(len(loaded))]
+    return separated(r, rows) if isinstance(r, PairRegisters) else exchange(r, rows)
 
 
 def packed(r: Registers, chunks: Sequence[Any]) -> list[Any]:
@@ -60,7 +63,7 @@ def packed(r: Registers, chunks: Sequence[Any]) -> list[Any]:
         halves = [r.narrowed(chunk) for chunk in chunks]
         pairs = [r.shuffle(halves[k], halves[k + 1], range(32)) for k in (0, 2)]
         return [r.shuffle(pairs[0], pairs[1], ROWS[k : k + 32]) for k in (0, 32)]
-    return exchange(r, chunks)
+    return joined(r, chunks) if isinstance(r, PairRegisters) else exchange(r, chunks)
 
 
 def turned(r: Registers, chunks: Sequence[Any]) -> list[Any]:
@@ -110,6 +113,28 @@ def exchange(r: Registers, rows: Sequence[Any]) -> list[Any]:
     other_low, other_high = r.interleave(rows[2], rows[3], 1, span)
     first, second = r.interleave(low, other_low, 2, 4), r.interleave(high, other_high, 2, 4)
     return [*first, *second] if span == 4 else [first[0], second[0], first[1], second[1]]
+
+
+def separated(r: PairRegisters, rows: Sequence[Any]) -> list[Pair]:
+    """Return chunks of complex numbers, given as the vectors of their reals in memory.
+
+    Two numbers next to each other are four reals, so an exchange gives each part a vector of its own. The first and the
+    second two numbers of the chunks are exchanged separately.
+    """
+    reals, halves = r.reals, []
+    for start in (0, CHUNK):
+        lanes = [lane for at in range(start, 2 * r.count, 2 * CHUNK) for lane in range(at, at + CHUNK)]
+        vectors = [reals.shuffle(rows[k], rows[k + 1], lanes) for k in range(0, len(rows), 2)]
+        halves += exchange(reals, vectors)
+    return [Pair(*halves[k : k + 2]) for k in range(0, len(halves), 2)]
+
+
+def joined(r: PairRegisters, chunks: Sequence[Pair]) -> list[Any]:
+    """Return the vectors of reals in memory of chunks of complex numbers. This is the inverse of `separated`."""
+    reals, parts = r.reals, [part for chunk in chunks for part in chunk]
+    first, second = exchange(reals, parts[:CHUNK]), exchange(reals, parts[CHUNK:])
+    pairs = zip(first, second, strict=True)
+    return [row for pair in pairs for row in reals.interleave(*pair, CHUNK, r.count)]
 
 
 def ordered(count: int, reverse: bool) -> Sequence[int]:

@@ -1,7 +1,8 @@
 """Complex numbers in registers: their real parts in one vector, their imaginary parts in another.
 
-In memory the parts lie side by side. Loading separates them. In separate vectors a product takes only the operations of
-complex arithmetic. Pairs in one vector would have to be doubled, signed and swapped for each product.
+In memory the parts lie side by side. They are separated as rows and lanes are exchanged (`chunks`). In separate vectors
+a product takes only the operations of complex arithmetic. Pairs in one vector would have to be doubled, signed and
+swapped for each product.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from typing import Any, NamedTuple
 
 from llvmlite import ir
 
-from recfact.cpu import numbers
 from recfact.cpu.halves import splat
 from recfact.cpu.numbers import Lanes
 from recfact.cpu.vectors import Registers
@@ -37,6 +37,7 @@ class PairRegisters(Registers):
         )
         self.reals = reals
         self.lane_bytes = reals.lane_bytes
+        self.row_bytes = reals.row_bytes
         self.zero = Pair(reals.zero, reals.zero)
         self.one = Pair(reals.one, reals.zero)
 
@@ -101,20 +102,6 @@ class PairRegisters(Registers):
     def shuffle(self, x: Pair, y: Pair, indices: Sequence[int]) -> Pair:
         """Pick lanes from x (0 .. count-1) and y (count ..)."""
         return Pair(*(self.reals.shuffle(part, other, indices) for part, other in zip(x, y, strict=True)))
-
-    def load(self, address: Any) -> Pair:
-        """Load a vector of numbers as they lie in memory."""
-        count, half = self.count, self.count * self.reals.lane_bytes
-        first, second = self.reals.load(address), self.reals.load(self.at(address, half))
-        return Pair(*(self.reals.shuffle(first, second, range(part, 2 * count, 2)) for part in (0, 1)))
-
-    def store(self, x: Pair, address: Any) -> None:
-        """Store a vector of finite numbers as they lie in memory."""
-        count, half = self.count, self.count * self.reals.lane_bytes
-        for place in (0, 1):
-            lanes = range(place * count // 2, (place + 1) * count // 2)
-            vector = self.reals.shuffle(*x, [at for lane in lanes for at in (lane, count + lane)])
-            numbers.put_bits(self.b, self.lanes, self.at(address, place * half), self.index(0), vector)
 
     def parts_of(self, x: Any) -> Pair:
         """Return both parts of a number."""

@@ -32,17 +32,15 @@ def aligned(*numbers: int) -> bool:
 def streams_rows(x: Array, u: Array, reverse: bool) -> bool:
     """Return whether tiles write the rows of `x`, time on axis 0, past the caches.
 
-    Halves don't gain: they wait for their arithmetic, and splitting their vectors costs extra. So does
-    float64 backwards in memory, on processors whose vectors are half as wide as ours. Complex numbers only gain where
-    they are as wide.
+    Halves don't gain: they wait for their arithmetic, and splitting their vectors costs extra. Neither do float64
+    and complex numbers backwards in memory, on processors whose vectors are half as wide as ours.
     """
     return (
         x.nbytes >= limits.STREAMED_ROWS
         and len(x) >= limits.LONG
-        and (x.dtype.kind != "c" or writes_whole_lines())
         and abs(x.strides[0]) == x.itemsize
         and x.itemsize != 2
-        and (x.dtype != np.float64 or reverse == (x.strides[0] < 0) or writes_whole_lines())
+        and (x.dtype == np.float32 or reverse == (x.strides[0] < 0) or writes_whole_lines())
         and address(x) != address(u)
         and aligned(address(x) + (x.itemsize if x.strides[0] < 0 else 0), *x.strides[1:])
     )

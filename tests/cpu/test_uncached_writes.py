@@ -178,9 +178,9 @@ def test_rows_are_streamed_where_memory_is_what_they_wait_for(small, monkeypatch
         others = a.astype(kind), u.astype(kind), place(u.shape, kind)[0]
         for whole in (False, True):
             monkeypatch.setattr(uncached_writes, "writes_whole_lines", lambda whole=whole: whole)
-            gains = kind == np.float32 or (kind in (np.float64, np.complex64, np.complex128) and whole)
-            assert rows.tile_of(*others, True, Full()).streams == gains
-            assert rows.tile_of(*others, False, Full()).streams == (gains or kind == np.float64)
+            gains = kind.itemsize != 2
+            assert rows.tile_of(*others, False, Full()).streams == gains
+            assert rows.tile_of(*others, True, Full()).streams == (gains and (whole or kind == np.float32))
     a, u = (array.reshape(2, 500).T for array in (a, u))
     for gap in (0, 1):
         rows_apart = place((2, 500 + gap), u.dtype)[0][:, :500].T
