@@ -201,7 +201,7 @@ def test_links_have_a_text(page):
 
 @pages
 def test_numbered_formulas_have_one_line(page):
-    # Sphinx wraps a formula with line breaks in a split environment, where MathJax refuses a tag; no build would tell.
+    # Sphinx wraps a formula with line breaks in a split environment, where a tag is refused; no build would tell.
     formulas = page.read_text().split("$$")[1::2]
     assert [formula for formula in formulas if r"\tag" in formula and r"\\" in formula] == []
 

@@ -46,9 +46,9 @@ def rows_of_tuning(heading: str) -> list[list[str]]:
 
 
 def number(text: str) -> int:
-    """Read a number, perhaps of KiB."""
+    """Read a number, perhaps of KiB or GiB."""
     value, _, unit = text.partition(" ")
-    return int(value) * (1024 if unit == "KiB" else 1)
+    return int(value) * {"": 1, "KiB": 2**10, "GiB": 2**30}[unit]
 
 
 def test_the_limits_on_the_page_of_tuning_are_those_of_the_code():
