@@ -14,19 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from recfact.cpu.block_runs import (
-    bits_ahead,
-    blocks_in_run,
-    coefficients,
-    fetch_both,
-    fetch_slice,
-    first_address,
-    inputs,
-    put_slice,
-    step_edge,
-    steps_skipped,
-    wrapped,
-)
+from recfact.cpu.block_runs import blocks_in_run, first_address, step_edge, steps_skipped
 from recfact.cpu.chunks import CHUNK
 from recfact.cpu.compilation import apart, helper, kernel
 from recfact.cpu.operations import (
@@ -45,6 +33,7 @@ from recfact.cpu.operations import (
 )
 from recfact.cpu.row_steps import Row, row_at
 from recfact.cpu.runs import entered, is_streamed, x_side
+from recfact.cpu.slices import bits_ahead, coefficients, fetch_both, fetch_slice, inputs, put_slice, wrapped
 from recfact.cpu.stage import clear_stage, enter_stage, leave_stage
 from recfact.cpu.tile_solvers import number, runs_in_reverse, units
 from recfact.cpu.window_steps import window_steps

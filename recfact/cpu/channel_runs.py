@@ -12,22 +12,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from recfact.cpu.block_runs import (
-    blocks_in_run,
-    fetch_slice,
-    first_address,
-    first_run,
-    follow_steps,
-    place,
-    put_slice,
-    run_bytes,
-    steps_skipped,
-)
+from recfact.cpu.block_runs import blocks_in_run, first_address, first_run, follow_steps, steps_skipped
 from recfact.cpu.chunks import CHUNK
 from recfact.cpu.compilation import apart, helper, kernel
 from recfact.cpu.operations import accumulator, drain, fma, load, load_shared, nought, single, size, store, width
 from recfact.cpu.row_steps import Row, row_at
 from recfact.cpu.runs import a_side, entered, is_streamed, lead, load_slice, u_side, x_side
+from recfact.cpu.slices import fetch_slice, place, put_slice, run_bytes
 from recfact.cpu.stage import clear_stage, enter_stage, leave_stage
 from recfact.cpu.tile_solvers import runs_in_reverse
 

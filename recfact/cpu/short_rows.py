@@ -17,13 +17,14 @@ import numpy as np
 from recfact.arrays import Array
 from recfact.cpu import limits, rows
 from recfact.cpu.addresses import address, addresses
-from recfact.cpu.block_runs import bits_ahead, blocks_in_run, fetch_slice, inputs, place, put_slice, run_bytes, wrapped
+from recfact.cpu.block_runs import blocks_in_run
 from recfact.cpu.chunks import CHUNK
 from recfact.cpu.compilation import apart, helper, kernel
 from recfact.cpu.cuts import pattern_of
 from recfact.cpu.operations import accumulator, fma, integer, load, load_shared, nought, single, size, store, width
 from recfact.cpu.row_job import scratch_memory
 from recfact.cpu.runs import Runs, load_slice
+from recfact.cpu.slices import bits_ahead, fetch_slice, inputs, place, put_slice, run_bytes, wrapped
 from recfact.cpu.threads import run_all
 from recfact.cpu.tile_solvers import runs_in_reverse
 from recfact.cpu.uncached_writes import streams_runs
