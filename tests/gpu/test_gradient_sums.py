@@ -105,6 +105,7 @@ def test_gradients_are_those_of_the_host(rng, name, kinds, window):
     ("name", "window"),
     [
         ("channels of 5 threads", "jagged:5"),
+        ("rows of 37", "full"),  # whose groups are uneven
         pytest.param("channels of heads", "full", marks=pytest.mark.slow),
         pytest.param("rows of 75", "full", marks=pytest.mark.slow),
         pytest.param("rows of 24", "uniform:5", marks=pytest.mark.slow),
@@ -124,6 +125,10 @@ def test_the_kernels_have_no_fault_and_the_same_bits_in_every_order(rng, name, w
     assert len(results) == 1
 
 
+NOT_PAIRED = [("channels of 24", "bfloat16"), ("channels of 24", "float32"), ("rows of 75", "bfloat16")]
+NOT_PAIRED += [("rows of 37", "bfloat16"), ("67 heads", "bfloat16")]  # in uneven groups
+
+
 @pytest.mark.machine_code
 @pytest.mark.parametrize(
     ("capability", "window"),
@@ -134,7 +139,7 @@ def test_the_kernels_have_no_fault_and_the_same_bits_in_every_order(rng, name, w
     ],
 )
 def test_nothing_spills_where_lanes_are_not_in_pairs(rng, capability, window):
-    for name, kinds in (("channels of 24", "bfloat16"), ("channels of 24", "float32"), ("rows of 75", "bfloat16")):
+    for name, kinds in NOT_PAIRED:
         launch = planned(arrays(rng, name, kinds, window), window, Device(capability, 132))
         code = machine_code(launch, capability)
         assert (code.log, code.stack) == ("", 0), (name, kinds)
@@ -169,6 +174,7 @@ FAULTS = {
     "owners counted by warps of 32": ("threadIdx.x / 32 * owners + threadIdx.x % 32;", "threadIdx.x;"),
     "all sums in the first part": ("own.group * da_part", "0 * da_part"),
     "a part smaller than it is": ("static_cast<int>(sharing - group * LANES)", "LANES / 2"),
+    "a part larger than it is": ("(sharing - group * LANES)", "(sharing - group * LANES + 1)"),
     "a part without its first thread": ("exists && place < sharing", "exists && place < sharing && place % LANES"),
     "lines of the group before": ("line = before * sharing + place;", "line = before * sharing + place % LANES;"),
 }
@@ -182,7 +188,8 @@ def test_planted_faults_are_seen(rng, monkeypatch, fault):
     assert text.count(old) == 1
     monkeypatch.setattr(bare_run, "source_of", lambda kernel: text.replace(old, new))
     monkeypatch.setattr(bare_run, "_built", bare_run._built.__wrapped__)
-    groups = "rows of 37" if any(word in fault for word in ("smaller", "without its", "before")) else "rows of 75"
+    uneven = any(word in fault for word in ("smaller", "larger", "without its", "before"))
+    groups = "rows of 37" if uneven else "rows of 75"
     given = arrays(rng, groups if "part" in fault or "group" in fault else "channels of 5 threads", "float32", "full")
     launch = planned(given, "full")
     given = with_parts(given, launch)

@@ -54,7 +54,7 @@ namespace bare {
 // Threads that wait for each other: a warp or a thread block. A thread that has returned is waited for no more.
 struct Meeting {
     int members = 0, arrived = 0;
-    unsigned int round = 0;
+    unsigned int round = 0, lanes = 0;  // bits of those of a warp that are still there
     uint64_t values[32];
 };
 
@@ -76,11 +76,13 @@ auto exchange(T value, Choose choose) {
     return result;
 }
 
+// What a lane has that isn't there is undefined on a GPU. Here all its bits are set: NaN, in every number type.
 template <class T>
 T shuffle(T value, int source) {
     return exchange(value, [source](const uint64_t* values) {
         T other;
-        memcpy(&other, &values[source], sizeof other);
+        memset(&other, 255, sizeof other);
+        if (warp().lanes >> source & 1) memcpy(&other, &values[source], sizeof other);
         return other;
     });
 }

@@ -60,6 +60,7 @@ static void enter() {
             --meeting->members;
             open_if_complete(*meeting);
         }
+        warps[current / 32].lanes &= ~(1u << current % 32);
         pass_turn();
     }
 }
@@ -89,6 +90,7 @@ long long launch(void (*kernel)(void**), void** values, int threads, long long g
         everyone.members = threads;
         for (int k = 0; k < threads; ++k) {
             ++warps[k / 32].members;
+            warps[k / 32].lanes |= 1u << k % 32;
             fibers[k].done = false;
         }
         for (int left = threads; left > 0;)
