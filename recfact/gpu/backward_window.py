@@ -8,7 +8,7 @@ from recfact.gpu.geometry import Geometry, Views
 from recfact.gpu.multiprocessors import KIB, WARPS_NEEDED, Device, warps_wanted
 from recfact.gpu.plans import Argument, Launch, Scratch, starts, wide
 from recfact.gpu.segments import Split, are_enough, split_blocks
-from recfact.gpu.solves import Blocks, Sequences
+from recfact.gpu.solves import ENDLESS, Blocks, Sequences
 from recfact.gpu.sums import GradientLines, gradient_lines
 
 MOST_CHANNELS = 16  # of a thread
@@ -21,6 +21,7 @@ SHARED_BYTES = 48 * KIB  # that a thread block has without asking for them
 # Of a thread, if shared memory doesn't leave room for more: in blocks, with sums or several terms, and with many.
 BLOCK_REGISTERS, MANY_REGISTERS, MOST_REGISTERS = 128, 168, 255
 MANY_TERMS = 5
+MANY_TERMS_NUMBERS = 8  # of an array that a thread has under way with so many: 8 steps of 2 channels spill
 
 
 def backward_window(
@@ -126,7 +127,8 @@ def _fitted(
 ) -> _Fitted:
     """Plan threads of at most so many channels."""
     length, terms = blocks.length, blocks.terms or 0
-    owned = gradient_lines(geometry, length, sequences, channels)
+    under_way = MANY_TERMS_NUMBERS if terms >= MANY_TERMS else ENDLESS
+    owned = gradient_lines(geometry, length, sequences, channels, under_way)
     lines = owned.lines
     # What a step keeps: states of its own block and of those before, what these add, and two sums and a product more.
     size, held = geometry.u.type.accumulator.itemsize, terms + 1

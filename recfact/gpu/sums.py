@@ -127,7 +127,9 @@ class GradientLines(NamedTuple):
         return replace(view, channel=channel, head=head, batch=batch)
 
 
-def gradient_lines(geometry: Geometry, block: int, sequences: Sequences | None, most: int = ENDLESS) -> GradientLines:
+def gradient_lines(
+    geometry: Geometry, block: int, sequences: Sequences | None, most: int = ENDLESS, under_way: int = ENDLESS
+) -> GradientLines:
     """Choose what a thread owns.
 
     Parameters
@@ -141,6 +143,8 @@ def gradient_lines(geometry: Geometry, block: int, sequences: Sequences | None, 
         What time is made of.
     most : int, optional
         Channels of a thread.
+    under_way : int, optional
+        Numbers of an array that a thread has on their way, at most.
     """
     lines, (beside, sums) = lines_of(geometry, block, ENDLESS if sequences is None else sequences.unit), geometry.beside
     if lines.time_contiguous:
@@ -154,7 +158,8 @@ def gradient_lines(geometry: Geometry, block: int, sequences: Sequences | None, 
     sharing = prod(extents[axis] for axis in shared)
     parts = -(-sharing // MOST_LANES)
     step_bytes = lines.channels * (geometry.u.type.size + beside.type.size) + lines.coefficients * geometry.a.type.size
-    steps = steps_with_room(MOST_STEPS, lines.access, step_bytes, GRADIENT_BYTES)
+    most_steps = max(1, min(MOST_STEPS, under_way // lines.channels))
+    steps = steps_with_room(most_steps, lines.access, step_bytes, GRADIENT_BYTES)
     axes = (*shared, *(axis for axis in AXES if axis not in shared))
     return GradientLines(lines, steps, axes, sharing, parts, -(-sharing // parts))
 

@@ -150,6 +150,19 @@ def test_nothing_spills_on_any_target(rng, capability, layout):
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize(
+    "capability", [pytest.param(one, marks=[pytest.mark.slow] * (one != (9, 0))) for one in TARGETS]
+)
+def test_nothing_spills_with_many_terms(capability):
+    """Two channels of a thread have few numbers under way, in each type: 8 steps of halves spilled."""
+    x = np.empty((64, 512, 8), NUMPY["bfloat16"])
+    launch = planned(dict.fromkeys(("a", "u", "g", "du", "da"), x), "jagged:2:7", Device(capability, 1))
+    macros = dict(launch.macros)
+    assert (macros["CHANNELS"], macros["STEPS"]) == ("2", "4")
+    assert not spills(launch, capability)
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize(
     ("window", "n"), [("full", 256), ("jagged:16", 2048), ("jagged:16:2", 4096), ("uniform:17", 2048)]
 )
 @pytest.mark.parametrize(
