@@ -3,9 +3,9 @@
 They are read at every call, as ``limits.NAME``. So a test can make them small: a few hundred steps then reach code that
 otherwise takes millions of steps. It can also pretend to have more processors than there are. The choice of a kernel
 for a window is kept for the whole process, so the limits behind it can't change: `MOST_STATES`, `LONG_BLOCK`,
-`LONG_RUN`, `ONE_START`, `LONG_LAGS` and `NARROW_STEP`. `NEAR_RUN` and `TABLED_RUN` are also behind it, but they only
-decide in which cache numbers wait. Mixers of a layer are kept with `FEW_LANES` and `BACKWARD_BLOCK`: a test that
-changes these calls ``mixer_of.cache_clear()`` before and after.
+`LONG_RUN`, `ONE_START`, `LONG_LAGS` and `NARROW_STEP`. `NEAR_RUN`, `LEAST_BLOCKS` and `TABLED_RUN` are also behind it,
+but there they only decide in which cache numbers wait. Mixers of a layer are kept with `FEW_LANES` and
+`BACKWARD_BLOCK`: a test that changes these calls ``mixer_of.cache_clear()`` before and after.
 """
 
 from __future__ import annotations
