@@ -102,8 +102,12 @@ def moves_all_it_can_at_once(code: MachineCode, launch: Launch) -> None:
         assert 2 not in stores
         return
     if launch.kernel == "backward_window":  # the channels of a thread, and coefficients with what they sum up to
-        assert set(widths(code.instructions, "LDG")) == {int(macros["CHANNELS"]) * size, own}
-        assert set(widths(code.instructions, "STG")) == {int(macros["CHANNELS"]) * size, own}
+        channels = int(macros["CHANNELS"])
+        expected = {channels * size, int(macros["COEFFICIENTS"]) * own}
+        if macros["CARRIED"] == "1":  # and states that are kept, in float32
+            expected.add(channels * 4)
+        assert set(widths(code.instructions, "LDG")) == expected
+        assert set(widths(code.instructions, "STG")) == expected
         return
     loop = code.main_loop(WORK)
     loads, copies, stores = (widths(loop, opcode) for opcode in ("LDG", "LDGSTS", "STG"))
@@ -118,10 +122,10 @@ def moves_all_it_can_at_once(code: MachineCode, launch: Launch) -> None:
     elif launch.kernel == "sweep":
         assert set(loads) == {16, int(macros["COEFFICIENT_STEPS"]) * size}
         assert set(stores) == {16}
-    elif launch.kernel == "backward":  # and the coefficient of all channels, with the sum that is its gradient
-        width = int(macros["CHANNELS"])
-        assert set(stores) == {width * size, size}
-        assert set(loads) == {width * size, size, 16}  # states are in float32
+    elif launch.kernel == "backward":  # and coefficients, with the sums that are their gradients
+        expected = {int(macros["CHANNELS"]) * size, int(macros["COEFFICIENTS"]) * own}
+        assert set(stores) == expected
+        assert set(loads) == expected | {16}  # states are in float32
     else:
         # As many channels as a window's sums leave registers for. Coefficients come one by one, those of a head's
         # channels from one address.
@@ -155,6 +159,11 @@ def test_bfloat16_where_tensor_cores_do_not_take_it(kernel):
     moves_all_it_can_at_once(code, launch)
 
 
+def wants_warps(launch: Launch) -> bool:
+    """Return whether time is cut so that there are as many warps as are wanted."""
+    return launch.kernel not in ("chain", "backward") and dict(launch.macros).get("CARRIED") != "1"
+
+
 def crowded(device: Device) -> dict[str, Launch]:
     """Plan launches of which as many warps as possible are wanted at once, or which take most registers."""
     half = "bfloat16" if device.capability >= (8, 0) else "float16"
@@ -163,7 +172,7 @@ def crowded(device: Device) -> dict[str, Launch]:
         return described(layout, heads, 8192, d, dtype, window, device=device, **options)
 
     return {
-        **{kind: launch for kind, launch in kinds(device).items() if launch.kernel not in ("chain", "backward")},
+        **{kind: launch for kind, launch in kinds(device).items() if wants_warps(launch)},
         "b2p one term": planned(128, 16, half, Jagged(16), ROWS, precision="paper"),
         "b2p long blocks": planned(128, 16, half, Jagged(64), ROWS, initial=True, a_dtype="float32", out="float32"),
         "b2p long blocks of heads": planned(128, 16, half, Jagged(64), a_dtype="float32", out="float32"),
