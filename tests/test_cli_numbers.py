@@ -200,7 +200,8 @@ def test_inputs_left_out_are_ones_and_that_is_said():
     np.save("two.npy", np.stack([a, a / 2]))
     made = json.loads(run("report", "--a", "two.npy", "--pick", "1,:", "--u", "impulse", "--json").stdout)
     assert made["recurrence"]["largest_state"] == np.abs(recfact.solve(a / 2, np.eye(9)[0])).max()
-    assert made["source"] == "Coefficients from two.npy at [1,:], an impulse as inputs."
+    assert made["source"] == "Coefficients from two.npy, an impulse as inputs."
+    assert "at [1,:]" in made["title"]
 
 
 def test_counts_say_that_they_leave_the_first_coefficient_out():
