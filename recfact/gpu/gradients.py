@@ -106,5 +106,5 @@ def _parts(own: DeviceArray, da: Strided, size: int) -> DeviceArray:
 def _planned(key: tuple[Any, ...], device: int) -> Launch | None:
     *arrays, window, sequences, states = key
     a, given, g, du, da = (Strided(*layout) for layout in arrays)
-    options = {"window": window, "device": device_of(device), "sequences": sequences, "states": states}
-    return plan_gradients(a, given, g, du, da, **options)
+    own = device_of(device)
+    return plan_gradients(a, given, g, du, da, window=window, device=own, sequences=sequences, states=states)
