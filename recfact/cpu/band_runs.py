@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from recfact.cpu.band_scales import scaled_back, scaled_on, turn_back, turn_mask, turn_on
 from recfact.cpu.block_runs import blocks_in_run, first_address, step_edge, steps_skipped
 from recfact.cpu.chunks import CHUNK
 from recfact.cpu.compilation import apart, helper, kernel
@@ -33,6 +34,7 @@ from recfact.cpu.operations import (
 )
 from recfact.cpu.row_steps import Row, row_at
 from recfact.cpu.runs import entered, is_streamed, x_side
+from recfact.cpu.scales import SPACING, no_scale, rescaled, scaled
 from recfact.cpu.slices import bits_ahead, coefficients, fetch_both, fetch_slice, inputs, put_slice, wrapped
 from recfact.cpu.stage import clear_stage, enter_stage, leave_stage
 from recfact.cpu.tile_solvers import number, runs_in_reverse, units
@@ -62,8 +64,10 @@ def solve_block(
     word = size(kept)
     forward = -1 if runs_in_reverse(runs) else 1
     origin = row.steps - 1 if runs_in_reverse(runs) else 0
-    state, product, sound = number(kept, 0.0), number(kept, 1.0), count
+    state, product, scale, sound = number(kept, 0.0), number(kept, 1.0), no_scale(kept), count
     for k in range(count):
+        if k > 0 and k % SPACING == 0:
+            product, scale = rescaled(kept, product, scale)
         i = origin + (first + k) * forward
         value = load(one, row.u, i * row.u_step)
         if k == 0:
@@ -73,7 +77,7 @@ def solve_block(
         else:
             factor = load(one, row.a, i * row.a_step)
             state, product = fma(kept, factor, state, value), multiply(kept, product, factor)
-        result = fma(kept, product, load(kept, sums, k * word), state)
+        result = fma(kept, product, scaled(kept, scale, load(kept, sums, k * word)), state)
         if sound == count and not all_finite(kept, result):
             sound = k
         if first + k >= skipped:
@@ -81,16 +85,20 @@ def solve_block(
     begin = max(first + sound, skipped)
     if begin < first + count:
         window_steps(runs, row, origin + begin * forward, first + count - begin, lags, origin, x0, initial)
-    added, factor = number(kept, 0.0), number(kept, 1.0)
+    added, factor, scale = number(kept, 0.0), number(kept, 1.0), no_scale(kept)
     for k in range(count - 1, -1, -1):
+        later = count - 1 - k
+        if later > 0 and later % SPACING == 0:
+            factor, scale = rescaled(kept, factor, scale)
         i = origin + (first + k) * forward
         store(kept, sums, k * word, added)
         if k > 0:
             coefficient, value = load(one, row.a, i * row.a_step), load(one, row.u, i * row.u_step)
-            if k == count - 1:
+            if later == 0:
                 added, factor = value, coefficient
             else:
-                added, factor = fma(kept, factor, value, added), multiply(kept, factor, coefficient)
+                added = fma(kept, factor, scaled(kept, scale, value), added)
+                factor = multiply(kept, factor, coefficient)
 
 
 @helper
@@ -120,7 +128,7 @@ def walk_back(
     """
     kept = accumulator(runs)
     word = size(kept)
-    factor, added = nought(kept), nought(kept)
+    factor, scale, added, mask = nought(kept), no_scale(kept), nought(kept), turn_mask(lags)
     step, hop = (run - 1) // CHUNK * CHUNK, CHUNK % lags
     offset = (lags - 1 - step) % lags
     while step >= 0:
@@ -133,10 +141,14 @@ def walk_back(
         keep_step(kept, own[3], values[3], at + 6 * word)
         ends = bits_ahead(pattern, offset)
         place = sums + step * word
-        factor, added = step_back(kept, own[3], values[3], ends & 8, factor, added, place + 3 * word)
-        factor, added = step_back(kept, own[2], values[2], ends & 4, factor, added, place + 2 * word)
-        factor, added = step_back(kept, own[1], values[1], ends & 2, factor, added, place + word)
-        factor, added = step_back(kept, own[0], values[0], ends & 1, factor, added, place)
+        if turn_back(offset, lags, mask) >= CHUNK:
+            factor, added = step_back(kept, own[3], values[3], ends & 8, factor, added, place + 3 * word)
+            factor, added = step_back(kept, own[2], values[2], ends & 4, factor, added, place + 2 * word)
+            factor, added = step_back(kept, own[1], values[1], ends & 2, factor, added, place + word)
+            factor, added = step_back(kept, own[0], values[0], ends & 1, factor, added, place)
+        else:
+            factor, scale, added, plain = scaled_back(kept, at, place, ends, offset, lags, factor, scale, added)
+            mask = turn_mask(lags) if plain else 0
         offset = wrapped(offset + hop - lags, lags)
         step -= CHUNK
 
@@ -178,21 +190,29 @@ def solve_band(
     for k in range(lags):
         last = load(kept, sums, (run + k) * word)
         store(kept, sums, k * word, entered(runs, last, load(one, before, k * size(one))))
-    state, product, checks = nought(kept), nought(kept), nought(kept)
+    product, scale, state, checks, mask = nought(kept), no_scale(kept), nought(kept), nought(kept), turn_mask(lags)
     step, offset, hop = 0, 0, CHUNK % lags
     while step < run:
         if not is_streamed(runs):
             fetch_slice(x_side(runs), x, width(runs) * (run + step))
         starts = bits_ahead(pattern, offset)
         place = sums + step * word
-        product, state = step_on(kept, copies, step, starts & 1, product, state)
-        first = fma(kept, product, load(kept, place, 0), state)
-        product, state = step_on(kept, copies, step + 1, starts & 2, product, state)
-        second = fma(kept, product, load(kept, place, word), state)
-        product, state = step_on(kept, copies, step + 2, starts & 4, product, state)
-        third = fma(kept, product, load(kept, place, 2 * word), state)
-        product, state = step_on(kept, copies, step + 3, starts & 8, product, state)
-        fourth = fma(kept, product, load(kept, place, 3 * word), state)
+        first, second, third, fourth = state, state, state, state
+        if turn_on(offset, lags, mask) >= CHUNK:
+            product, state = step_on(kept, copies, step, starts & 1, product, state)
+            first = fma(kept, product, load(kept, place, 0), state)
+            product, state = step_on(kept, copies, step + 1, starts & 2, product, state)
+            second = fma(kept, product, load(kept, place, word), state)
+            product, state = step_on(kept, copies, step + 2, starts & 4, product, state)
+            third = fma(kept, product, load(kept, place, 2 * word), state)
+            product, state = step_on(kept, copies, step + 3, starts & 8, product, state)
+            fourth = fma(kept, product, load(kept, place, 3 * word), state)
+        else:
+            at = copies + 2 * step * word
+            product, scale, state, plain = scaled_on(kept, at, place, starts, offset, lags, product, scale, state)
+            mask = turn_mask(lags) if plain else 0
+            first, second = load(kept, at, 0), load(kept, at, 2 * word)
+            third, fourth = load(kept, at, 4 * word), load(kept, at, 6 * word)
         checks = checked(kept, first, checked(kept, second, checks))
         checks = checked(kept, third, checked(kept, fourth, checks))
         put_slice(runs, x, step, run, (first, second, third, fourth), room)

@@ -15,7 +15,7 @@ from recfact.cpu import types
 from recfact.cpu.halves import splat
 from recfact.cpu.language import operation
 from recfact.cpu.magnitudes import absolute
-from recfact.cpu.numbers import from_vector, to_vector
+from recfact.cpu.numbers import every, from_vector, to_vector
 
 # Steps after which a product that takes one coefficient a step gets another scale if it needs one. Until then
 # coefficients of 1/7 don't make it subnormal, and each step waits for the one before it and not for this.
@@ -29,11 +29,10 @@ def scaled_anew(builder: Any, product: Any, scale: Any, size: Any) -> tuple[Any,
     vectors of reals.
     """
     kind = product.type
-    wide = isinstance(kind, ir.VectorType)
-    power, least = (80, -70) if (kind.element if wide else kind) == ir.FloatType() else (512, -563)
+    power, least = exponents(kind)
 
     def constant(number: float) -> Any:
-        return splat(kind, number) if wide else ir.Constant(kind, number)
+        return splat(kind, number) if isinstance(kind, ir.VectorType) else ir.Constant(kind, number)
 
     def between(lowest: float, highest: Any) -> Any:
         above = builder.fcmp_ordered(">", size, constant(lowest))
@@ -47,6 +46,11 @@ def scaled_anew(builder: Any, product: Any, scale: Any, size: Any) -> tuple[Any,
     return builder.fmul(product, change), builder.select(raised, low, builder.select(kept, scale, one))
 
 
+def exponents(kind: Any) -> tuple[int, int]:
+    """Return the exponent of the power of two that raises products below its inverse, and that of the least raised."""
+    return (80, -70) if getattr(kind, "element", kind) == ir.FloatType() else (512, -563)
+
+
 @operation
 def no_scale(lanes: Any) -> Any:
     """Return a scale of 1 for every lane."""
@@ -55,6 +59,29 @@ def no_scale(lanes: Any) -> Any:
         return from_vector(builder, lanes, splat(lanes.vector, 1.0))
 
     return lanes.value(lanes), codegen
+
+
+@operation
+def unscaled(lanes: Any, scale: Any) -> Any:
+    """Return whether the scale of every lane is 1."""
+
+    def codegen(context: Any, builder: Any, args: Any) -> Any:
+        vector = to_vector(builder, lanes, args[1])
+        return every(builder, builder.fcmp_ordered("==", vector, splat(vector.type, 1.0)))
+
+    return types.boolean(lanes, lanes.value), codegen
+
+
+@operation
+def ample(lanes: Any, product: Any) -> Any:
+    """Return whether no product is small, so that `rescaled` would leave all whose scales are 1."""
+
+    def codegen(context: Any, builder: Any, args: Any) -> Any:
+        sizes = absolute(builder, lanes, to_vector(builder, lanes, args[1]))
+        low = splat(sizes.type, 2.0 ** -exponents(sizes.type)[0])
+        return every(builder, builder.fcmp_ordered(">=", sizes, low))
+
+    return types.boolean(lanes, lanes.value), codegen
 
 
 @operation

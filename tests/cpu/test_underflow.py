@@ -19,6 +19,7 @@ import recfact as rf
 from recfact import precision as pr
 from recfact.cpu import limits
 from recfact.cpu.rows import tile_for
+from recfact.cpu.scales import SPACING
 from recfact.cpu.tiles import Tile
 from recfact.windows import Full, Jagged, Uniform
 
@@ -83,7 +84,8 @@ def test_terms_lose_no_more_than_stated(kind, dtype, window, reverse):
     sub_tile = tile.sub_tile if isinstance(tile, Tile) else 1  # runs multiply step by step
     length = {Full: lambda: limits.SPAN, Jagged: lambda: window.block, Uniform: lambda: window.lags}[type(window)]()
     passed = largest_of_sub_tiles(a, sub_tile)
-    rounds = min(-(-length // sub_tile), 1 / (1 - passed) if passed < 1 else np.inf)
+    most_rounds = -(-length // sub_tile) if isinstance(tile, Tile) else min(length, 9)
+    rounds = min(most_rounds, 1 / (1 - passed) if passed < 1 else np.inf)
     smallest = float(np.finfo(dtype).smallest_subnormal)
     counts = np.arange(n) + 7 + (length / sub_tile if isinstance(window, Uniform) else 0)
     gamma = counts * np.finfo(dtype).epsneg / (1 - counts * np.finfo(dtype).epsneg)
@@ -156,6 +158,27 @@ def test_long_products_of_a_uniform_window_keep_their_digits(dtype, coefficient,
         assert (abs((found - near[steps]) - rest[steps]) <= gamma * abs(near[steps]) + lost).all()
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("lags", [46, 51, 96])
+def test_products_of_runs_keep_their_digits(dtype, reverse, lags):
+    """Wherever an input lies in its block, if no coefficients are so small that turns come too late for them."""
+    numbers, apart, blocks = np.finfo(dtype), 3 * lags, 60
+    first = float(np.ldexp(1.0, int(numbers.maxexp) - 28))
+    least = (float(numbers.smallest_normal) * (2.0**512 if dtype == np.float64 else 2.0**80)) ** (1 / SPACING)
+    coefficient = dtype(max(1.01 * least, float(numbers.smallest_subnormal) ** (1 / (lags - 1))))
+    a = np.full(blocks * lags, coefficient)
+    near, rest = (part.real for part in split_products(first, a[1 : lags + 1].tolist()))
+    gamma = (np.arange(lags) + 8 + lags) * numbers.epsneg * (1 + 2.0**-10)
+    for place in range(lags):
+        u = np.zeros_like(a)
+        u[place::apart] = first
+        found = along(a, u, reverse, Uniform(lags), 1)[place:].astype(float)
+        found = found[: len(found) // apart * apart].reshape(-1, apart)
+        assert (abs((found[:, :lags] - near[:lags]) - rest[:lags]) <= gamma * abs(near[:lags])).all()
+        assert not found[:, lags:].any()
+
+
 @pytest.mark.parametrize(("dtype", "turn"), [(np.float32, 120), (np.float64, 1000)])
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("channels", [1, 20])
@@ -175,17 +198,22 @@ def test_products_of_a_uniform_window_return_from_where_they_are_small(dtype, tu
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64])
 @pytest.mark.parametrize("reverse", [False, True])
-def test_small_products_have_the_same_bits_however_channels_are_solved(dtype, reverse):
-    """Many channels, a few by runs, and many beside one that overflows: each way has loops of its own."""
-    rng, window = np.random.default_rng(5), Uniform(100)
-    shape, power = (2000, 20), 16 if dtype == np.float64 else 2
+@pytest.mark.parametrize("lags", [17, 18, 19, 32, 33, 47, 95, 96])
+def test_small_products_have_the_same_bits_however_channels_are_solved(dtype, reverse, lags):
+    """Many channels, a few by runs, one of them, and many beside one that overflows: each way has loops of its own."""
+    rng, window = np.random.default_rng(5), Uniform(lags)
+    shape = 2000, 20
+    power = np.linspace(0.2, 1, 20) * (1600 if dtype == np.float64 else 200) / lags  # products of blocks end anywhere
     a = (rng.uniform(0.2, 0.6, shape) ** power * rng.choice([1, 1, 1, 0.03], shape)).astype(dtype)
+    a[rng.random(shape) < 0.02] *= 2.0 ** (-440 if dtype == np.float64 else -60)  # two of them need a scale at once
     a *= rng.choice([1, -1, 0.6 + 0.8j] if a.dtype.kind == "c" else [1, -1], shape).astype(dtype)
-    u = (rng.standard_normal(shape) * (np.arange(len(a)) % 150 == 0)[:, None]).astype(dtype)
+    u = (rng.standard_normal(shape) * (np.arange(len(a)) % 29 == 0)[:, None]).astype(dtype)
     x = rf.solve(a, u, axis=0, window=window, reverse=reverse)
     assert (abs(x[x != 0]) < np.finfo(dtype).smallest_normal).any()
     few = rf.solve(a[:, :3].copy(), u[:, :3].copy(), axis=0, window=window, reverse=reverse)
     np.testing.assert_array_equal(few, x[:, :3])
+    one = [rf.solve(*(array[:, k].copy() for array in (a, u)), window=window, reverse=reverse) for k in range(8)]
+    np.testing.assert_array_equal(np.transpose(one), x[:, :8])
     a[:, -1] = 10
     np.testing.assert_array_equal(rf.solve(a, u, axis=0, window=window, reverse=reverse)[:, :-1], x[:, :-1])
 
