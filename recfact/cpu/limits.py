@@ -70,7 +70,7 @@ NEAR_RUN = 1024
 LONG_BLOCK = 2048
 LONG_RUN = 1 << 14
 ONE_START = 64
-LONG_LAGS = 96
+LONG_LAGS = 256
 
 # Number of tiles that the uniform window takes at a time. What it writes and reads again must stay in a cache.
 BAND_TILES = 128
