@@ -7,7 +7,7 @@ has the formulas.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from recfact.cpu.compilation import helper, kernel
 from recfact.cpu.operations import (
@@ -44,6 +44,45 @@ def give(lanes: Any, da: int, at: int, product: Any, shared: int, v: int, count:
         store(single(lanes), da, at, total(lanes, product))
     else:
         store(lanes, sums, 0, product)
+
+
+class Times(NamedTuple):
+    """The bytes from step to step of each array."""
+
+    du: int
+    x: int
+    g: int
+    a: int
+    da: int
+
+
+@helper
+def descend_tile(
+    lanes: Any,
+    du: int,
+    x: int,
+    g: int,
+    a: int,
+    da: int,
+    times: Times,
+    shared: bool,
+    end: int,
+    first: int,
+    v: int,
+    count: int,
+    sums: int,
+    z: Any,
+) -> Any:
+    """Take the steps end-1 .. first+1 of a vector of channels, and return the gradient of the input of step `first`.
+
+    `z` is that of the last one. Whether coefficients are `shared` is known at compile time: each step would ask for it.
+    """
+    for k in range(end - 1, first, -1):
+        store(lanes, du, k * times.du, z)
+        product = multiply(lanes, z, load(lanes, x, (k - 1) * times.x))
+        give(lanes, da, k * times.da, product, shared, v, count, sums + (k - first) * size(lanes))
+        z = fma(lanes, coefficient(lanes, a, k * times.a, shared), z, load(lanes, g, (k - 1) * times.g))
+    return z
 
 
 @kernel
@@ -85,6 +124,7 @@ def descend(
     count, step = channels // width(lanes), size(lanes)
     lane = 0 if shared else step
     sums = scratch + groups * count * step
+    times = Times(du_time, x_time, g_time, a_time, da_time)
     for problem in range(problems):
         starts = table + 8 * problem
         end = n
@@ -101,12 +141,10 @@ def descend(
                     z = load(lanes, g, (end - 1) * g_time)
                     if joined and end < n:
                         z = fma(lanes, coefficient(lanes, a, end * a_time, shared), load(lanes, at, 0), z)
-                    for k in range(end - 1, first, -1):
-                        store(lanes, du, k * du_time, z)
-                        product = multiply(lanes, z, load(lanes, x, (k - 1) * x_time))
-                        give(lanes, da, k * da_time, product, shared, v, count, sums + (k - first) * step)
-                        factor = coefficient(lanes, a, k * a_time, shared)
-                        z = fma(lanes, factor, z, load(lanes, g, (k - 1) * g_time))
+                    if shared:
+                        z = descend_tile(lanes, du, x, g, a, da, times, True, end, first, v, count, sums, z)
+                    else:
+                        z = descend_tile(lanes, du, x, g, a, da, times, False, end, first, v, count, sums, z)
                     store(lanes, du, first * du_time, z)
                     product = nought(lanes)
                     if joined and first:

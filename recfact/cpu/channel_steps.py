@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from recfact.cpu.channel_vectors import doubled, factor_at, fetch, folded, overlapped, place, vectors
-from recfact.cpu.compilation import helper
+from recfact.cpu.compilation import apart, helper
 from recfact.cpu.four_vectors import fma_four, load_four, load_shared_four, store_four, vector_step
 from recfact.cpu.numbers import PAGE
 from recfact.cpu.operations import accumulator, fma, load, load_shared, size, store, width
@@ -106,7 +106,7 @@ def three(lanes: Any, part: Steps, steps: int, places: tuple[int, int, int], sta
         three_of(doubled(doubled(lanes)), part, steps, places, starts, passes)
 
 
-@helper
+@apart
 def several(lanes: Any, part: Steps, steps: int, states: int, oldest: int, fresh: int, passes: bool) -> None:
     """Take `steps` steps with `states` states of each channel, row after row of memory.
 

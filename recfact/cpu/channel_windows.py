@@ -19,7 +19,7 @@ from recfact.cpu.channel_mending import Areas, areas_at, bound_states, combine
 from recfact.cpu.channel_steps import Steps
 from recfact.cpu.channel_sums import join, suffixes
 from recfact.cpu.channel_vectors import place, vectors
-from recfact.cpu.compilation import helper, kernel
+from recfact.cpu.compilation import apart, helper, kernel
 from recfact.cpu.operations import (
     accumulator,
     drain,
@@ -48,7 +48,7 @@ def copy(lanes: Any, u: int, us: Strides, to: int, ts: Strides, steps: int, grou
                 store(lanes, to, place(ts, i, h, channel), load(lanes, u, place(us, i, h, channel)))
 
 
-@helper
+@apart
 def slide_groups(
     lanes: Any,
     a: int,

@@ -72,8 +72,10 @@ def object_code(function: FunctionType, kinds: Sequence[Type]) -> bytes:
     module.data_layout = str(here.machine.target_data)
     add_entry(module, *function_of(here, module, function, kinds, {}))
     code = llvm.parse_assembly(str(module))
-    options = llvm.create_pipeline_tuning_options(speed_level=3)
-    options.loop_vectorization = options.slp_vectorization = False
+    # Kernels unroll their own loops where that is faster, and write one for each case of a test inside. LLVM would do
+    # both to every loop, even to those that take a few single steps, and take up to three times as long.
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
     builder = llvm.create_pass_builder(here.machine, options)
     builder.getModulePassManager().run(code, builder)
     return here.machine.emit_object(code)  # type: ignore[no-any-return]
