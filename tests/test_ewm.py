@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from gaps import gappy
-from noted import in_turn
 
 import recfact as rf
 
@@ -21,7 +20,8 @@ MODES = [
 ]
 
 
-@in_turn("share", [0, 0.3, 0.7, 1])
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("share", [0, 0.3, 0.7, 1])
 @pytest.mark.parametrize("mode", MODES, ids=str)
 def test_means_and_variances_are_those_of_pandas(mode, share, rng):
     for decay, n in product(DECAYS, (1, 200)):  # the first rows of 200 are those of fewer
@@ -41,7 +41,8 @@ def test_means_and_variances_are_those_of_pandas(mode, share, rng):
             np.testing.assert_allclose(rf.ewm(values, **options, stat="sum"), theirs.sum(), rtol=1e-12)
 
 
-@in_turn("share", [0, 0.3, 0.9])
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("share", [0, 0.3, 0.9])
 @pytest.mark.parametrize("mode", MODES, ids=str)
 def test_means_at_uneven_times_are_those_of_pandas(mode, share, rng):
     for n, zone in ((1, None), (300, None), (300, "Europe/Berlin")):

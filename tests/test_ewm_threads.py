@@ -39,6 +39,7 @@ def test_any_number_of_threads_gives_the_same_bits(adjust, warm_up, forgotten, r
                 np.testing.assert_array_equal(found.view(np.int64), expected.view(np.int64))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
 @pytest.mark.parametrize("adjust", [True, False])
 def test_weights_that_stay_as_they_are_change_no_bits(adjust, dtype, rng, monkeypatch):

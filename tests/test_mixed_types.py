@@ -55,6 +55,7 @@ def assert_within(found, a, u, window, x0=0):
         assert abs(Fraction(float(value)) - state) <= size * count * UNIT / (1 - count * UNIT) + Fraction(2) ** -140
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("half", HALVES, ids=str)
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
 def test_sequences_within_the_bound(short, rng, half, window):
@@ -70,6 +71,7 @@ def test_the_two_halves_meet_in_float32(short, rng):
     assert_within(rf.solve(a, u), a, u, Full())
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
 def test_batches_and_channels(short, rng, axis, window):
@@ -145,6 +147,7 @@ def test_tensors(short, rng):
         assert_within(x[row].numpy(), a[row].numpy(), u[row].float().numpy(), Full())
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("shape", [(1 << 20,), (1 << 14, 64)], ids=str)
 @pytest.mark.parametrize("window", [Full(), Jagged(16), Uniform(9)], ids=str)
 def test_memory_is_bounded(monkeypatch, rng, shape, window):

@@ -242,8 +242,9 @@ def test_every_operator_in_symbols(which):
 
 @pytest.mark.parametrize("which", RUNS)
 def test_multiples_stand_where_they_are_written(which):
-    x, q = symbols(10, "x").reshape(5, 2), sympy.Symbol("q", commutative=False)
-    for operator, matrix in operators(symbols(5), *which):
+    n, q = 4 if which is SOME else 5, sympy.Symbol("q", commutative=False)
+    x = symbols(2 * n, "x").reshape(n, 2)
+    for operator, matrix in operators(symbols(n), *which):
         if isinstance(operator, Conjugate):
             continue
         left = np.array([[q * entry for entry in row] for row in matrix], dtype=object).reshape(matrix.shape)

@@ -103,7 +103,7 @@ def test_what_lies_before_empty_segments_alone(window):
     assert_same(end[0], state[0])
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(data=st.data())
 def test_packed_pieces_are_within_the_bound_of_one_call(data):
     """Every sequence comes in three pieces, packed beside those of the others."""

@@ -185,6 +185,7 @@ def test_long_sequences_that_are_not_finite_have_the_same_bits_in_pieces(dtype):
             np.testing.assert_array_equal(x.view(np.uint8), rf.solve(a, u).view(np.uint8))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("window", [Full(), Jagged(16), Uniform(32), Uniform(100), Jagged(2, 8)], ids=str)
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_memory_does_not_grow_with_the_stream(window, dtype):

@@ -47,9 +47,10 @@ def wide(array):
     return array.astype(np.clongdouble) if array.dtype.kind == "c" else fractions(array)
 
 
+@pytest.mark.parametrize("numbers", [NUMBERS // 32, pytest.param(NUMBERS // 16, marks=pytest.mark.slow)])
 @each_case
-def test_the_states_are_within_the_rounding_bound(case):
-    ours, _ = case.make(NUMBERS // 16)
+def test_the_states_are_within_the_rounding_bound(case, numbers):
+    ours, _ = case.make(numbers)
     a, u = ours.args
     options = dict(ours.keywords)
     axis = options.pop("axis", -1)

@@ -22,6 +22,7 @@ def plain_walk(fmt, rho, u, x, steps):
     return states
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "name", ["bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e3m4", "float6_e2m3fn", "binary32"]
 )

@@ -68,6 +68,7 @@ def test_long_windows_within_the_bound_and_with_exact_special_values(problem, wi
     assert not (error > error_bound(a, u, x0, reverse, window)).any()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", DTYPES[:4], ids=str)
 @pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
 def test_states_that_overflow_on_the_way_stay_infinite(dtype, reverse):

@@ -179,6 +179,7 @@ def test_states_hold_their_terms_rounded_as_often_as_stated(way, channels):
     assert most == 6
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("channels", [2, 3])
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("special", [False, True])

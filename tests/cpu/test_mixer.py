@@ -90,6 +90,7 @@ def check(found, expected):
             np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.sampled(1)
 @windows
 @pytest.mark.parametrize("channels", [1, 3, 8, 24, 32])
 def test_every_length_is_what_is_written_out(window, channels, rng, monkeypatch):

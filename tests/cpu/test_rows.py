@@ -146,7 +146,9 @@ COEFFICIENTS = [(slice(None),), (..., slice(1), slice(None)), (..., slice(1))]
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize(
+    "dtype", [np.float32, np.float64, pytest.param(np.float16, marks=pytest.mark.slow), ml_dtypes.bfloat16]
+)
 @pytest.mark.parametrize("way", ["forward", "from x0", "reverse"])
 @pytest.mark.parametrize("spoilt", [False, True])
 def test_short_rows_have_the_bits_of_channels(dtype, way, spoilt, rng, monkeypatch):

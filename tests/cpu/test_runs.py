@@ -5,6 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 from noted import in_turn
+from walks import DTYPES, EACH_DTYPE
 
 import recfact as rf
 from recfact.cpu import limits
@@ -25,20 +26,20 @@ def draw(n, dtype, rng):
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.complex64, np.complex128])
+@pytest.mark.parametrize("dtype", EACH_DTYPE)
 @in_turn("way", ["forward", "from x0", "reverse"])
 @pytest.mark.parametrize("window", JAGGED, ids=str)
 def test_jagged_windows_have_the_bits_of_plain_loops(window, way, dtype, rng):
     """Which is how channels next to each other are solved."""
     for n in LENGTHS:
-        a, u = draw(n, dtype, rng)
+        a, u = draw(n, DTYPES[dtype], rng)
         options = {"window": window, "reverse": way == "reverse", "x0": np.float32(0.7) if way == "from x0" else None}
         channels = rf.solve(np.stack([a] * 3, 1), np.stack([u] * 3, 1), axis=0, **options)
         np.testing.assert_array_equal(rf.solve(a, u, **options), channels[:, 1])
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.complex64, np.complex128])
+@pytest.mark.parametrize("dtype", EACH_DTYPE)
 @in_turn("way", ["forward", "from x0", "reverse"])
 @pytest.mark.parametrize("window", [*JAGGED, *UNIFORM[:2], Uniform(8), Uniform(9), Uniform(21)], ids=str)
 def test_few_channels_have_the_bits_of_many(window, way, dtype, monkeypatch, rng):
@@ -49,7 +50,7 @@ def test_few_channels_have_the_bits_of_many(window, way, dtype, monkeypatch, rng
         options = {"window": window, "reverse": way == "reverse", "axis": 1}
         x0 = rng.standard_normal((batch, channels)).astype(np.float32)
         for shared in [shape, (batch, n, 1), (1, 1, 1)]:
-            a, u = draw(shared, dtype, rng)[0], draw(shape, dtype, rng)[1]
+            a, u = draw(shared, DTYPES[dtype], rng)[0], draw(shape, DTYPES[dtype], rng)[1]
             many = [np.concatenate([np.broadcast_to(own, shape)] * 8, 2) for own in (a, u)]
             few, entries = ({"x0": x0}, {"x0": np.tile(x0, 8)}) if way == "from x0" else ({}, {})
             expected = rf.solve(*many, **options, **entries)[..., :channels]
@@ -59,7 +60,9 @@ def test_few_channels_have_the_bits_of_many(window, way, dtype, monkeypatch, rng
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.complex64])
+@pytest.mark.parametrize(
+    "dtype", [np.float32, np.float64, pytest.param(np.float16, marks=pytest.mark.slow), np.complex64]
+)
 @pytest.mark.parametrize("lags", [9, 21])
 @pytest.mark.parametrize("wild", ["nan", "inf", "large inputs", "growth", "overflow"])
 def test_few_channels_have_the_bits_of_many_where_states_may_overflow(wild, lags, dtype, monkeypatch, rng):

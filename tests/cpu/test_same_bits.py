@@ -18,7 +18,7 @@ Array = np.ndarray[Any, Any]
 Arrays = tuple[Array, Array, dict[str, Any]]
 
 PAGE = Path(__file__).parents[2] / "docs" / "engine.md"
-FEW = ("float32", "float64", "bfloat16", "complex64")
+FEW = ("float32", "float64", "complex64")
 """The types of the default run: each is many kernels to be compiled."""
 WINDOWS = [Full(), Jagged(16), Jagged(100), Uniform(32), Uniform(48)]
 OTHERS = [Full(), Jagged(16), Jagged(3), Uniform(5), Uniform(32)]
@@ -180,7 +180,7 @@ def test_every_row_is_measured():
     assert all(list(cells) == list(SHAPES) for cells in table().values())
 
 
-@pytest.mark.parametrize("dtypes", [FEW, pytest.param((*FEW, "float16"), marks=pytest.mark.slow)], ids=len)
+@pytest.mark.parametrize("dtypes", [FEW, pytest.param((*FEW, "float16", "bfloat16"), marks=pytest.mark.slow)], ids=len)
 @pytest.mark.parametrize("column", SHAPES)
 @pytest.mark.parametrize("row", CHECKS)
 def test_cell(row, column, dtypes, small):

@@ -99,22 +99,23 @@ SEGMENTS = [[1] * 70, [97, 250, 60], [0, 0, 5, 0, 64, 1, 63, 0], [3, 200, 1, 1, 
 @pytest.mark.parametrize(
     "window", [Full(), Jagged(3, 0), Jagged(7, 2), Jagged(16), Jagged(100), *SHORT, *LONG], ids=str
 )
+@pytest.mark.parametrize("lengths", SEGMENTS, ids=lambda lengths: f"{len(lengths)} of {sum(lengths)}")
 @in_turn("direction", ["forward", "reverse", "in place"])
-def test_states_hold_the_terms_of_their_span_and_no_more(dtype, window, direction):
+def test_states_hold_the_terms_of_their_span_and_no_more(dtype, window, lengths, direction):
     """And they are rounded no more often than in a sequence of their own."""
     reverse = direction == "reverse"
     extra = 8 + -(-window.lags // 32) if isinstance(window, Uniform) else 7
-    for lengths in SEGMENTS:
-        n, edges = sum(lengths), np.cumsum([0, *lengths])
-        states = solve_symbols(n, dtype, window, reverse, in_place=direction == "in place", offsets=edges)
-        assert extra_roundings(states) <= extra
-        if reverse:
-            edges = n - edges[::-1]
-        for start, end in pairwise(edges):
-            found = [{step - start for step in state.terms} for state in states[start:end]]
-            assert found == [kept(i, end - start, window, reverse, False) for i in range(end - start)]
+    n, edges = sum(lengths), np.cumsum([0, *lengths])
+    states = solve_symbols(n, dtype, window, reverse, in_place=direction == "in place", offsets=edges)
+    assert extra_roundings(states) <= extra
+    if reverse:
+        edges = n - edges[::-1]
+    for start, end in pairwise(edges):
+        found = [{step - start for step in state.terms} for state in states[start:end]]
+        assert found == [kept(i, end - start, window, reverse, False) for i in range(end - start)]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("window", [Full(), Jagged(16), Uniform(32)], ids=str)
 @pytest.mark.parametrize("reverse", [False, True])
 def test_threads_change_no_rounding_of_segments(window, reverse):
@@ -136,9 +137,10 @@ def test_an_initial_state_is_rounded_once_a_step():
     assert all(state.terms[-1] <= state.stop + 1 for state in states)
 
 
-@in_turn("dtype", [SINGLE, DOUBLE])
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("dtype", [SINGLE, DOUBLE], ids=str)
 @pytest.mark.parametrize("window", [*SHORT, *LONG, *JAGGED], ids=str)
-@in_turn("reverse", [False, True])
+@pytest.mark.parametrize("reverse", [False, True])
 def test_terms_of_windows_are_rounded_as_often_as_stated(dtype, window, reverse):
     runs = isinstance(tile_for(dtype, reverse, window), Runs)
     states = solve_symbols(650, dtype, window, reverse)
@@ -204,6 +206,7 @@ def test_compiled_kernels_round_where_their_source_does(kind, window, reverse, d
     np.testing.assert_array_equal(rf.solve(a, u, reverse=reverse, window=window), expected)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", [SINGLE, DOUBLE], ids=str)
 @in_turn("direction", ["forward", "from x0", "reverse"])
 @pytest.mark.parametrize("window", [Full(), Jagged(7, 2), Uniform(32)], ids=str)

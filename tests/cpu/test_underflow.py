@@ -108,6 +108,7 @@ def along(a, u, reverse, window, channels):
     return x[::-1] if reverse else x
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("reverse", [False, True])
@@ -228,6 +229,7 @@ def test_the_bound_of_the_engine_covers_it(kind):
     assert (abs((rf.solve(a, u, x0=first) - near[1:]) - rest[1:]) <= pr.engine_bound(a, u, "float32", x0=first)).all()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
 @pytest.mark.parametrize("turn", [0.0, 0.3, np.pi / 4, np.pi / 2])
 def test_complex_terms_lose_three_times_as_much_and_vanish(dtype, turn):
