@@ -27,7 +27,7 @@ CALLS = [
     {"x0": 2.0},
     {"window": rf.Jagged(16)},
     {"window": rf.Uniform(32)},
-    {"window": rf.Uniform(100)},
+    {"window": rf.Uniform(300)},
 ]
 
 

@@ -22,7 +22,7 @@ WINDOWS = [
     Full(),
     Uniform(1),
     Uniform(4),
-    Uniform(100),
+    Uniform(300),
     Jagged(16),
     Jagged(16, 0),
     Jagged(5, 2),
@@ -136,7 +136,7 @@ def test_a_state_alone_is_that_of_a_solve(window, dtype, monkeypatch):
             np.testing.assert_array_equal(alone.last, x[-1])
 
 
-@pytest.mark.parametrize("window", [Full(), Uniform(100), Jagged(16), Jagged(30, 3)], ids=str)
+@pytest.mark.parametrize("window", [Full(), Uniform(300), Jagged(16), Jagged(30, 3)], ids=str)
 def test_a_state_alone_takes_no_memory_for_the_states(window, monkeypatch):
     monkeypatch.setattr(continuation, "PIECE", 1 << 12)
     a, u = np.full(1 << 20, np.float32(0.5)), np.ones(1 << 20, np.float32)

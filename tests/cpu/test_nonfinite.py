@@ -20,7 +20,7 @@ WINDOWS = [
     rf.Uniform(4),
     rf.Uniform(32),
     rf.Uniform(100),
-    rf.Uniform(256),
+    rf.Uniform(300),
 ]
 
 

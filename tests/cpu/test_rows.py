@@ -16,7 +16,7 @@ from recfact.cpu.row_job import initial_states
 from recfact.cpu.tiles import Tile
 from recfact.windows import Full, Jagged, Uniform
 
-WINDOWS = [Full(), Jagged(16), Uniform(32), Jagged(100, 2), Uniform(100)]
+WINDOWS = [Full(), Jagged(16), Uniform(32), Jagged(100, 2), Uniform(300)]
 
 
 def problem(shape, rng, dtype=np.float32):
