@@ -2,12 +2,14 @@
 
 import os
 import platform
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from zlib import crc32
 
 import numpy as np
 import pytest
+import typer.testing
 from hypothesis import settings
 from samples import leave_to_the_slow_run
 
@@ -40,6 +42,8 @@ NAMED = (
 def pytest_configure() -> None:
     """Let tests have as many threads as they ask for, on any machine and for fewer numbers."""
     limits.MOST_THREADS, limits.WORTH_THREADS = 1 << 8, 1 << 14
+    # Typer's runner reads the signatures of all commands anew for each call, which takes longer than most calls.
+    typer.testing._get_command = cache(typer.testing._get_command)
 
 
 @pytest.fixture

@@ -5,6 +5,10 @@
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("way", WAYS)
 def test_the_bits(dtype, window, way): ...
+
+
+@pytest.mark.parametrize("fmt", one_in(3, FORMATS))
+def test_rounding(fmt): ...        # a third of the formats in the default run
 """
 
 from collections import defaultdict
@@ -12,6 +16,8 @@ from collections.abc import Iterable
 from itertools import combinations
 from typing import Any
 from zlib import crc32
+
+import pytest
 
 
 def leave_to_the_slow_run(items: Iterable[Any]) -> None:
@@ -29,3 +35,8 @@ def leave_to_the_slow_run(items: Iterable[Any]) -> None:
         if not new:
             item.add_marker("slow")
         known |= new
+
+
+def one_in(every: int, values: Iterable[Any]) -> list[Any]:
+    """Return values for parametrize: the first of each `every` for the default run, the others marked as slow."""
+    return [pytest.param(value, marks=[pytest.mark.slow] * (place % every > 0)) for place, value in enumerate(values)]
