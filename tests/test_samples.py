@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 from noted import in_turn
-from samples import leave_to_the_slow_run
+from samples import leave_to_the_slow_run, one_in
 
 SEEN = []
 
@@ -43,6 +43,21 @@ def test_a_loop_is_skipped_if_all_of_its_turns_are():
     assert turns == [2]
     with pytest.raises(pytest.skip.Exception, match="too small"):
         skips(least=3)
+
+
+@pytest.mark.parametrize("k", [10, 20])
+@in_turn("n", [0, 1, 2, 3], one_in=2)
+def test_turns_are_shared_by_the_runs(request, k, n):
+    case = request.node.callspec.params
+    assert case["k"] == k
+    assert (n % 2 == k // 10 - 1) == (case["turns_of"] == "default") != bool(request.node.get_closest_marker("slow"))
+
+
+def test_the_first_of_several_values_is_for_the_default_run():
+    made = one_in(3, "abcdefg")
+    assert "".join(value for case in made for value in case.values) == "abcdefg"
+    assert [case.values for case in made if not case.marks] == [("a",), ("d",), ("g",)]
+    assert {mark.name for case in made for mark in case.marks} == {"slow"}
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
