@@ -44,7 +44,7 @@ def run(name, a, u, x0=None, window=Full(), reverse=False):
 
 
 @pytest.mark.parametrize(("name", "window"), MADE, ids=str)
-@in_turn("operator", [name for name in MARKET if name != "complex"])
+@in_turn("operator", [name for name in MARKET if name != "complex"], one_in=3)
 def test_every_algorithm_is_the_operator_exactly(name, window, operator):
     for n in LENGTHS:
         a, u = fractions(coefficients(operator, n)), fractions(inputs((n, 2)))

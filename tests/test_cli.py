@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from samples import one_in
 from typer.testing import CliRunner
 
 import recfact
@@ -402,7 +403,7 @@ def test_solve_refuses_an_unknown_kind_of_file_before_it_works(arrays):
     assert "must end in" in run("solve", "--a", "a.npy", "--u", "u.npy", "--out", "x.txt", code=2).stderr
 
 
-@pytest.mark.parametrize("picture", PICTURES)
+@pytest.mark.parametrize("picture", one_in(3, PICTURES))
 def test_plot(picture):
     result = run("plot", picture, "--out", f"{picture}.svg")
     assert result.stdout == f"wrote {picture}.svg: {PICTURES[picture]}\n"
@@ -457,7 +458,7 @@ def test_in_a_process_json_is_alone_on_standard_output():
 
 
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a pseudo-terminal")
-@pytest.mark.parametrize("options", [[], ["--json"]])
+@pytest.mark.parametrize("options", one_in(2, [[], ["--json"]]))
 def test_a_terminal_sees_a_progress_bar(options):
     watching, terminal = os.openpty()
     code = "import sys; from recfact.cli import main; main()"

@@ -249,6 +249,7 @@ def test_what_is_missing_or_too_much_is_named(arguments, says):
     assert says in refused(*arguments)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["npy", "npz", "zarr", "csv"])
 @pytest.mark.parametrize("command", ["solve", "solve to zarr", "verify", "verify --axis", "report"])
 def test_missing_inputs_are_refused_with_the_option_that_takes_them(command, kind):

@@ -58,6 +58,7 @@ def read(path):
     return zarr.open_array(path, mode="r")[...]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("window", ["full", "jagged:16", "uniform:30"])
 @pytest.mark.parametrize(("kind", "out"), [("npy", "x.npy"), ("npy", "x.zarr"), ("zarr", "x.zarr"), ("zarr", "x.npy")])
 def test_the_states_are_those_of_arrays_in_memory(kind, out, window, rng):

@@ -77,7 +77,7 @@ def solve_in_pieces(a, u, window, x0, places, axis, stepped):
     return np.concatenate(pieces), state
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(data=st.data())
 def test_pieces_are_within_the_bound(data):
     dtype = data.draw(st.sampled_from(list(WIDER)))

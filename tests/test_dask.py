@@ -72,7 +72,7 @@ def sequences(rng, shape, dtype, shared=False, axis=0):
     return a.astype(dtype), u.astype(dtype)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_states_are_within_the_bound_wherever_chunks_are_cut(data):
     window, chunks = data.draw(st.sampled_from(WINDOWS)), data.draw(st.sampled_from(CHUNKS))
@@ -188,6 +188,7 @@ def names(x):
     return Counter(dask.utils.key_split(key) for key in dict(x.__dask_graph__()))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("window", [Full(), Jagged(16), Uniform(300)], ids=str)
 @pytest.mark.parametrize("method", ["chain", "carriers"])
 @pytest.mark.parametrize("reverse", [False, True])

@@ -28,6 +28,7 @@ def numbers(shape):
     return rng.uniform(-1, 1, shape), rng.standard_normal(shape)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("method", ["chain", "carriers"])
 @pytest.mark.parametrize("window", [Full(), Jagged(16), Uniform(40)], ids=str)

@@ -45,35 +45,37 @@ def gappy(rng, shape, share=0.3):
 
 
 @pytest.mark.sampled(1)
+@pytest.mark.parametrize(
+    ("axis", "shape", "dtype"), [(0, (N,), float), (1, (2, N, 3), np.float32), (1, (3, N), np.float16)], ids=str
+)
 @pytest.mark.parametrize("adjust", [True, False])
 @modes()
-def test_a_chain_gives_the_bits_of_one_call(mode, adjust, rng):
+def test_a_chain_gives_the_bits_of_one_call(mode, adjust, axis, shape, dtype, rng):
     options = {"halflife": 3.0, "adjust": adjust, **mode}
-    for axis, shape, dtype in ((0, (N,), float), (1, (2, N, 3), np.float32), (1, (3, N), np.float16)):
-        u = gappy(rng, shape).astype(dtype)
-        for stat in ("mean", "var", "std") + (("sum",) if adjust else ()):
-            expected = rf.ewm(u, axis=axis, stat=stat, **options)
-            for cut in CHUNKS:
-                chunks = tuple(cut if d == axis else 2 for d in range(u.ndim))
-                lazy = da.from_array(u, chunks=chunks)
-                x = rf.dask.ewm(lazy, axis=axis, stat=stat, method="chain", **options)
-                assert (x.chunks, x.dtype) == (lazy.chunks, expected.dtype)
-                np.testing.assert_array_equal(x.compute(), expected)
+    u = gappy(rng, shape).astype(dtype)
+    for stat in ("mean", "var", "std") + (("sum",) if adjust else ()):
+        expected = rf.ewm(u, axis=axis, stat=stat, **options)
+        for cut in CHUNKS:
+            chunks = tuple(cut if d == axis else 2 for d in range(u.ndim))
+            lazy = da.from_array(u, chunks=chunks)
+            x = rf.dask.ewm(lazy, axis=axis, stat=stat, method="chain", **options)
+            assert (x.chunks, x.dtype) == (lazy.chunks, expected.dtype)
+            np.testing.assert_array_equal(x.compute(), expected)
 
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("share", [0, 0.4, 0.95])
+@pytest.mark.parametrize("stat", ["mean", "sum", "std"])
 @modes()
-def test_carriers_merge_what_chunks_find(mode, share, rng, monkeypatch):
+def test_carriers_merge_what_chunks_find(mode, stat, share, rng, monkeypatch):
     options = {"halflife": 3.0, **mode}
     u = gappy(rng, (2, N, 2), share)
-    for stat in ("mean", "sum", "std"):
-        expected = rf.ewm(u, axis=1, stat=stat, **options)
-        for cut, at_once in ((1, 10_000), (1, 3), (7, 2), (CHUNKS[-1], 10_000)):
-            monkeypatch.setattr("recfact.dask.plans.AT_ONCE", at_once)
-            lazy = da.from_array(u, chunks=(1, cut, 2))
-            x = rf.dask.ewm(lazy, axis=1, stat=stat, method="carriers", **options)
-            np.testing.assert_allclose(x.compute(), expected, rtol=1e-12, atol=1e-12)
+    expected = rf.ewm(u, axis=1, stat=stat, **options)
+    for cut, at_once in ((1, 10_000), (1, 3), (7, 2), (CHUNKS[-1], 10_000)):
+        monkeypatch.setattr("recfact.dask.plans.AT_ONCE", at_once)
+        lazy = da.from_array(u, chunks=(1, cut, 2))
+        x = rf.dask.ewm(lazy, axis=1, stat=stat, method="carriers", **options)
+        np.testing.assert_allclose(x.compute(), expected, rtol=1e-12, atol=1e-12)
 
 
 def test_carriers_are_within_their_bound_of_exact_means(rng):
@@ -94,18 +96,18 @@ def test_carriers_are_within_their_bound_of_exact_means(rng):
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("window", ["uniform:5", "jagged:4", "jagged:3:2", "jagged:4:0", "uniform:60"])
 @modes("plain", "times, ignored", "groups at times")
-def test_chunks_read_what_a_window_sees(mode, window, rng):
+@pytest.mark.parametrize(("axis", "shape", "dtype"), [(1, (2, N, 3), float), (0, (N,), np.float32)], ids=str)
+def test_chunks_read_what_a_window_sees(mode, window, axis, shape, dtype, rng):
     options = {"halflife": 3.0, "window": window, **mode}
-    for axis, shape, dtype in ((1, (2, N, 3), float), (0, (N,), np.float32)):
-        u = gappy(rng, shape).astype(dtype)
-        for stat in ("mean", "sum"):
-            expected = rf.ewm(u, axis=axis, stat=stat, **options)
-            for cut in CHUNKS:
-                lazy = da.from_array(u, chunks=tuple(cut if d == axis else 2 for d in range(u.ndim)))
-                x = rf.dask.ewm(lazy, axis=axis, stat=stat, **options)
-                assert (x.chunks, x.dtype) == (lazy.chunks, expected.dtype)
-                rounding = 1e-12 if dtype is float else 1e-6
-                np.testing.assert_allclose(x.compute(), expected, rtol=rounding, atol=rounding)
+    u = gappy(rng, shape).astype(dtype)
+    for stat in ("mean", "sum"):
+        expected = rf.ewm(u, axis=axis, stat=stat, **options)
+        for cut in CHUNKS:
+            lazy = da.from_array(u, chunks=tuple(cut if d == axis else 2 for d in range(u.ndim)))
+            x = rf.dask.ewm(lazy, axis=axis, stat=stat, **options)
+            assert (x.chunks, x.dtype) == (lazy.chunks, expected.dtype)
+            rounding = 1e-12 if dtype is float else 1e-6
+            np.testing.assert_allclose(x.compute(), expected, rtol=rounding, atol=rounding)
 
 
 def test_values_before_a_long_gap_keep_their_shares():

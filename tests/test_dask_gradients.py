@@ -18,6 +18,7 @@ N = 23
 WINDOWS = [Full(), Uniform(6), Jagged(4), Jagged(2, 3)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("chunks", [5, (0, 4, 1, 18)], ids=str)
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
 @pytest.mark.parametrize("offsets", [None, [0, 5, 5, 6, 17, 23]])
@@ -118,6 +119,7 @@ def test_a_chunk_takes_six_tasks_at_most(reverse, window, most):
     assert len(ours) <= most * u.npartitions + 2
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("room", [1, 12, 60])
 @pytest.mark.parametrize("window", [Uniform(3), Jagged(2), Jagged(1, 3), Jagged(3, 0)], ids=str)
 @pytest.mark.parametrize("reverse", [False, True])

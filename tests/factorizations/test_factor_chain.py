@@ -51,6 +51,7 @@ def test_product_of_symbolic_factors_is_the_operator(make, n):
 FEW_LENGTHS = (*range(9, 35), 62, 63, 64)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("make", CHAINS)
 @pytest.mark.parametrize(
     "n", [pytest.param(n, marks=[pytest.mark.slow] * (n not in FEW_LENGTHS)) for n in range(9, 65)]
@@ -68,7 +69,7 @@ def test_product_of_exact_factors_is_the_operator(make, n):
 
 @pytest.mark.parametrize("make", CHAINS)
 @pytest.mark.parametrize("dtype", DTYPES)
-@in_turn("name", MARKET)
+@in_turn("name", MARKET, one_in=3)
 def test_chain_in_every_number_type(make, name, dtype):
     for n in (0, 1, 2, 3, 9):
         with noted(n=n):
@@ -158,7 +159,7 @@ def test_roundings_counted_against_their_formulas(n):
 
 @pytest.mark.parametrize("make", CHAINS)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@in_turn("name", [name for name in MARKET if name not in ("complex", "denormal")])
+@in_turn("name", [name for name in MARKET if name not in ("complex", "denormal")], one_in=3)
 @in_turn("n", [n for n in LENGTHS if n > 3])
 def test_products_meet_the_rounding_bound(make, n, name, dtype):
     a, u = coefficients(name, n, dtype), inputs(n, dtype)

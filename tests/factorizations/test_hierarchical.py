@@ -51,7 +51,7 @@ def test_symbols_prove_nested_decompositions(block):
     assert np.array_equal(expand(h.to_dense()), literal_matrix(a))
 
 
-@in_turn("block", NESTINGS)
+@in_turn("block", NESTINGS, one_in=2)
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 8, 15, 16, 17, pytest.param(31, marks=pytest.mark.slow)])
 def test_fractions_prove_every_level(n, block, rng):
     check_every_level(random_fractions(rng, n), block)
@@ -75,7 +75,7 @@ def check_every_level(a, block):
 
 
 @pytest.mark.parametrize(("local", "carrier"), STRATEGIES)
-@in_turn("block", [1, 4, 7, (4, 2), (2, 3, 2)])
+@in_turn("block", [1, 4, 7, (4, 2), (2, 3, 2)], one_in=2)
 def test_every_strategy_is_the_same_operator(local, carrier, block, rng):
     a = random_fractions(rng, 21)
     h = Hierarchical(a, block, local_solve=local, carrier_solve=carrier)

@@ -64,6 +64,7 @@ def test_float64_errs_within_its_bound(local, carrier, block, name):
     assert (abs(fractions(h @ u) - market.exact_solution(a, u)) <= bound).all()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", market.FLOATS)
 @pytest.mark.parametrize("name", market.MARKET)
 def test_small_floats_round_once(dtype, name):

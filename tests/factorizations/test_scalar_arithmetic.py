@@ -67,23 +67,23 @@ def assert_same(got, expected):
         assert same(got[place], entry), (place, got[place], entry)
 
 
-def cases(kind):
-    for n in range(5):
-        a = array(COEFFICIENTS[kind][:n][::-1])
-        for name, make in MAKE.items():
-            if n == 0 and name == "blocks":
-                continue
-            operator = make(a)
-            eye = typed(np.eye(n, dtype=int).astype(object), ONE[kind])
-            # Transposes add and multiply in an order of their own, which floats show.
-            yield n, operator, *(typed(made @ eye, ONE[kind]) for made in (operator, operator.T))
+def cases(kind, n):
+    a = array(COEFFICIENTS[kind][:n][::-1])
+    for name, make in MAKE.items():
+        if n == 0 and name == "blocks":
+            continue
+        operator = make(a)
+        eye = typed(np.eye(n, dtype=int).astype(object), ONE[kind])
+        # Transposes add and multiply in an order of their own, which floats show.
+        yield operator, *(typed(made @ eye, ONE[kind]) for made in (operator, operator.T))
 
 
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("n", range(5))
 @pytest.mark.parametrize("kind", COEFFICIENTS)
-def test_multiples_and_quotients(kind):
-    one = ONE[kind]
-    for n, operator, dense, transposed in cases(kind):
-        x = np.arange(1, n + 1)
+def test_multiples_and_quotients(kind, n):
+    one, x = ONE[kind], np.arange(1, n + 1)
+    for operator, dense, transposed in cases(kind, n):
         for scalar in FACTORS[kind]:
             exact = int(scalar) if isinstance(scalar, np.integer) else scalar
             for do, expected in (
@@ -101,10 +101,12 @@ def test_multiples_and_quotients(kind):
                 assert_same((operator / scalar) @ x, typed(dense / (exact * one) @ x, one))
 
 
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("n", range(5))
 @pytest.mark.parametrize("kind", ["Fraction", "sympy", "huge", "mixed"])
-def test_sums_products_and_powers(kind):
+def test_sums_products_and_powers(kind, n):
     one, third = ONE[kind], ONE[kind] / 3
-    for n, operator, dense, _ in cases(kind):
+    for operator, dense, _ in cases(kind, n):
         L = TransferOperator(array(COEFFICIENTS[kind][:n]))
         other, eye = typed(literal_matrix(L.a), one), typed(np.eye(n, dtype=int).astype(object), one)
         for got, expected in (

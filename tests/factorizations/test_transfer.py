@@ -93,7 +93,7 @@ def test_four_by_four_of_the_design():
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@in_turn("name", MARKET)
+@in_turn("name", MARKET, one_in=3)
 def test_entries(name, dtype):
     for n in LENGTHS:
         with noted(n=n):
@@ -137,7 +137,7 @@ def assert_entries_are_accurate(dense, a, dtype):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@in_turn("n", LENGTHS)
+@in_turn("n", LENGTHS, one_in=3)
 @in_turn("name", [name for name in MARKET if name not in ("complex", "denormal")])
 def test_products_meet_the_rounding_bound(name, n, dtype):
     a, u = coefficients(name, n, dtype), inputs(n, dtype)

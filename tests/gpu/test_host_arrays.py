@@ -117,6 +117,7 @@ KERNELS = [
 ]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("window", "dtype", "kernel"), KERNELS)
 @pytest.mark.parametrize("reverse", [False, True])
 def test_the_bits_are_the_same_whatever_memory_is_free(machine, rng, monkeypatch, window, dtype, kernel, reverse):

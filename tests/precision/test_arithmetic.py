@@ -47,6 +47,7 @@ def expected(operation, operands, fmt, rounding, underflow):
     return np.array([float(fmt.round(value, rounding, underflow=underflow)) for value in exact])
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("fmt", [*(FORMATS[name] for name in NAMES), WIDE], ids=str)
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_one_rounding(fmt, operation, rng):
@@ -61,6 +62,7 @@ def test_one_rounding(fmt, operation, rng):
             np.testing.assert_array_equal(found, expected(operation, operands, fmt, rounding, underflow))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("sign", [1, pytest.param(-1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2"])
 @pytest.mark.parametrize("operation", ["multiply", "add"])

@@ -66,6 +66,7 @@ def test_what_underflow_adds():
     assert least < found < 2 * growth * least
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("fmt", ["float16", "e4m3fn", "e5m2", "e2m3", "k8p1"])
 @pytest.mark.parametrize("algorithm", ["sequential", "kogge-stone", "brent-kung", "hierarchical", "materialized"])
 @pytest.mark.parametrize("fma", [False, True])
@@ -112,6 +113,7 @@ def test_the_engine_adds_no_more_often_at_a_step_than_counts_say(window, dtype):
         assert np.all(found <= np.maximum.accumulate(extra))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("third", [0, *(pytest.param(third, marks=pytest.mark.slow) for third in (1, 2))])
 @pytest.mark.parametrize("name", DTYPES)
 @pytest.mark.parametrize("family", FAMILIES)

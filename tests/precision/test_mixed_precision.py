@@ -74,26 +74,30 @@ def test_number_by_number(name, casts, fma):
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("name", NARROW)
-def test_errors_are_within_their_bounds(name, family):
-    fmt = FORMATS[name]
-    a, u = draw(family, fmt, 13, 40, seed=8)
-    for window, rounding, underflow in (
+@pytest.mark.parametrize(
+    ("window", "rounding", "underflow"),
+    [
         (Jagged(4), "nearest-even", "gradual"),
         (Jagged(3, 2), "toward-zero", "flush-after"),
         (Full(), "up", "flush-before"),
-    ):
-        for casts in CASTS:
-            how, options = Arithmetic(fmt, rounding=rounding, underflow=underflow), {"window": window, "casts": casts}
-            with np.errstate(all="ignore"):
-                x = rounded_solve(a, u, how, MIXED, axis=0, **options)
-            bound = forward_bound(a, u, how, MIXED, axis=0, **options)
-            reference = exact.solve(a, u, window, axis=0)
-            # Below half of the largest number nothing that was stored can have been out of range.
-            safe = np.cumsum(~(np.abs(x) < float(fmt.max) / 4), axis=0) == 0
-            for at in zip(*np.nonzero(safe), strict=True):
-                largest = max((abs(Fraction(value)) for value in reference[: at[0] + 1, at[1]].tolist()), default=0)
-                if largest < fmt.max / 4 and np.abs(a[:, at[1]]).max() <= 1:
-                    assert abs(Fraction(x[at]) - Fraction(reference[at])) <= Fraction(bound[at])
+    ],
+    ids=str,
+)
+def test_errors_are_within_their_bounds(name, family, window, rounding, underflow):
+    fmt = FORMATS[name]
+    a, u = draw(family, fmt, 13, 40, seed=8)
+    for casts in CASTS:
+        how, options = Arithmetic(fmt, rounding=rounding, underflow=underflow), {"window": window, "casts": casts}
+        with np.errstate(all="ignore"):
+            x = rounded_solve(a, u, how, MIXED, axis=0, **options)
+        bound = forward_bound(a, u, how, MIXED, axis=0, **options)
+        reference = exact.solve(a, u, window, axis=0)
+        # Below half of the largest number nothing that was stored can have been out of range.
+        safe = np.cumsum(~(np.abs(x) < float(fmt.max) / 4), axis=0) == 0
+        for at in zip(*np.nonzero(safe), strict=True):
+            largest = max((abs(Fraction(value)) for value in reference[: at[0] + 1, at[1]].tolist()), default=0)
+            if largest < fmt.max / 4 and np.abs(a[:, at[1]]).max() <= 1:
+                assert abs(Fraction(x[at]) - Fraction(reference[at])) <= Fraction(bound[at])
 
 
 @pytest.mark.parametrize("casts", CASTS, ids=repr)

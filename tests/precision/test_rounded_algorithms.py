@@ -79,6 +79,7 @@ def exact(values):
     return [Fraction(value) for value in values.tolist()]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("fma", [False, True])
 @pytest.mark.parametrize("name", ["binary16", "bfloat16", "float8_e4m3fn", "binary32", "tf32"])
 def test_every_operation_is_rounded_once(name, fma):
@@ -137,6 +138,7 @@ RUNS = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("algorithm", RUNS)
 @pytest.mark.parametrize("fmt", NATIVE, ids=str)
 def test_native_types_are_bitwise_the_same(fmt, algorithm):

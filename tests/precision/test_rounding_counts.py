@@ -86,6 +86,7 @@ def test_windows_of_the_sequential_algorithm():
     np.testing.assert_array_equal(counts[held], (2 * d + (j > first))[held])
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
     ("window", "n"),

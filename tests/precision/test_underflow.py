@@ -1,6 +1,7 @@
 """Every proved bound where numbers are smallest: results that round to the smallest normal number, and below it."""
 
 from fractions import Fraction
+from functools import cache
 from itertools import product
 
 import ml_dtypes
@@ -48,6 +49,7 @@ def underflows(fmt):
     return UNDERFLOWS if fmt.zero else ("gradual",)
 
 
+@cache
 def every_sequence(fmt):
     """Return all sequences of two steps or more, as many as stay few, and a step at random behind each."""
     numbers, rng = fmt.values(), np.random.default_rng(1)
@@ -74,6 +76,7 @@ def assert_holds(error, bound, held):
     assert not len(broken), f"{len(broken)} errors pass their bounds, the first at {broken[0]}"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("fma", [False, True])
 @pytest.mark.parametrize("name", TINY)
 def test_bounds_hold_for_every_sequence_of_a_tiny_format(name, fma):
@@ -93,6 +96,7 @@ def test_bounds_hold_for_every_sequence_of_a_tiny_format(name, fma):
                 assert_holds(error, counted, held)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("fma", [False, True])
 @pytest.mark.parametrize("name", TINY)
 def test_backward_errors_hold_for_every_step_of_a_tiny_format(name, fma):
@@ -117,38 +121,35 @@ WIDER = [of_bits(3, 2), of_bits(3, 2, bias=4, subnormals=False), of_bits(4, 4, s
 CASTS = [(), ("L", "v"), ("L", "g", "v")]
 
 
-# Every format with one of the wider ones, and those with all of them among the slow tests.
-BESIDE = [
-    pytest.param(name, wide, id=f"{name}-{place}", marks=[pytest.mark.slow] * ((number + place) % len(WIDER) > 0))
-    for number, name in enumerate(TINY)
-    for place, wide in enumerate(WIDER)
-]
+MIXED = "mixed-precision"
 
 
-@pytest.mark.parametrize(("name", "wide"), BESIDE)
-def test_bounds_in_two_formats_hold_for_every_sequence_of_a_tiny_one(name, wide):
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize(
+    ("algorithm", "window"), [*MADE, *((MIXED, w) for w in (Jagged(2), Jagged(1, 2), Full()))], ids=str
+)
+@pytest.mark.parametrize("wide", WIDER, ids=repr)
+@pytest.mark.parametrize("name", TINY)
+def test_bounds_in_two_formats_hold_for_every_sequence_of_a_tiny_one(name, wide, algorithm, window):
     fmt = TINY[name]
+    if algorithm == MIXED and not wide.holds(fmt):
+        pytest.skip("the wider format doesn't hold the other one's numbers")
     a, u = (values[:, ::3] for values in every_sequence(fmt))
+    exact = states(a, u, window)
     for number, (rounding, underflow) in enumerate(product(ROUNDINGS, underflows(fmt))):
         how = Arithmetic(fmt, wide, number % 2 == 0, rounding, underflow, seed=1)
-        for algorithm, window in MADE:
-            x, running = running_bound(a, u, how, algorithm, window=window, axis=0)
-            held = np.isfinite(x) & ~overflows(a, u, how, algorithm, window=window)
-            error = np.abs(x - states(a, u, window))
+        for options in [{"casts": casts} for casts in CASTS] if algorithm == MIXED else [{}]:
+            options |= {"window": window}
+            x, running = running_bound(a, u, how, algorithm, axis=0, **options)
+            if algorithm == MIXED:
+                np.testing.assert_array_equal(x, rounded_solve(a, u, how, algorithm, axis=0, **options))
+            held = np.isfinite(x) & ~overflows(a, u, how, algorithm, **options)
+            error = np.abs(x - exact)
             assert_holds(error, running, held)
-            assert_holds(error, forward_bound(a, u, how, algorithm, window=window, axis=0), held)
-        if not wide.holds(fmt):
-            continue
-        for window, casts in product((Jagged(2), Jagged(1, 2), Full()), CASTS):
-            mixed = how, "mixed-precision"
-            x, running = running_bound(a, u, *mixed, window=window, casts=casts, axis=0)
-            np.testing.assert_array_equal(x, rounded_solve(a, u, *mixed, window=window, casts=casts, axis=0))
-            held = np.isfinite(x) & ~overflows(a, u, *mixed, window=window, casts=casts)
-            error = np.abs(x - states(a, u, window))
-            assert_holds(error, running, held)
-            assert_holds(error, forward_bound(a, u, *mixed, window=window, casts=casts, axis=0), held)
+            assert_holds(error, forward_bound(a, u, how, algorithm, axis=0, **options), held)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("window", [Full(), Jagged(3), Jagged(2, 2), Uniform(3)], ids=str)
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32, np.float64])
 def test_the_engine_where_numbers_are_smallest(dtype, window, rng):

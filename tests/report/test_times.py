@@ -102,7 +102,7 @@ def columns(draw, kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
-@settings(max_examples=100)
+@settings(max_examples=30)
 def test_times_are_read_right_or_refused(kind, data):
     """By the unit that says what they are always right; by itself, and as steps, right or refused."""
     cells, expected = data.draw(columns(kind))

@@ -164,6 +164,7 @@ def contains(pieces, true):
     return inexact
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("window", [Full(), Uniform(4), Jagged(3, 2)], ids=str)
 @pytest.mark.parametrize("scale", [0.5, 2.0, 40.0])
 def test_enclosures_of_few_bits_hold_the_errors(window, scale, rng):

@@ -20,13 +20,16 @@ def square(z):
     return exact(z.real) ** 2 + exact(z.imag) ** 2
 
 
-def numbers(dtype, rng):
+SOME = pytest.mark.parametrize("count", [1000, pytest.param(4000, marks=pytest.mark.slow)])
+
+
+def numbers(dtype, rng, count):
     """Return numbers of all directions and sizes, and all pairs of some corners."""
     limits = np.finfo(dtype)
     part = limits.dtype.type
-    random = rng.standard_normal((2, 4000)).astype(part)
-    scale = rng.integers(limits.minexp - limits.nmant, limits.maxexp, 4000)
-    spread = rng.integers(-80, 80, 4000)
+    random = rng.standard_normal((2, count)).astype(part)
+    scale = rng.integers(limits.minexp - limits.nmant, limits.maxexp, count)
+    spread = rng.integers(-80, 80, count)
     with np.errstate(all="ignore"):
         sizes = [*random, *np.ldexp(random, scale), np.ldexp(random[0], spread), random[1]]
         x, y = (np.concatenate(each) for each in (sizes[::2], sizes[1::2]))
@@ -39,8 +42,9 @@ def numbers(dtype, rng):
 
 
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128, np.clongdouble])
-def test_moduli_are_never_below_the_truth(dtype, rng):
-    z = numbers(dtype, rng)
+@SOME
+def test_moduli_are_never_below_the_truth(dtype, count, rng):
+    z = numbers(dtype, rng, count)
     moduli = upper_moduli(z)
     assert moduli.dtype == np.float64
     for number, modulus in zip(z, moduli, strict=True):
@@ -51,8 +55,9 @@ def test_moduli_are_never_below_the_truth(dtype, rng):
 
 
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128, np.clongdouble, np.longdouble])
-def test_scaled_moduli_are_three_roundings_off_at_most(dtype, rng):
-    z = numbers(dtype, rng) if np.dtype(dtype).kind == "c" else numbers(np.clongdouble, rng).real
+@SOME
+def test_scaled_moduli_are_three_roundings_off_at_most(dtype, count, rng):
+    z = numbers(dtype, rng, count) if np.dtype(dtype).kind == "c" else numbers(np.clongdouble, rng, count).real
     below, above = ((1 + sign * Fraction(1, 2**53)) ** 6 for sign in (-1, 1))
     moduli = scaled_moduli(z)
     for number, significand, exponent in zip(z, moduli.significands, moduli.exponents, strict=True):

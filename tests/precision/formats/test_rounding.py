@@ -21,6 +21,7 @@ from rounding_oracle import (
     ml_dtype,
     round_by_definition,
 )
+from samples import one_in
 
 from recfact import precision as pr
 from recfact.precision.formats.array_rounding import PIECE
@@ -74,7 +75,7 @@ def points(fmt):
     return np.concatenate([at, -at])
 
 
-@in_turn("fmt", [fmt for fmt in REPRESENTED if fmt.zero and fmt.emax < 1023])
+@in_turn("fmt", [fmt for fmt in REPRESENTED if fmt.zero and fmt.emax < 1023], one_in=3)
 def test_every_number_every_midpoint_and_their_neighbours(fmt):
     x = points(fmt)
     for mode in MODES:
@@ -93,7 +94,7 @@ def test_nearest_is_the_cast_of_ml_dtypes(fmt):
     same(fmt.round(x), expected)
 
 
-@in_turn("fmt", [fmt for fmt in REPRESENTED if gfloat_info(fmt)])
+@in_turn("fmt", [fmt for fmt in REPRESENTED if gfloat_info(fmt)], one_in=3)
 def test_all_modes_are_those_of_gfloat(fmt):
     info = gfloat_info(fmt)
     x = points(fmt) if fmt.signed else np.abs(points(fmt))  # gfloat takes no negative numbers there
@@ -130,9 +131,7 @@ def rationals(draw, fmt):
 SHAPES = [*HOME_MADE, *(pr.format(n) for n in ("e5m2", "e4m3fn", "e8m0", "e2m1", "k8p1", "k8p3uf"))]
 
 
-@pytest.mark.parametrize(
-    "fmt", [pytest.param(fmt, marks=[pytest.mark.slow] * (place % 2)) for place, fmt in enumerate(SHAPES)], ids=str
-)
+@pytest.mark.parametrize("fmt", one_in(4, SHAPES), ids=str)
 @given(st.data())
 def test_exact_scalars_in_every_mode(fmt, data):
     x = data.draw(rationals(fmt))

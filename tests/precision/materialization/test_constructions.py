@@ -130,6 +130,7 @@ def count(a, computed, fmt):
     return counts
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", ["float16", "float8_e4m3fn", "float6_e3m2fn", "float32"])
 def test_failures_are_counted(name, method, rng):

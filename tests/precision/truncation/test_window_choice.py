@@ -50,6 +50,7 @@ def best(a, tol, relative_to, block, offsets=None):
     return found
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("relative_to", ["state", "input"])
 @pytest.mark.parametrize("block", [None, 1, 3, 7])
 def test_choices_are_the_cheapest_windows(relative_to, block, rng):
@@ -72,6 +73,7 @@ def test_choices_are_the_cheapest_windows(relative_to, block, rng):
             assert sharp <= candidate.error <= min(tol, sharp * (1 + 2.0**-52) ** (4 * n))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("rho", [0, 0.1, 0.5, Fraction(1, 3), "0.9", 0.99, 1 - 2.0**-24, 1 - 2.0**-53])
 @pytest.mark.parametrize("relative_to", ["state", "input"])
 @pytest.mark.parametrize("block", [None, 16])
