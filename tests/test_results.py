@@ -22,7 +22,7 @@ def steps_between(array):
     return [step // array.itemsize for step, length in zip(array.strides, array.shape, strict=True) if length > 1]
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(operands(), st.data())
 def test_results_lie_in_memory_as_numpys_products(pair, data):
     a, u = pair
