@@ -135,7 +135,7 @@ def test_an_average_needs_the_memory_of_three_chunks(stat, method):
     def load(block_info=None):
         return np.full(block_info[None]["chunk-shape"], 0.5)
 
-    u = da.map_blocks(load, chunks=((steps,) * 12, (channels,)), dtype=float, meta=np.empty((0, 0)))
+    u = da.map_blocks(load, chunks=((steps,) * 7, (channels,)), dtype=float, meta=np.empty((0, 0)))
     x = rf.dask.ewm(u, span=9.0, axis=0, stat=stat, method=method)
     assert peak([x], "threads") <= 3 * steps * channels * 8 * 1.1
 

@@ -31,7 +31,9 @@ def test_rows_of_the_sweeps(n):
 
 @pytest.mark.parametrize(
     "n",
-    [pytest.param(n, marks=[pytest.mark.slow] * (35 <= n < 63)) for n in range(1, 70)],  # around powers of two
+    [
+        pytest.param(n, marks=[pytest.mark.slow] * (n >= 35 and n not in (63, 64, 65))) for n in range(1, 70)
+    ],  # around powers of two
 )
 def test_invariants_of_the_proof(n):
     a, u = coefficients("random", n, "Fraction"), fractions(inputs(n))

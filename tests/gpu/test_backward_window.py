@@ -136,6 +136,7 @@ def test_gradients_are_those_of_the_host(rng, name):
     check(given, window)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("device", [SMALL, H100], ids=["few segments", "many"])
 @pytest.mark.parametrize("window", WINDOWS)
 def test_every_length_of_the_last_block(rng, window, device):
@@ -150,6 +151,7 @@ def test_every_length_of_the_last_block(rng, window, device):
         check(given, window)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("device", [SMALL, H100], ids=["few segments", "many"])
 @pytest.mark.parametrize("window", ["jagged:4", "jagged:8:0", "jagged:6:2", "uniform:5", "uniform:7"])
 def test_rows_of_every_length(rng, window, device):

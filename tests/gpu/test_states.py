@@ -40,6 +40,7 @@ def same_states(got, expected, dtype):
     near(got.parts.get(), expected.parts, "float32" if dtype in COMPUTED else dtype)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
 def test_a_solve_goes_on_where_another_one_ended(machine, rng, window, dtype):

@@ -37,6 +37,7 @@ def test_states_are_those_of_what_is_stored(name, algorithm, window, rng):
     np.testing.assert_array_equal(pr.running_bound(a, u, name, **options)[0], expected)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("rounding", ["nearest-even", "toward-zero", "stochastic"])
 @pytest.mark.parametrize("name", [*pr.BLOCK_FORMATS, "float8_e4m3fn"])
 def test_bounds_are_those_of_the_given_numbers(name, rounding, rng):

@@ -121,8 +121,13 @@ def test_progress_is_told_as_often_as_it_was_promised(dyadic):
     assert len(said) == report_steps(dyadic, 3)
 
 
-def test_findings_of_the_bundled_record():
-    report = build_report(bundled_problem())
+@pytest.fixture(scope="module")
+def bundled():
+    return build_report(bundled_problem())
+
+
+def test_findings_of_the_bundled_record(bundled):
+    report = bundled
     assert report.findings[0].startswith("An input is forgotten after 154 steps at most (6.9 % of the sequence)")
     cost = next(c for c in report.costs if c.window == Jagged(16))
     assert report.findings[2].startswith(
@@ -230,10 +235,10 @@ def test_terminal_tables_say_what_was_rounded_and_down_to_what_horizons_go():
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
-def test_no_cell_is_cut_short_on_a_narrow_terminal(width):
+def test_no_cell_is_cut_short_on_a_narrow_terminal(bundled, width):
     console = Console(width=width)
     with console.capture() as captured:
-        console.print(report_text(build_report(bundled_problem())))
+        console.print(report_text(bundled))
     assert "…" not in captured.get().replace(" … ", " ")  # which stands between the ends of a range
 
 

@@ -12,6 +12,7 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
+from samples import one_in
 
 from recfact.errors import DataFileError, MissingExtraError, OptionError
 from recfact.factorizations.matrix_looks import BLUE, DECADES
@@ -197,7 +198,7 @@ def test_pictures_are_saved(tmp_path, report, suffix):
     assert path.read_bytes() == first
 
 
-@pytest.mark.parametrize("picture", PICTURES)
+@pytest.mark.parametrize("picture", one_in(2, PICTURES))
 def test_a_picture_alone_computes_only_what_it_shows(monkeypatch, picture):
     """Neither norms nor verifications are in any picture, and the same picture comes of a whole report."""
     problem, formats = Problem(np.full(20, 0.5), np.ones(20), title="", source=""), ("bf16",)

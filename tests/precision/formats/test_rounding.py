@@ -162,14 +162,14 @@ SPECIAL = [0.0, -0.0, math.inf, -math.inf, math.nan, 5e-324, -5e-324, 1e308, -1e
 SPECIAL_FORMATS = [*REPRESENTED, *map(pr.format, ("tf32", "binary32", "binary64"))]
 
 
-@pytest.mark.parametrize("third", [0, *(pytest.param(third, marks=pytest.mark.slow) for third in (1, 2))])
+@pytest.mark.parametrize("part", one_in(6, range(6)))
 @in_turn("fmt", SPECIAL_FORMATS)
-def test_special_numbers_in_every_combination(fmt, third):
-    """Each third of the combinations with every format; the default run has one of them, of each format another one."""
+def test_special_numbers_in_every_combination(fmt, part):
+    """Each sixth of the combinations with every format; the default run has one of them, of each format another one."""
     edges = [fmt.smallest_normal, fmt.smallest_subnormal, float(fmt.max)]
     x = np.array(SPECIAL + [sign * f * e for sign in (1, -1) for e in edges for f in (1, 0.75, 1 - 2.0**-52)])
     combinations = list(product(ROUNDINGS, UNDERFLOWS, (None, *OVERFLOWS)))
-    for mode, underflow, overflow in combinations[(SPECIAL_FORMATS.index(fmt) + third) % 3 :: 3]:
+    for mode, underflow, overflow in combinations[(SPECIAL_FORMATS.index(fmt) + part) % 6 :: 6]:
         if (overflow == "infinity" and not fmt.infinities) or (overflow == "nan" and not fmt.has_nan):
             continue
         if underflow != "gradual" and not fmt.zero:

@@ -4,7 +4,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recfact import materialize
@@ -90,6 +90,7 @@ def test_no_bound_is_passed_in_float64(method, rng):
 
 
 @pytest.mark.parametrize("method", METHODS)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_no_bound_is_passed_by_adversaries(method, data):
     fmt = format(data.draw(st.sampled_from(NARROW)))
