@@ -11,6 +11,7 @@ from gpu.bare_run import need_compiler, plant, run_bare
 from gpu.bounds import UNIT
 from gpu.cases import H100, LAYOUTS, NUMPY, channel_axis, random_numbers, strided
 from gpu.stand_in import on_gpu
+from samples import one_in
 
 import recfact as rf
 from recfact.gpu import gradients as gpu_gradients
@@ -232,7 +233,7 @@ MUTATIONS = {
 }
 
 
-@pytest.mark.parametrize("fault", MUTATIONS)
+@pytest.mark.parametrize("fault", one_in(2, MUTATIONS))
 def test_planted_faults_are_seen(rng, monkeypatch, fault):
     need_compiler()
     plant(monkeypatch, "backward", *MUTATIONS[fault])
@@ -296,6 +297,7 @@ def test_vjp_launches_it(machine, rng, shape, a_shape, axis, known):
         np.testing.assert_allclose(got.get(), exact, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("offsets", [None, [0, 10, 10, 11, 40, 60]])
 @pytest.mark.parametrize(("window", "solve"), [("full", "sweep"), ("jagged:8", "sweep"), ("uniform:8", "sliding")])
 @pytest.mark.parametrize("a_shape", [(60, 2, 8), (60, 2, 1)])

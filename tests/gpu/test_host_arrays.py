@@ -28,6 +28,7 @@ SEGMENTED = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", SEGMENTED)
 @pytest.mark.parametrize("reverse", [False, True])
 def test_segments_give_the_whole_within_the_bound_of_their_kernel(machine, rng, name, reverse):
