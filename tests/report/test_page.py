@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from textwrap import dedent
@@ -175,17 +176,26 @@ EXTREME = {
 }
 
 
-# Of some, tests of what is said of formats draw the figures of formats in every run; some are like others in pictures.
-SLOW = ("zeros", "half", "growing", "odd", "subnormal")
+@cache
+def report_of(case):
+    return build_report(Problem(*EXTREME[case], title=case, source=case), block=5, formats=["bf16"])
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, marks=[pytest.mark.slow] * (case in SLOW)) for case in EXTREME])
-def test_every_recurrence_can_be_drawn(case):
-    html = page(build_report(Problem(*EXTREME[case], title=case, source=case), block=5, formats=["bf16"]))
+@pytest.mark.parametrize("case", EXTREME)
+def test_every_recurrence_has_a_page(case, blank_pictures):
+    html = page(report_of(case))
     text = " ".join(read(html).text)
-    assert len(html) < 1_000_000
     assert "first 1 " not in text
     assert ("The hue is the phase" in text) == (case == "complex")
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("picture", PAGE)
+@pytest.mark.parametrize("case", EXTREME)
+def test_every_recurrence_can_be_drawn(case, picture):
+    svg = inline_svg(draw(picture, report_of(case)), PICTURES[picture])
+    read(svg)
+    assert len(svg) < 150_000  # also of 20,000 steps
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg"])
