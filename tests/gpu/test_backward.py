@@ -11,7 +11,7 @@ from gpu.bare_run import need_compiler, plant, run_bare
 from gpu.bounds import UNIT
 from gpu.cases import H100, LAYOUTS, NUMPY, channel_axis, random_numbers, strided
 from gpu.stand_in import on_gpu
-from samples import one_in
+from samples import in_turn_at, one_in
 
 import recfact as rf
 from recfact.gpu import gradients as gpu_gradients
@@ -21,7 +21,7 @@ from recfact.gpu.plans import Launch
 from recfact.gpu.sequences import sequences_of
 from recfact.recurrence import forward
 from tools.gpu.emulator import RANDOM, TOGETHER, execute
-from tools.gpu.machine_code import machine_code
+from tools.gpu.machine_code import usage
 
 # Layout with time first, heads, steps, channels, number type, whether channels share coefficients; threads that add.
 CASES = {
@@ -201,13 +201,12 @@ def test_the_kernel_has_no_fault_and_the_same_bits_in_every_order(rng, name):
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize("capability", [(7, 5), (9, 0), (12, 0)])
-@pytest.mark.parametrize("name", RUN)
-def test_nothing_spills(rng, name, capability):
+@pytest.mark.parametrize(("capability", "name"), in_turn_at([(7, 5), (9, 0), (12, 0)], RUN))
+def test_nothing_spills(rng, capability, name):
     launch = planned(arrays(name, rng), Device(capability, 1))
     assert launch is not None
-    code = machine_code(launch, capability)
-    assert (code.log, code.stack) == ("", 0)
+    used = usage(launch, capability)
+    assert (used.log, used.stack) == ("", 0)
 
 
 MUTATIONS = {

@@ -12,7 +12,7 @@ from gpu.bare_run import need_compiler, plant, run_bare
 from gpu.bounds import UNIT
 from gpu.cases import H100, NUMPY, along_time, random_numbers, strided
 from gpu.stand_in import on_gpu
-from samples import one_in
+from samples import in_turn_at, one_in
 
 import recfact as rf
 from recfact.gpu import gradients as gpu_gradients
@@ -22,7 +22,7 @@ from recfact.gpu.plans import Launch
 from recfact.gpu.sequences import sequences_of
 from recfact.windows import blocks_and_terms, check_window
 from tools.gpu.emulator import RANDOM, TOGETHER, execute
-from tools.gpu.machine_code import machine_code
+from tools.gpu.machine_code import usage
 
 NAMES = ("a", "u", "g", "du", "da")
 WINDOWS = ("jagged:5:0", "jagged:1", "jagged:5", "jagged:16", "jagged:2:2", "jagged:5:2", "jagged:4:3", "jagged:3:4")
@@ -271,31 +271,18 @@ def test_the_kernel_has_no_fault_and_the_same_bits_in_every_order(rng, name):
         np.testing.assert_array_equal(da, results[0][1])
 
 
+TIGHT = ("own coefficients", "shared", "shared, lags", "complex, lags", "complex, own", "shared by 32", "two terms")
+TIGHT += ("two terms, shared", "three terms of their own", "four terms of their own", "five terms")
+TIGHT += ("eight terms of their own", *ROWS)
+
+
 @pytest.mark.machine_code
-@pytest.mark.parametrize("capability", [(7, 5), (9, 0), (10, 0), (12, 0)])
-@pytest.mark.parametrize(
-    "name",
-    [
-        "own coefficients",
-        "shared",
-        "shared, lags",
-        "complex, lags",
-        "complex, own",
-        "shared by 32",
-        "two terms",
-        "two terms, shared",
-        "three terms of their own",
-        "four terms of their own",
-        "five terms",
-        "eight terms of their own",
-        *ROWS,
-    ],
-)
-def test_nothing_spills(rng, name, capability):
+@pytest.mark.parametrize(("capability", "name"), in_turn_at([(7, 5), (9, 0), (10, 0), (12, 0)], TIGHT))
+def test_nothing_spills(rng, capability, name):
     launch = planned(arrays(name, rng), EVERY[name][3], Device(capability, 1))
     assert launch is not None
-    code = machine_code(launch, capability)
-    assert (code.log, code.stack) == ("", 0)
+    used = usage(launch, capability)
+    assert (used.log, used.stack) == ("", 0)
 
 
 @pytest.mark.machine_code

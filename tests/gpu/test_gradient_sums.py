@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from math import prod
 
 import numpy as np
@@ -12,6 +13,7 @@ from gpu.bare_run import need_compiler, run_bare
 from gpu.cases import H100, random_numbers
 from gpu.stand_in import on_gpu
 from gpu.test_gradient_types import SMALL, arrays, check, planned
+from samples import in_turn_at
 
 import recfact as rf
 from recfact.errors import DeviceError
@@ -24,7 +26,7 @@ from recfact.gpu.plans import Launch
 from recfact.windows import check_window
 from tools.gpu.emulator import RANDOM, TOGETHER, execute
 from tools.gpu.examples import TARGETS
-from tools.gpu.machine_code import machine_code
+from tools.gpu.machine_code import usage
 
 # Shape with time first, that of coefficients, the order of axes in memory; threads that add up, and groups.
 ROWS = (1, 2, 0)
@@ -131,18 +133,13 @@ NOT_PAIRED += [("rows of 37", "bfloat16"), ("67 heads", "bfloat16")]  # in uneve
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize(
-    ("capability", "window"),
-    [
-        pytest.param(target, window, marks=[pytest.mark.slow] * ((target, window) != ((9, 0), "jagged:5")))
-        for target in TARGETS
-        for window in ("full", "jagged:5", "jagged:5:2", "uniform:5")
-    ],
+    ("capability", "case"),
+    in_turn_at(TARGETS, list(product(NOT_PAIRED, ("full", "jagged:5", "jagged:5:2", "uniform:5")))),
 )
-def test_nothing_spills_where_lanes_are_not_in_pairs(rng, capability, window):
-    for name, kinds in NOT_PAIRED:
-        launch = planned(arrays(rng, name, kinds, window), window, Device(capability, 132))
-        code = machine_code(launch, capability)
-        assert (code.log, code.stack) == ("", 0), (name, kinds)
+def test_nothing_spills_where_lanes_are_not_in_pairs(rng, capability, case):
+    (name, kinds), window = case
+    used = usage(planned(arrays(rng, name, kinds, window), window, Device(capability, 132)), capability)
+    assert (used.log, used.stack) == ("", 0), case
 
 
 @pytest.mark.machine_code

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from gpu.cases import H100, described
 from gpu.test_coverage import GRID, lengths, planned, sample
+from gpu.test_quantities import PAGE, shown
 from gpu.test_waves import shared_of
 
 from recfact import Full, Jagged, Uniform
@@ -18,11 +19,13 @@ from recfact.gpu.compiler import options_of
 from recfact.gpu.multiprocessors import Device, warps_of_registers
 from recfact.gpu.plans import Launch
 from recfact.windows import Window
+from tools.gpu import nvrtc, quantities
+from tools.gpu.check import as_markdown
 from tools.gpu.critical_path import lead
 from tools.gpu.examples import HEADS, ROWS, TARGETS, kinds
-from tools.gpu.machine_code import Instruction, MachineCode, machine_code
+from tools.gpu.machine_code import Instruction, MachineCode, Usage, machine_code, usage
 from tools.gpu.occupancy import resident_warps
-from tools.gpu.quantities import LEAST_LEAD, WORK
+from tools.gpu.quantities import LEAST_LEAD, WORK, count
 
 pytestmark = pytest.mark.machine_code
 
@@ -63,13 +66,12 @@ def more_launches() -> dict[str, Launch]:
     }
 
 
-def sound(code: MachineCode, launch: Launch) -> None:
+def sound(used: Usage, launch: Launch) -> None:
     """Hold what is true of every kernel."""
-    assert code.log == ""
-    assert code.stack == 0, "registers spilled, or an array indexed while running"
-    assert code.count("LDL") == code.count("STL") == 0
-    assert warps_of_registers(code.registers) >= int(dict(launch.macros)["RESIDENT"])
-    assert code.shared + launch.shared_bytes <= 48 * 1024
+    assert used.log == ""
+    assert used.stack == 0, "registers spilled, or an array indexed while running"
+    assert warps_of_registers(used.registers) >= int(dict(launch.macros)["RESIDENT"])
+    assert used.shared + launch.shared_bytes <= 48 * 1024
 
 
 def wide_accesses(loop: list[Instruction], opcode: str) -> set[bool]:
@@ -143,6 +145,7 @@ def test_every_target(capability, kind):
     assert launch.kernel == kind.split()[0]
     code = machine_code(launch, capability)
     sound(code, launch)
+    assert code.count("LDL") == code.count("STL") == 0  # as the stack says
     moves_all_it_can_at_once(code, launch)
     assert (code.count("HMMA") > 0) == (launch.kernel == "b2p")
     assert (code.count("LDGSTS") > 0) == (launch.kernel == "b2p" and capability >= (8, 0))
@@ -191,14 +194,14 @@ def test_there_is_room_for_the_warps_that_plans_want(capability, kind):
     if launch is None:
         pytest.skip("no asynchronous copies")
     assert launch.kernel == kind.split()[0] or device.capability < (8, 0)
-    code = machine_code(launch, capability)
-    assert (code.log, code.stack) == ("", 0)
-    assert warps_of_registers(code.registers) >= int(dict(launch.macros)["RESIDENT"])
-    room = device.limits.room(launch.block[0] // 32, code.registers, code.shared + launch.shared_bytes)
+    used = usage(launch, capability)
+    assert (used.log, used.stack) == ("", 0)
+    assert warps_of_registers(used.registers) >= int(dict(launch.macros)["RESIDENT"])
+    room = device.limits.room(launch.block[0] // 32, used.registers, used.shared + launch.shared_bytes)
     (wanted,) = re.findall(r"(\d+) warps (?:wanted|needed)", launch.reasons[2])
     assert int(wanted) <= room * device.multiprocessors
     if launch.kernel == "b2p":
-        assert code.shared == shared_of(launch)
+        assert used.shared == shared_of(launch)
 
 
 TIGHT: dict[str, dict[str, Any]] = {
@@ -216,9 +219,9 @@ def test_two_tiles_of_chain_are_there_at_once(capability, kind):
     device = Device(capability, 132)
     launch = described(heads=4, n=8192, window=Full(), device=device, **options)
     assert launch.kernel == "chain"
-    code = machine_code(launch, capability)
-    assert (code.log, code.stack) == ("", 0)
-    assert device.limits.room(launch.block[0] // 32, code.registers, code.shared) == 2 * launch.block[0] // 32
+    used = usage(launch, capability)
+    assert (used.log, used.stack) == ("", 0)
+    assert device.limits.room(launch.block[0] // 32, used.registers, used.shared) == 2 * launch.block[0] // 32
 
 
 def fragments(code: MachineCode) -> Counter[str]:
@@ -276,7 +279,7 @@ def test_flags_are_released_and_acquired(capability):
 @pytest.mark.parametrize("kind", more_launches())
 def test_every_variant(kind):
     launch = more_launches()[kind]
-    sound(machine_code(launch, (9, 0)), launch)
+    sound(usage(launch, (9, 0)), launch)
 
 
 def plans_for(capability: tuple[int, int], kernel: str) -> Iterator[Launch]:
@@ -298,7 +301,7 @@ def test_nothing_that_is_planned_uses_local_memory(capability, kernel, every):
     # Targets have different ones, so that together they have most.
     plans = list({options_of(launch): launch for launch in plans_for(capability, kernel)}.values())
     for launch in plans[TARGETS.index(capability) % every :: every]:
-        sound(machine_code(launch, capability), launch)
+        sound(usage(launch, capability), launch)
 
 
 @pytest.mark.parametrize(("precision", "most", "products"), [("full", 220, 4), ("paper", 190, 2)])
@@ -342,8 +345,8 @@ def test_sweep_issues_little():
 @pytest.mark.parametrize("capability", TARGETS, ids=lambda target: f"sm_{target[0]}{target[1]}")
 def test_sweep_has_all_its_registers_and_spills_none(capability):
     launch = kinds(Device(capability, 132))["sweep"]
-    code = machine_code(launch, capability)
-    assert (code.registers, code.stack) == (sweep.WIDE_REGISTERS, 0)
+    used = usage(launch, capability)
+    assert (used.registers, used.stack) == (sweep.WIDE_REGISTERS, 0)
 
 
 def test_the_shortest_run_never_goes_back():
@@ -359,5 +362,17 @@ def test_bytes_in_flight():
     # A warp of b2p works on one of its STAGES tiles while the others are on their way.
     launch = described(*TABLE, "bfloat16", Jagged(16))
     warps = launch.grid[0] * launch.block[0] // 32 / H100.multiprocessors
-    assert resident_warps(launch, machine_code(launch, (9, 0)), H100) == warps, "not all thread blocks are resident"
+    assert resident_warps(launch, usage(launch, (9, 0)), H100) == warps, "not all thread blocks are resident"
     assert 512 * (int(dict(launch.macros)["STAGES"]) - 1) * warps >= 32 * 1024
+
+
+def test_the_page_shows_the_machine_code():
+    # Here, where most of what it reads has been compiled.
+    compiled_by = re.search(r"compiler of CUDA ([\d.]+)", PAGE.read_text(encoding="utf-8"))[1]
+    if compiled_by != "{}.{}".format(*nvrtc.compiler().version):
+        pytest.skip(f"the page shows the machine code of CUDA {compiled_by}")
+    counted = [count(one) for one in quantities.quantities() if one.by == "machine code"]
+    rows = [row for row in as_markdown(counted).splitlines() if row[:1] == "|"]
+    assert [row.strip("| ").split(" | ") for row in rows[2:]] == [
+        row for row in shown()[2:] if row[5] == "machine code"
+    ]

@@ -23,7 +23,7 @@ from recfact.gpu.plans import Launch
 from recfact.gpu.solves import Solve
 from recfact.windows import blocks_and_terms, check_window
 from tools.gpu.emulator import RANDOM, TOGETHER, Schedule, execute, text_of
-from tools.gpu.machine_code import machine_code
+from tools.gpu.machine_code import usage
 
 SMALL = Device((9, 0), 1)  # few segments
 TURING = Device((7, 5), 40)  # no gates on tensor cores
@@ -240,8 +240,8 @@ def test_nothing_spills(rng, name, capability):
         pytest.skip("gates on tensor cores need compute capability 8.0")
     launch = planned(arrays(case, rng), case.window, Device(capability, case.device.multiprocessors))
     assert launch is not None
-    code = machine_code(launch, capability)
-    assert (code.log, code.stack) == ("", 0)
+    used = usage(launch, capability)
+    assert (used.log, used.stack) == ("", 0)
 
 
 # What is looked for in the source, and what is put in its place.

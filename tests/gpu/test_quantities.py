@@ -19,7 +19,7 @@ from recfact.windows import Full, Jagged
 from tools.gpu import check, machine_code, nvrtc, quantities
 from tools.gpu.check import as_markdown
 from tools.gpu.examples import HEADS, described_mixer
-from tools.gpu.machine_code import MachineCode
+from tools.gpu.machine_code import Usage
 from tools.gpu.occupancy import resident_warps
 from tools.gpu.quantities import Counted, Quantity, count
 from tools.gpu.traffic import traffic
@@ -89,7 +89,7 @@ def test_traffic_of_the_exact_recurrence_has_what_tiles_pass_on():
 )
 def test_warps_that_a_multiprocessor_holds(threads, registers, shared, blocks, warps):
     launch = replace(quantities.solve_launch(HEADS), block=(threads, 1, 1), grid=(blocks, 1, 1))
-    assert resident_warps(launch, MachineCode("", registers, 0, shared, (), {}), H100) == warps
+    assert resident_warps(launch, Usage("", registers, 0, shared), H100) == warps
 
 
 def test_the_digest_is_of_code_and_plans_and_not_of_comments(monkeypatch):
@@ -133,18 +133,6 @@ def test_plans_take_for_costs_what_was_counted():
         if of.startswith("b2p"):
             assert cost == found["b2p"][-1]
     assert Cost(*map(max, zip(*found["sweep"], strict=True))) == sweep.COST
-
-
-@pytest.mark.machine_code
-def test_the_page_shows_the_machine_code():
-    compiled_by = re.search(r"compiler of CUDA ([\d.]+)", PAGE.read_text(encoding="utf-8"))[1]
-    if compiled_by != "{}.{}".format(*nvrtc.compiler().version):
-        pytest.skip(f"the page shows the machine code of CUDA {compiled_by}")
-    counted = [count(one) for one in quantities.quantities() if one.by == "machine code"]
-    rows = [row for row in as_markdown(counted).splitlines() if row[:1] == "|"]
-    assert [row.strip("| ").split(" | ") for row in rows[2:]] == [
-        row for row in shown()[2:] if row[5] == "machine code"
-    ]
 
 
 def test_a_number_that_is_not_there_is_no_zero():

@@ -19,7 +19,7 @@ from recfact.gpu.sequences import sequences_of
 from recfact.gpu.solves import ENDLESS, Sequences, Solve
 from recfact.windows import Full, Jagged, Uniform
 from tools.gpu.emulator import RANDOM, TOGETHER, execute
-from tools.gpu.machine_code import machine_code
+from tools.gpu.machine_code import usage
 
 SHORT = [0, 0, 7, 8, 40, 40, 41, 73, 90, 90]
 ALIGNED = [0, 16, 16, 48, 56, 96]
@@ -201,8 +201,8 @@ def test_the_compiler_has_nothing_to_say(rng, name):
             places = *map(strided, (a, u, u)), None if x0 is None else strided(x0)
             solve = Solve(*places, axis, window, reverse, sequences=sequences_of(np.array(offsets)))
             launch = plan(solve, Device(target, 132))
-            code = machine_code(launch, target)
-            assert (code.log, code.stack) == ("", 0)
+            used = usage(launch, target)
+            assert (used.log, used.stack) == ("", 0)
 
 
 @pytest.mark.machine_code

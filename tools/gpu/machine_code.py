@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, lru_cache
 from pathlib import Path
 
 from recfact.errors import MissingExtraError
@@ -17,6 +17,7 @@ from recfact.gpu.plans import Launch
 from tools.gpu.nvrtc import compile_launch, library_path
 
 DISASSEMBLERS = ("nvdisasm", "cuobjdump")
+USED = re.compile(r"(REG|STACK|SHARED|LOCAL):(\d+)")
 RESERVED_COUNTED = (9, 0)  # from this compute capability on, shared memory is counted with what CUDA reserves of it
 
 
@@ -40,17 +41,22 @@ class Instruction:
 
 
 @dataclass(frozen=True)
-class MachineCode:
-    """A compiled kernel: what the compiler said, registers of a thread, bytes of stack and shared memory, and the code.
+class Usage:
+    """What the compiler said of a kernel, and what it takes: registers of a thread, bytes of stack and shared memory.
 
-    `stack` counts local memory, too; `shared` is what the source declares. `labels` say which instruction each follows
-    upon.
+    `stack` counts local memory, too; `shared` is what the source declares.
     """
 
     log: str
     registers: int
     stack: int
     shared: int
+
+
+@dataclass(frozen=True)
+class MachineCode(Usage):
+    """A compiled kernel with its code. `labels` say which instruction each follows upon."""
+
     instructions: tuple[Instruction, ...]
     labels: dict[str, int]
 
@@ -140,9 +146,12 @@ def _tool(name: str) -> Path:
     return next((folder.parent / "bin" / name for folder in header_folders()), Path(name))
 
 
+_compiled = lru_cache(512)(compile_launch)
+
+
 @cache
-def machine_code(launch: Launch, capability: tuple[int, int]) -> MachineCode:
-    """Compile the kernel of a launch as CuPy would, and read the result.
+def usage(launch: Launch, capability: tuple[int, int]) -> Usage:
+    """Compile the kernel of a launch as CuPy would, and read what it takes: in half the time that its code takes, too.
 
     Raises
     ------
@@ -151,39 +160,46 @@ def machine_code(launch: Launch, capability: tuple[int, int]) -> MachineCode:
     CompileError
         If the compiler doesn't take the source.
     """
-    missing = missing_tools()
-    if missing is not None:
-        raise MissingExtraError(missing)
-    code = read(*compile_launch(launch, capability))
-    if code.shared and capability >= RESERVED_COUNTED:
-        return replace(code, shared=code.shared - multiprocessor_of(capability).reserved_bytes)
-    return code
+    _need_tools()
+    cubin, log = _compiled(launch, capability)
+    said = _read("cuobjdump", "-res-usage", cubin)
+    numbers = {name: int(number) for name, number in USED.findall(said.split("Function")[1])}
+    reserved = multiprocessor_of(capability).reserved_bytes if capability >= RESERVED_COUNTED else 0
+    shared = numbers["SHARED"] and numbers["SHARED"] - reserved
+    return Usage(log, numbers["REG"], numbers["STACK"] + numbers["LOCAL"], shared)
 
 
-def read(cubin: bytes, log: str) -> MachineCode:
-    """Read machine code, and what the compiler said about it."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "kernel.cubin"
-        path.write_bytes(cubin)
+@cache
+def machine_code(launch: Launch, capability: tuple[int, int]) -> MachineCode:
+    """Compile the kernel of a launch as CuPy would, and read the result.
 
-        def run(tool: str, option: str) -> str:
-            command = [str(_tool(tool)), option, str(path)]
-            return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-        listing, usage = run("nvdisasm", "-c"), run("cuobjdump", "-res-usage")
+    Raises
+    ------
+    MissingExtraError, CompileError
+        As `usage` does.
+    """
+    _need_tools()
+    cubin, _ = _compiled(launch, capability)
     instructions: list[Instruction] = []
     labels: dict[str, int] = {}
-    for line in listing.splitlines():
+    for line in _read("nvdisasm", "-c", cubin).splitlines():
         if label := re.match(r"\s*(\.L_x_\d+):", line):
             labels[label[1]] = len(instructions)
         elif code := re.match(r"\s*/\*[0-9a-f]+\*/\s+(@!?U?P\w+ )?\s*([A-Z][\w.]*)\s*(.*?)\s*;", line):
             instructions.append(Instruction((code[1] or "").strip(), code[2], code[3]))
-    numbers = dict(re.findall(r"(REG|STACK|SHARED|LOCAL):(\d+)", usage.split("Function")[1]))
-    return MachineCode(
-        log,
-        int(numbers["REG"]),
-        int(numbers["STACK"]) + int(numbers["LOCAL"]),
-        int(numbers["SHARED"]),
-        tuple(instructions),
-        labels,
-    )
+    return MachineCode(**vars(usage(launch, capability)), instructions=tuple(instructions), labels=labels)
+
+
+def _need_tools() -> None:
+    missing = missing_tools()
+    if missing is not None:
+        raise MissingExtraError(missing)
+
+
+def _read(tool: str, option: str, cubin: bytes) -> str:
+    """Return what a tool writes about machine code."""
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        command = [str(_tool(tool)), option, file.name]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
