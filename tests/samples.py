@@ -1,4 +1,4 @@
-"""Samples of the cases of a test: what a run has of them, and what it leaves to a longer run.
+"""Samples of the cases of a test: what the default run has of them, and what it leaves to the slow run.
 
 @pytest.mark.sampled(1)            # each dtype, each window and each way in some case of the default run
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -12,12 +12,10 @@ def test_rounding(fmt): ...        # a third of the formats in the default run
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import combinations
 from typing import Any
 from zlib import crc32
-
-import pytest
 
 
 def leave_to_the_slow_run(items: Iterable[Any]) -> None:
@@ -40,12 +38,3 @@ def leave_to_the_slow_run(items: Iterable[Any]) -> None:
 def one_in(every: int, values: Iterable[Any]) -> list[Any]:
     """Return values for parametrize: the first of each `every` for the default run, the others marked as slow."""
     return [pytest.param(value, marks=[pytest.mark.slow] * (place % every > 0)) for place, value in enumerate(values)]
-
-
-def in_turn_at(places: Sequence[Any], cases: Sequence[Any]) -> list[Any]:
-    """Return parameters: each case at one of the places, in turn, and at the others in the exhaustive run alone."""
-    return [
-        pytest.param(place, case, marks=[] if k % len(places) == at else pytest.mark.exhaustive)
-        for at, place in enumerate(places)
-        for k, case in enumerate(cases)
-    ]

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 from noted import in_turn
-from samples import in_turn_at, leave_to_the_slow_run, one_in
+from samples import leave_to_the_slow_run, one_in
 
 SEEN = []
 
@@ -80,14 +80,3 @@ def test_any_values_meet_in_a_sample(k):
     if k > 1:
         assert all(any((case["a"], case["b"]) == pair for case in left) for pair in product(choices["a"], choices["b"]))
     assert (len(left) == len(cases)) == (k == 3)
-
-
-@pytest.mark.parametrize("count", [1, 3, 7])
-def test_each_case_is_at_one_place_in_a_run_and_at_all_in_the_exhaustive_one(count):
-    places, cases = ["p", "q", "r"], [*range(count)]
-    made = in_turn_at(places, cases)
-    assert sorted(one.values for one in made) == [*product(places, cases)]
-    run = [one.values for one in made if not one.marks]
-    assert sorted(case for _, case in run) == cases
-    assert {place for place, _ in run} == {*places[:count]}
-    assert {mark.name for one in made for mark in one.marks} == {"exhaustive"}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
 import numpy as np
+import pytest
 
 from recfact.gpu.launch import plan
 from recfact.gpu.multiprocessors import Device
@@ -68,3 +70,12 @@ def random_numbers(rng: np.random.Generator, shape: Any, dtype: str, size: float
     if dtype.startswith("complex"):
         numbers = (numbers + 1j * rng.uniform(-size, size, shape)) / np.sqrt(2)
     return numbers.astype(NUMPY[dtype])
+
+
+def in_turn_at(places: Sequence[Any], cases: Sequence[Any]) -> list[Any]:
+    """Return parameters: each case at one of the places, in turn, and at the others in the exhaustive run alone."""
+    return [
+        pytest.param(place, case, marks=[] if k % len(places) == at else pytest.mark.exhaustive)
+        for at, place in enumerate(places)
+        for k, case in enumerate(cases)
+    ]

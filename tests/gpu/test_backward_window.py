@@ -10,9 +10,9 @@ import pytest
 from gpu import torch_stand_in
 from gpu.bare_run import need_compiler, plant, run_bare
 from gpu.bounds import UNIT
-from gpu.cases import H100, NUMPY, along_time, random_numbers, strided
+from gpu.cases import H100, NUMPY, along_time, in_turn_at, random_numbers, strided
 from gpu.stand_in import on_gpu
-from samples import in_turn_at, one_in
+from samples import one_in
 
 import recfact as rf
 from recfact.gpu import gradients as gpu_gradients

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 from gpu import bare_run, stand_in, test_gradient_types, torch_stand_in
 from gpu.bare_run import need_compiler, run_bare
-from gpu.cases import H100, random_numbers
+from gpu.cases import H100, in_turn_at, random_numbers
 from gpu.stand_in import on_gpu
 from gpu.test_gradient_types import SMALL, arrays, check, planned
-from samples import in_turn_at
 
 import recfact as rf
 from recfact.errors import DeviceError
