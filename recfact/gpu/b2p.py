@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from recfact.gpu.geometry import Geometry
 from recfact.gpu.multiprocessors import Device, warps_of_registers, warps_wanted
-from recfact.gpu.plans import Argument, Launch, pointers, strides, texts, wide
-from recfact.gpu.segments import Cost, pace, split_blocks
-from recfact.gpu.solves import Blocks
+from recfact.gpu.plans import Argument, Launch, packed, pointers, strides, texts, wide
+from recfact.gpu.segments import Cost, at_work, cut, pace, split_blocks
+from recfact.gpu.solves import Blocks, Sequences
 
 TILE = 16  # steps and channels of a tile
 WARPS = 4  # of a thread block of b2p
@@ -36,7 +36,7 @@ TILE_BYTES = 2 * TILE * TILE
 ROW_NUMBERS = 24  # distance of rows of a matrix in shared memory, so that lanes use different banks
 
 
-def obstacle(geometry: Geometry, blocks: Blocks, device: Device) -> str | None:
+def obstacle(geometry: Geometry, blocks: Blocks, device: Device, sequences: Sequences | None = None) -> str | None:
     """Return why tensor cores can't do a solve, or None if they can."""
     u, x, gates = geometry.u, geometry.x, geometry.beside
     least = u.type.tensor_cores
@@ -56,7 +56,8 @@ def obstacle(geometry: Geometry, blocks: Blocks, device: Device) -> str | None:
     along = geometry.time_contiguous
     if not along and not geometry.channels_contiguous:
         return "neither channels nor steps are contiguous"
-    if (geometry.steps if along else geometry.channels) % GROUP:
+    rows = geometry.steps if sequences is None else sequences.unit
+    if (rows if along else geometry.channels) % GROUP:
         return "rows aren't whole groups of 8 numbers"
     if any(gate.channel != gate.type.size for gate in gates):
         return "channels of gates aren't contiguous"
@@ -82,11 +83,13 @@ class B2P:
         As for `warps_wanted`.
     fewer : int
         Tiles fewer that a warp has than by default, an even number.
+    sequences : Sequences, optional
+        Which time is made of. Tiles and blocks count from the start of each.
 
     Attributes
     ----------
-    warps : int
-        How many there are.
+    units, warps : int
+        Warps of one segment; and how many are at work.
     pace : float
         Cycles in which a multiprocessor moves a KiB.
     split : Split
@@ -101,8 +104,12 @@ class B2P:
         precision: str = "full",
         share: float = 1,
         fewer: int = 0,
+        sequences: Sequences | None = None,
     ) -> None:
-        self.geometry, self.blocks, self.split_factor = geometry, blocks, precision == "full"
+        self.geometry, self.sequences, self.split_factor = geometry, sequences, precision == "full"
+        if blocks.terms is None:
+            blocks = Blocks((geometry.steps // TILE + 2) * TILE, None)  # more than all tiles
+        self.blocks = blocks
         self.asynchronous = device.capability >= ASYNCHRONOUS
         gated = bool(geometry.beside)
         self.stages = (GATE_STAGES if gated else STAGES if self.asynchronous else REGISTER_STAGES) - fewer
@@ -113,9 +120,10 @@ class B2P:
         ahead = (self.stages - 2) * TILE_BYTES * 3 if gated else (self.stages - 1) * TILE_BYTES
         wanted = warps_wanted(ahead, room, device, share)
         columns = -(-geometry.channels // TILE)
-        units = geometry.batch * geometry.heads * columns  # warps of one segment
-        self.split = split_blocks(units, geometry.steps, blocks, wanted, device, "tile")
-        self.warps = units * self.split.segments
+        self.units = units = geometry.batch * geometry.heads * columns  # warps of one segment
+        together = split_blocks(units, geometry.steps, blocks, wanted, device, "tile")
+        self.split = cut(together, geometry.steps, blocks.length, sequences)
+        self.warps = at_work(units, self.split, geometry.steps, blocks.length, sequences)
         used = geometry.channels / (TILE * columns)  # share of tiles that isn't beyond the channels
         if gated:  # heads ask for the gates that they share one by one, and no cache is counted on
             used *= (2 + 2 / geometry.gate_heads) / 4
@@ -124,10 +132,10 @@ class B2P:
 
     def launch(self, why: str) -> Launch:
         """Return the launch. `why` is the first of its reasons."""
-        geometry, blocks, split = self.geometry, self.blocks, self.split
-        whole = -(-geometry.steps // TILE) * TILE
-        block = whole if blocks.terms is None else blocks.length
-        ahead = whole - geometry.steps if geometry.reverse else 0  # of the ragged tile, which is the first
+        geometry, blocks, split, packs = self.geometry, self.blocks, self.split, self.sequences is not None
+        first = geometry.first_block(blocks.length, packs)
+        if geometry.reverse and not packs:
+            first += -geometry.steps % TILE  # of the ragged tile, which is the first
         gates = dict(zip("kq", geometry.beside, strict=False))
         views = {**geometry.views, **gates}  # the kernel goes backwards by itself
         macros = {
@@ -142,24 +150,26 @@ class B2P:
             "WARPS": WARPS,
             "RESIDENT": warps_of_registers(self.registers),
             "WINDOW": blocks.window,
-            "SINGLE": int(block == TILE),
-            "SHIFTED": int(block % TILE > 0),
+            "SINGLE": int(blocks.length == TILE),
+            "SHIFTED": int(blocks.length % TILE > 0),
             "INITIAL": int(geometry.x0 is not None),
+            "SEQUENCES": int(packs),
             "GATED": int(bool(gates)),
         }
         return Launch(
             "b2p",
             texts(macros),
-            (-(-self.warps // WARPS), 1, 1),
+            (-(-self.units * split.segments // WARPS), 1, 1),
             (32 * WARPS, 1, 1),
             0,
             (
                 *pointers(views),
                 *(wide(gate_heads=geometry.gate_heads) if gates else ()),
-                *wide(steps=geometry.steps, first=geometry.first_block(block) + ahead, block=block),
+                *packed(self.sequences),
+                *wide(steps=geometry.steps, first=first, block=blocks.length),
                 Argument("blocks", "int", split.blocks),
                 *wide(segments=split.segments, batch=geometry.batch, heads=geometry.heads, channels=geometry.channels),
-                *strides(views, without=("a_channel", "x0_step")),
+                *strides(views, without=("a_channel",)),
             ),
             (),
             (why, "L_t in two terms" if self.split_factor else "L_t in one term, as in the paper", split.reason),

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from recfact.gpu.lines import Lines, steps_with_room
 from recfact.gpu.multiprocessors import warps_of_registers
-from recfact.gpu.plans import Argument, Launch, Scratch, wide
+from recfact.gpu.plans import Argument, Launch, Scratch, packed, wide
+from recfact.gpu.solves import Sequences
 
 WARPS, REGISTERS = 11, 80  # that own steps, of a tile; of a thread
 CHUNK_BYTES = 160  # in registers of a thread
@@ -21,7 +22,7 @@ def chain_steps(lines: Lines) -> int:
     return steps_with_room(steps, lines.access, inputs + coefficients, CHUNK_BYTES)
 
 
-def chain(lines: Lines, why: str) -> Launch:
+def chain(lines: Lines, why: str, sequences: Sequences | None = None) -> Launch:
     """Plan the exact recurrence with time split among thread blocks.
 
     Parameters
@@ -30,6 +31,8 @@ def chain(lines: Lines, why: str) -> Launch:
         From `lines_of`, for a block that never ends.
     why : str
         The first of the launch's reasons.
+    sequences : Sequences, optional
+        Which time is made of. Tiles take no notice of where they end.
     """
     if lines.own:  # 8 channels of halves with their coefficients, widened, are too much for the registers
         lines = replace(lines, channels=min(lines.channels, 4))
@@ -44,6 +47,7 @@ def chain(lines: Lines, why: str) -> Launch:
         32 * (WARPS + 1),
         {
             "INITIAL": int(geometry.x0 is not None),
+            "SEQUENCES": int(sequences is not None),
             **lines.chunks(steps),
             "WARPS": WARPS,
             "RESIDENT": warps_of_registers(REGISTERS),
@@ -52,10 +56,10 @@ def chain(lines: Lines, why: str) -> Launch:
             Argument("counters", "unsigned int*", "counters"),
             Argument("aggregates", "char*", "aggregates"),
             Argument("states", "char*", "states"),
+            *packed(sequences),
             *wide(steps=geometry.steps, columns=columns),
         ),
         (why, lines.reason, f"{rows} tiles of {WARPS * steps} steps in time, {columns} of 32 lines each"),
-        without=("x0_step",),
         scratch=(
             Scratch("counters", 4 * (1 + tiles), True),
             Scratch("aggregates", tiles * 32 * (lines.channels + lines.coefficients) * size, False),

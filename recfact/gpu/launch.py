@@ -18,7 +18,7 @@ from recfact.gpu.geometry import Geometry, geometry_of
 from recfact.gpu.lines import lines_of
 from recfact.gpu.multiprocessors import WARPS_NEEDED, Device
 from recfact.gpu.plans import Launch
-from recfact.gpu.segments import LAUNCH_STEPS, LEAST_STEPS
+from recfact.gpu.segments import LEAST_STEPS
 from recfact.gpu.sliding import sliding
 from recfact.gpu.solves import Blocks, Sequences, Solve, blocks_of
 from recfact.gpu.sweep import Sweep
@@ -41,9 +41,9 @@ def plan(solve: Solve[Strided], device: Device) -> Launch | None:
     Returns
     -------
     Launch or None
-        None if the result is empty, or if several launches are better: one for each sequence, because they are few and
-        long; or with gates a product, a solve, and a product and a sum, because the window has several terms, there are
-        too few lines for the whole recurrence, or time is contiguous.
+        None if the result is empty, or if with gates several launches are better: a product, a solve, and a product
+        and a sum, because the window has several terms, there are too few lines for the whole recurrence, or time is
+        contiguous.
 
     Raises
     ------
@@ -64,12 +64,12 @@ def plan(solve: Solve[Strided], device: Device) -> Launch | None:
     if 0 in solve.x.shape:
         return None
     geometry, blocks = solve.geometry, solve.blocks
-    if solve.sequences is not None:
-        return _together(geometry, blocks, device, solve.sequences)
     several = blocks.terms is not None and blocks.terms > 1
     if solve.gates and (several or geometry.time_contiguous):
         return None
-    return sliding(geometry, blocks, device) if several else _choose(geometry, blocks, device, solve.precision)
+    if several:
+        return sliding(geometry, blocks, device, solve.sequences)
+    return _choose(geometry, blocks, device, solve.precision, solve.sequences)
 
 
 def plan_gradients(
@@ -153,23 +153,14 @@ def alternatives(solve: Solve[Strided], device: Device) -> dict[str, Launch]:
     return different
 
 
-def _together(geometry: Geometry, blocks: Blocks, device: Device, sequences: Sequences) -> Launch | None:
-    """Plan one launch for all sequences, if they are many or short."""
-    sweep = Sweep(geometry, blocks, device, sequences)
-    if sweep.warps < WARPS_NEEDED * device.multiprocessors and sequences.longest > LAUNCH_STEPS * sequences.count:
-        return None
-    if blocks.terms is not None and blocks.terms > 1:
-        return sliding(geometry, blocks, device, sequences)
-    has = f"{sweep.warps / device.multiprocessors:.1f} warps on a multiprocessor"
-    return sweep.launch(f"sweep: all sequences together have {has}")
-
-
-def _choose(geometry: Geometry, blocks: Blocks, device: Device, precision: str) -> Launch | None:
+def _choose(
+    geometry: Geometry, blocks: Blocks, device: Device, precision: str, sequences: Sequences | None
+) -> Launch | None:
     """Plan a window of at most two blocks, or the exact recurrence, with the kernel that fits it.
 
     With gates there is None where it would be `chain`, which doesn't take them.
     """
-    sweep, reason = Sweep(geometry, blocks, device), obstacle(geometry, blocks, device)
+    sweep, reason = Sweep(geometry, blocks, device, sequences), obstacle(geometry, blocks, device, sequences)
     exact = blocks.terms is None
     enough = WARPS_NEEDED * device.multiprocessors if exact else sweep.wanted
     plenty = sweep.warps >= enough and not sweep.split.short
@@ -180,7 +171,7 @@ def _choose(geometry: Geometry, blocks: Blocks, device: Device, precision: str) 
     if plenty and (reason is not None or not geometry.time_contiguous):
         return sweep.launch(f"sweep: {has} are enough, and it issues least")
     if reason is None:
-        b2p = B2P(geometry, blocks, device, precision)
+        b2p = B2P(geometry, blocks, device, precision, sequences=sequences)
         would_have = f"{b2p.warps / device.multiprocessors:.1f}"
         if not exact or b2p.warps >= enough:
             if sweep.pace <= b2p.pace and not geometry.time_contiguous:
@@ -191,8 +182,9 @@ def _choose(geometry: Geometry, blocks: Blocks, device: Device, precision: str) 
                 why = "b2p: time is contiguous, and it reads and writes whole sectors, which sweep doesn't"
             return b2p.launch(why)
         reason = f"b2p would have {would_have}"
-    if exact and not plenty and geometry.steps > LEAST_STEPS:
+    if exact and not plenty and (geometry.steps if sequences is None else sequences.longest) > LEAST_STEPS:
         if geometry.beside:
             return None
-        return chain(sweep.lines, f"chain: sweep would have {has} ({reason})")
+        lines = lines_of(geometry, blocks.length)
+        return chain(lines, f"chain: sweep would have {has} ({reason})", sequences)
     return sweep.launch(f"sweep: {has}, and not b2p: {reason}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from math import gcd
 
 from recfact.gpu.geometry import Geometry, View, Views
@@ -65,6 +66,10 @@ class Lines:
         if sequences is not None:
             return -(-self.count * segments // threads)
         return -(-self.count // threads) * segments
+
+    def warps_of_segment(self, threads: int, sequences: Sequences | None) -> int | Fraction:
+        """Return how many warps a segment adds, in thread blocks of so many threads."""
+        return self.thread_blocks(threads) * threads // 32 if sequences is None else Fraction(self.count, 32)
 
     def launch(
         self,

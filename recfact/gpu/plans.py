@@ -113,6 +113,11 @@ def starts(sequences: Sequences | None) -> Argument:
     return Argument("starts", "const long long*", None if sequences is None else "starts")
 
 
+def packed(sequences: Sequences | None) -> tuple[Argument, ...]:
+    """Return the arguments of sequences of which segments are parts."""
+    return starts(sequences), *wide(sequences=1 if sequences is None else sequences.count)
+
+
 def wide(**values: int) -> tuple[Argument, ...]:
     """Return arguments of 64 bits."""
     return tuple(Argument(name, "long long", value) for name, value in values.items())

@@ -40,7 +40,7 @@ def run(solve: Solve[DeviceArray], scratch: Any = None) -> None:
 def launches_of(solve: Solve[DeviceArray]) -> Iterator[tuple[Solve[DeviceArray], Prepared | None]]:
     """Return the solve with its compiled launch, or its slices with theirs if there are too many dimensions.
 
-    A launch is None if the result is empty, or if sequences are better apart.
+    A launch is None if the result is empty.
     """
     try:
         prepared = prepared_for(solve)
@@ -166,9 +166,8 @@ def prepared_launch(launch: Launch, device: int) -> Prepared:
 
 def _rereads(launch: Launch) -> bool:
     """Return whether inputs are read after results may have been written to their place."""
-    segments = next((argument.value for argument in launch.arguments if argument.name == "segments"), 1)
-    macros = dict(launch.macros)
-    halo = macros.get("WINDOW") == str(NEIGHBOUR) and segments != 1 and macros.get("SEQUENCES") != "1"
+    numbers = {argument.name: argument.value for argument in launch.arguments}
+    halo = dict(launch.macros).get("WINDOW") == str(NEIGHBOUR) and numbers["segments"] != numbers["sequences"]
     return halo or launch.kernel == "sliding"
 
 

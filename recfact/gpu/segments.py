@@ -6,6 +6,7 @@ estimates, measured on no GPU yet. The page on tuning gives the reason for each.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import NamedTuple
 
 from recfact.gpu.multiprocessors import KIB, SCHEDULERS, WARPS_NEEDED, Device, Warps
@@ -41,14 +42,14 @@ class Split(NamedTuple):
 
 
 def split_time(
-    warps: int, blocks: int, halo: int, wanted: Warps, device: Device, sequences: Sequences | None = None
+    warps: int | Fraction, blocks: int, halo: int, wanted: Warps, device: Device, sequences: Sequences | None = None
 ) -> Split:
     """Split time into segments, each of which reads `halo` blocks twice, so that there are enough warps.
 
     Parameters
     ----------
-    warps : int
-        Of one segment, in whole thread blocks.
+    warps : int or Fraction
+        Of one segment: in whole thread blocks, if these don't hold parts of several.
     blocks : int
         Of all time.
     halo : int
@@ -79,7 +80,7 @@ def split_time(
     return Split(length, segments, f"{segments} segments of {length} blocks: {warps} warps each, {reason}", short)
 
 
-def whole_waves(warps: int, blocks: int, halo: int, most: int, places: int) -> int:
+def whole_waves(warps: int | Fraction, blocks: int, halo: int, most: int, places: int) -> int:
     """Return the segments, up to `most`, that are done first where not all of them run at once.
 
     All segments take equally long, so a wave with one of them takes as long as a wave that fills the GPU. With more
@@ -90,7 +91,7 @@ def whole_waves(warps: int, blocks: int, halo: int, most: int, places: int) -> i
 
 
 def split_blocks(
-    warps: int,
+    warps: int | Fraction,
     steps: int,
     blocks: Blocks,
     wanted: Warps,
@@ -102,6 +103,40 @@ def split_blocks(
     if blocks.terms is None and sequences is None:
         return Split(1, 1, f"one segment: the exact recurrence passes its state from {part} to {part}")
     return split_time(warps, -(-steps // blocks.length), blocks.terms or 0, wanted, device, sequences)
+
+
+def cut(split: Split, steps: int, length: int, sequences: Sequences | None) -> Split:
+    """Return a split of sequences, given that of one sequence of as many steps.
+
+    Parameters
+    ----------
+    split : Split
+        In blocks of `length` steps.
+    steps : int
+        Of all sequences together.
+    length : int
+        Of a block.
+    sequences : Sequences or None
+        What time is made of, if not of one sequence. They stay whole if none is longer than two segments. Otherwise
+        each may have a segment more than it needs, because segments are counted without a table.
+    """
+    if sequences is None:
+        return split
+    count = f"{sequences.count} sequences"
+    if sequences.longest <= 2 * split.blocks * length:
+        return Split(steps // length + 1, sequences.count, f"{count}, each from end to end")
+    segments = sequences.count + steps // (split.blocks * length)
+    return split._replace(segments=segments, reason=f"{count}, cut as one would be: {split.reason}")
+
+
+def at_work(units: int, split: Split, steps: int, length: int, sequences: Sequences | None) -> int:
+    """Return how many of the `units` of all segments have work, on average, while the longest segment has.
+
+    Parameters are those of `cut`, with the split that it returned.
+    """
+    if sequences is None:
+        return units * split.segments
+    return min(units * split.segments, -(-units * steps // min(sequences.longest, split.blocks * length)))
 
 
 def are_enough(warps: int, steps: int, sequences: Sequences | None, device: Device) -> bool:

@@ -1,22 +1,18 @@
-"""Sequences that lie one behind the other in time: all of them by one launch, or one after the other."""
+"""Sequences that lie one behind the other in time, solved together."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
-from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 
 from recfact.arrays import Array
 from recfact.gpu.cuda_streams import check_uncaptured
 from recfact.gpu.device_arrays import DeviceArray, uploaded
-from recfact.gpu.run import launches_of, run
+from recfact.gpu.run import run
 from recfact.gpu.solves import ENDLESS, Sequences, Solve
 
 
 def run_sequences(solve: Solve[DeviceArray], offsets: Array) -> None:
-    """Put the solve of each sequence on the current stream.
+    """Put the solve of all sequences on the current stream.
 
     Parameters
     ----------
@@ -25,30 +21,20 @@ def run_sequences(solve: Solve[DeviceArray], offsets: Array) -> None:
     offsets : ndarray of int64
         Where sequences start, and where the last one ends.
     """
-    for own in solves_of(solve, offsets):
-        if own.sequences is None:
-            run(own)
-            continue
-        run(own._replace(starts=starts_of(offsets, solve.reverse)))
-
-
-def solves_of(solve: Solve[DeviceArray], offsets: Array) -> Iterator[Solve[DeviceArray]]:
-    """Return the solve of all sequences together, without their starts, or one for each that has steps."""
     if 0 in solve.x.shape:
         return
-    together = solve._replace(sequences=sequences_of(offsets))
-    if len(offsets) > 2 and all(prepared for _, prepared in launches_of(together)):
-        yield together
-        return
-    axis, shape = solve.axis, solve.x.shape
-    a, u, x0 = solve.a.broadcast_to(shape), solve.u.broadcast_to(shape), solve.x0
+    own = together(solve, offsets)
+    run(own if own.sequences is None else own._replace(starts=starts_of(offsets, solve.reverse)))
+
+
+def together(solve: Solve[DeviceArray], offsets: Array) -> Solve[DeviceArray]:
+    """Return the solve of all sequences, which has some steps, without their starts. A single one is all of time."""
+    if len(offsets) > 2:
+        return solve._replace(sequences=sequences_of(offsets))
+    shape, axis, x0 = solve.x.shape, solve.axis, solve.x0
     if x0 is not None:
-        x0 = x0.broadcast_to((*shape[:axis], len(offsets) - 1, *shape[axis + 1 :]))
-    for sequence, (start, end) in enumerate(pairwise(offsets.tolist())):
-        if start < end:
-            own_a, own_u, x = (steps_of(array, axis, start, end) for array in (a, u, solve.x))
-            before = None if x0 is None else x0.taken(axis, sequence)
-            yield solve._replace(a=own_a, u=own_u, x=x, x0=before)
+        x0 = x0.broadcast_to((*shape[:axis], 1, *shape[axis + 1 :])).taken(axis, 0)
+    return solve._replace(x0=x0)
 
 
 def starts_of(offsets: Array, reverse: bool) -> DeviceArray:
@@ -64,9 +50,3 @@ def sequences_of(offsets: Array) -> Sequences:
     longest = int(lengths.max())
     # Plans are kept by this: rounded up, lengths that come anew with each batch find the plan of another one.
     return Sequences(len(lengths), 1 << (longest - 1).bit_length(), whole & -whole)
-
-
-def steps_of(array: DeviceArray, axis: int, start: int, end: int) -> DeviceArray:
-    """Return the view of some steps of an array."""
-    shape = (*array.shape[:axis], end - start, *array.shape[axis + 1 :])
-    return replace(array, shape=shape, address=array.address + start * array.strides[axis])

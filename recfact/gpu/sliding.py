@@ -7,8 +7,8 @@ from dataclasses import replace
 from recfact.gpu.geometry import Geometry
 from recfact.gpu.lines import THREADS, lines_of
 from recfact.gpu.multiprocessors import WARPS_NEEDED, Device, warps_of_registers, warps_wanted
-from recfact.gpu.plans import Argument, Launch, Scratch, starts, wide
-from recfact.gpu.segments import split_time
+from recfact.gpu.plans import Argument, Launch, Scratch, packed, wide
+from recfact.gpu.segments import cut, split_time
 from recfact.gpu.solves import Blocks, Sequences
 
 REGISTERS = 128  # of a thread
@@ -41,9 +41,11 @@ def sliding(geometry: Geometry, blocks: Blocks, device: Device, sequences: Seque
     if not shared:
         room = device.limits.room(THREADS // 32, REGISTERS)
     threads = 32 if shared else THREADS
-    count = -(-geometry.steps // (blocks.length * blocks.terms))
+    group = blocks.length * blocks.terms
+    count = -(-geometry.steps // group)
     wanted = warps_wanted(32 * lines.channels * geometry.u.type.size, room, device)
-    split = split_time(lines.thread_blocks(threads) * threads // 32, count, 1, wanted, device, sequences)
+    together = split_time(lines.warps_of_segment(threads, sequences), count, 1, wanted, device)
+    split = cut(together, geometry.steps, group, sequences)
     where = "shared memory" if shared else "global memory, because shared memory is too small"
     return lines.launch(
         "sliding",
@@ -59,7 +61,7 @@ def sliding(geometry: Geometry, blocks: Blocks, device: Device, sequences: Seque
         },
         (
             Argument("slots", "char*", None if shared else "slots"),
-            starts(sequences),
+            *packed(sequences),
             *wide(
                 steps=geometry.steps,
                 first=geometry.first_block(blocks.length, sequences is not None),

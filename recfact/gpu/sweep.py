@@ -7,8 +7,8 @@ from math import gcd
 from recfact.gpu.geometry import Geometry
 from recfact.gpu.lines import ACCESS_BYTES, THREADS, Lines, lines_of, narrowed, steps_with_room
 from recfact.gpu.multiprocessors import Device, warps_of_registers, warps_wanted
-from recfact.gpu.plans import Launch, starts, wide
-from recfact.gpu.segments import Cost, pace, split_blocks
+from recfact.gpu.plans import Launch, packed, wide
+from recfact.gpu.segments import Cost, at_work, cut, pace, split_blocks
 from recfact.gpu.solves import ENDLESS, Blocks, Sequences
 
 WIDEST_REGISTERS, WIDE_REGISTERS, NARROW_REGISTERS = 128, 96, 80  # of a thread
@@ -38,7 +38,7 @@ class Sweep:
     lines : Lines
         The numbers that a thread owns.
     wanted, warps : int
-        How many warps keep the GPU busy, and how many there are.
+        How many warps keep the GPU busy, and how many are at work.
     split : Split
         How time is split.
     pace : float
@@ -69,12 +69,14 @@ class Sweep:
         self.registers = NARROW_REGISTERS if ahead <= NARROW_BYTES else wide
         wanted = warps_wanted(ahead, device.limits.room(THREADS // 32, self.registers), device, share)
         self.wanted = wanted.wanted
-        whole = self.lines.thread_blocks(THREADS) * THREADS // 32
-        self.split = split_blocks(whole, geometry.steps, blocks, wanted, device, "step", sequences)
-        self.warps = self.lines.thread_blocks(32, self.split.segments, sequences)
-        carries = bool(blocks.terms) and sequences is None
+        own = self.lines.warps_of_segment(THREADS, sequences)
+        together = split_blocks(own, geometry.steps, blocks, wanted, device, "step")
+        self.split = cut(together, geometry.steps, blocks.length, sequences)
+        self.warps = self.lines.thread_blocks(32, self.split.segments)
+        if sequences is not None:  # whose lines share warps
+            self.warps = -(-at_work(self.lines.count, self.split, geometry.steps, blocks.length, sequences) // 32)
         used = self.lines.count / (32 * self.lines.warps)  # share of lanes that have a line
-        self.pace = pace(COST, self.warps, ahead, wanted, self.split, carries, device) / used
+        self.pace = pace(COST, self.warps, ahead, wanted, self.split, bool(blocks.terms), device) / used
 
     def launch(self, why: str) -> Launch:
         """Return the launch. `why` is the first of its reasons."""
@@ -97,7 +99,7 @@ class Sweep:
             },
             (
                 *(wide(gate_heads=geometry.gate_heads) if gates else ()),
-                starts(sequences),
+                *packed(sequences),
                 *wide(
                     steps=geometry.steps,
                     first=ENDLESS if length == ENDLESS else geometry.first_block(length, sequences is not None),

@@ -13,7 +13,7 @@ from recfact.gpu.availability import current_gpu, require
 from recfact.gpu.device_arrays import laid_out
 from recfact.gpu.operands import check_types, given_arrays, solve_options
 from recfact.gpu.run import launches_of
-from recfact.gpu.sequences import solves_of
+from recfact.gpu.sequences import together
 from recfact.gpu.solves import Solve
 from recfact.number_types import accumulator
 from recfact.windows import Full, WindowLike
@@ -72,8 +72,9 @@ def warm_up(
     arrays = {name: laid_out(value.shape, kinds[name]) for name, value in known.items()}
     x = laid_out(asked.shape, asked.dtype)
     solve = Solve(arrays["a"], arrays["u"], x, arrays.get("x0"), asked.axis, window, reverse, precision)
-    solves = [solve] if asked.offsets is None else solves_of(solve, asked.offsets)
-    launches = (prepared for one in solves for _, prepared in launches_of(one) if prepared)
+    if asked.offsets is not None and 0 not in x.shape:
+        solve = together(solve, asked.offsets)
+    launches = (prepared for _, prepared in launches_of(solve) if prepared)
     return tuple(dict.fromkeys(prepared.launch.reasons[0] for prepared in launches))
 
 

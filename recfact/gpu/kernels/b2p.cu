@@ -19,6 +19,9 @@
 // the rows of the later block go on from what the earlier one reached from zero, instead of from its state. A segment
 // is whole tiles: those from the first on that lies in none of the blocks before.
 //
+// With SEQUENCES, time holds sequences of their own, one behind the other, and segments are parts of them. Each has
+// tiles of its own.
+//
 // A tile is taken in the order of memory also when the sweep runs backwards (REVERSE); L_t stands mirrored then. A tile
 // with a result or a carrier that isn't finite is repeated by plain steps: 0 * inf would spread it to rows before its
 // cause, and a product of coefficients may overflow in half precision where the states don't.
@@ -38,25 +41,30 @@
 //   WINDOW                       0 full, 1 blocks alone, 2 blocks and the one before
 //   SINGLE                       1 if a block is one tile
 //   SHIFTED                      1 if blocks, of at least a tile and with the one before, aren't whole tiles
-//   INITIAL                      1 if x0 holds the initial states
+//   INITIAL                      1 if x0 holds the initial states, and with SEQUENCES those of each sequence
+//   SEQUENCES                    1 if time holds sequences of their own
 //   GATED                        1 if the gates k and q of a Phalanx layer act on inputs and states (tile_gates.cuh)
 #include "products.cuh"
+#include "sequences.cuh"
 
 extern "C" __global__ void __launch_bounds__(WARPS * 32, RESIDENT / WARPS) b2p(
     const char* a, const char* u, char* x, const char* x0,
 #if GATED
     const char* k, const char* q, long long gate_heads,
 #endif
+    const long long* starts,  // of each sequence in the order of the sweep, and the end of the last one
+    long long sequences,
     long long steps,     // of the recurrence
-    long long first,     // steps from the start of the first tile to the end of the first block, in order of the sweep
+    long long first,     // steps from the start of the first tile to the end of the first block, in order of the sweep;
+                         // 0 if what is over at the end of a sequence is
     long long block,     // steps of every other block
     int blocks,          // of a segment
-    long long segments,  // of a sequence
+    long long segments,  // of all of a head's time
     long long batch, long long heads, long long channels,
     long long a_batch, long long a_head, long long a_step,
     long long u_batch, long long u_head, long long u_channel, long long u_step,
     long long x_batch, long long x_head, long long x_channel, long long x_step,
-    long long x0_batch, long long x0_head, long long x0_channel
+    long long x0_batch, long long x0_head, long long x0_channel, long long x0_step
 #if GATED
     , long long k_batch, long long k_head, long long k_channel, long long k_step,
     long long q_batch, long long q_head, long long q_channel, long long q_step
@@ -69,8 +77,17 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, RESIDENT / WARPS) b2p(
 
     const long long columns = (channels + TILE - 1) / TILE;  // tiles next to each other in a head
     const long long units = batch * heads * columns, index = blockIdx.x * static_cast<long long>(WARPS) + warp;
-    const long long segment = index / units, unit = index - segment * units;
-    if (segment >= segments) return;
+    const long long part = index / units, unit = index - part * units;
+    if (part >= segments) return;
+#if SEQUENCES
+    const Segment segment(part, starts, sequences, blocks * block);
+    const long long origin = REVERSE ? steps - segment.origin - segment.steps : segment.origin;  // in memory
+    a += origin * a_step, u += origin * u_step, x += origin * x_step;
+    steps = segment.steps;
+    if (first == 0 && steps > 0) first = (steps - 1) % block + 1 + (TILE - 1 - (steps - 1) % TILE);
+#else
+    const Segment segment(part, steps);
+#endif
     const long long head_index = unit / columns, channel = (unit - head_index * columns) * TILE;
     const long long b = head_index / heads, h = head_index - b * heads;
 
@@ -79,12 +96,13 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, RESIDENT / WARPS) b2p(
     const int wide = channels - channel < TILE ? static_cast<int>(channels - channel) : TILE;
 
     // Tiles of the segment in the order of the sweep.
-    const long long before = segment * blocks;  // blocks
+    const long long before = segment.index * blocks;  // blocks
     auto start_of = [&](long long index) { return index <= 0 ? 0 : first + (index - 1) * block; };
     auto tile_of = [&](long long step) { return static_cast<int>((step + TILE - 1) / TILE); };
     const int begin = tile_of(start_of(before));
     const int planned = tile_of(start_of(before + blocks));
-    const int end = planned > tiles || segment + 1 == segments ? tiles : planned;
+    const int end = planned > tiles || segment.index + 1 == segments ? tiles : planned;
+    if (SEQUENCES && begin >= end) return;
     const long long entry = start_of(WINDOW == NEIGHBOUR ? before - 1 : before);  // the step to begin with
     int tile = static_cast<int>(entry / TILE);
 
@@ -159,7 +177,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, RESIDENT / WARPS) b2p(
         float state = 0.0f;
         if (INITIAL && tile == 0 && lane < wide)
             state = load(
-                reinterpret_cast<const float*>(x0 + b * x0_batch + h * x0_head + (channel + lane) * x0_channel));
+                reinterpret_cast<const float*>(x0 + b * x0_batch + h * x0_head + (channel + lane) * x0_channel +
+                                                 segment.sequence * x0_step));
         store_shared(work.carrier(1) + lane, state);
         if (LONG) store_shared(work.local_carrier(1) + lane, state);
         store_shared(work.coefficients(0) + lane, widen(ahead[0]));

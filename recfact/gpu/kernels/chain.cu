@@ -11,17 +11,48 @@
 // In a tile that the bounds of look_back.cuh don't hold of, or that a state above SAFE enters, warps step one after
 // another, and the tiles behind wait for the last state.
 //
+// With SEQUENCES, time holds sequences of their own, one behind the other, and tiles take no notice of where they end.
+// A warp in whose steps one starts finds the state after them, as the plain steps give it. The warps behind go on from
+// there as if the tile began with them, so what one sequence holds changes no bit of another. And such a tile mostly
+// knows its last state before it looks back.
+//
 // Macros: those of lines.cuh, and
 //   WARPS     of a thread block, besides the one that looks back
 //   RESIDENT  warps for which a multiprocessor is to have registers
-//   INITIAL   1 if x0 holds the initial states
+//   INITIAL   1 if x0 holds the initial states, and with SEQUENCES those of each sequence
+//   SEQUENCES 1 if time holds sequences of their own
 // `counters` holds the counter of tiles and then a flag for each tile, all 0 at the start. `aggregates` and `states`
 // hold 32 * (CHANNELS + COEFFICIENTS) and 32 * CHANNELS numbers for each tile. In all three the tiles of a column are
 // next to each other: those of the same lines.
 #include "look_back.cuh"
 #include "owners.cuh"
+#include "sequences.cuh"
 
 constexpr int TILE_STEPS = WARPS * STEPS;
+constexpr unsigned int ALL_PARTS = (1u << WARPS) - 1;  // of a tile, the steps of a warp each: a bit for each
+
+__device__ __forceinline__ State initial_state(const char* x0, long long x0_channel) {
+    State state;
+#pragma unroll
+    for (int c = 0; c < CHANNELS; ++c)
+        state.items[c] =
+            INITIAL ? load(reinterpret_cast<const Number*>(x0 + c * x0_channel)) : number<Number>(0);
+    return state;
+}
+
+// Where sequences start in a warp's steps, and what enters them.
+struct Entrances {
+    Starts starts;
+    const char* x0;  // of the lane's line
+    long long x0_channel, x0_step;
+
+    // Let the initial state of a sequence take the place of a state, if it starts at this step.
+    __device__ __forceinline__ bool enter(int step, State& state) const {
+        if (!SEQUENCES || !starts.at(step)) return false;
+        state = initial_state(x0 + __shfl_sync(EVERYONE, starts.sequence, step) * x0_step, x0_channel);
+        return true;
+    }
+};
 
 // What the bounds are made of: the sum of |products| from the start, and of what |u| reaches by |a|.
 using Bounds = Vector<Real, 2>;
@@ -31,8 +62,8 @@ struct Part {
     Bounds bounds;
 };
 
-// What a warp's steps give.
-__device__ __forceinline__ Part fold(const Chunk& chunk) {
+// What a warp's steps give. Where a sequence starts in them, only v counts: the state behind them.
+__device__ __forceinline__ Part fold(const Chunk& chunk, const Entrances& entrances) {
     Part part;
     State& v = part.aggregate.v;
     Products& product = part.aggregate.products;
@@ -40,10 +71,13 @@ __device__ __forceinline__ Part fold(const Chunk& chunk) {
 #pragma unroll
     for (int s = 0; s < STEPS; ++s) {
         Real sizes[COEFFICIENTS];  // channels that share coefficients share a bound
+        const bool enters = entrances.enter(s, v);
 #pragma unroll
         for (int c = 0; c < CHANNELS; ++c) {
-            const Number input = chunk.input(s, c), coefficient = chunk.coefficient(s, c);
-            v.items[c] = s == 0 ? input : multiply_add(coefficient, v.items[c], input);
+            const Number coefficient = chunk.coefficient(s, c);
+            Number input = chunk.input(s, c);
+            if (enters && INITIAL) input = multiply_add(coefficient, v.items[c], input);
+            v.items[c] = s == 0 || enters ? input : multiply_add(coefficient, v.items[c], input);
             if (c < COEFFICIENTS) {
                 product.items[c] = s == 0 ? coefficient : multiply(product.items[c], coefficient);
                 products += magnitude(product.items[c]);
@@ -54,7 +88,8 @@ __device__ __forceinline__ Part fold(const Chunk& chunk) {
         }
 #pragma unroll
         for (int k = 0; k < COEFFICIENTS; ++k) {
-            reach[k] = s == 0 ? sizes[k] : fma(magnitude(Number(chunk.coefficient(s, k))), reach[k], sizes[k]);
+            const Real through = magnitude(Number(chunk.coefficient(s, k)));
+            reach[k] = s == 0 ? sizes[k] : fma(through, reach[k], sizes[k]);
             reaches += reach[k];
         }
     }
@@ -63,35 +98,44 @@ __device__ __forceinline__ Part fold(const Chunk& chunk) {
     return part;
 }
 
-// Step through a chunk from the true state, and write all of it.
-__device__ __forceinline__ void write_whole(Chunk& chunk, State state, char* x, STRIDE x_step) {
+// One step from the true state. A coefficient that nothing goes through isn't asked.
+__device__ __forceinline__ void advance(const Chunk& chunk, int step, State& state, const Entrances& entrances) {
+    const bool enters = entrances.enter(step, state);
+#pragma unroll
+    for (int c = 0; c < CHANNELS; ++c) {
+        const Number coefficient = enters && !INITIAL ? number<Number>(0) : Number(chunk.coefficient(step, c));
+        state.items[c] = multiply_add(coefficient, state.items[c], chunk.input(step, c));
+    }
+}
+
+// Step through a chunk from the true state, and write all of it. A lane that doesn't own its line is here only with
+// SEQUENCES, because what enters one is asked for together.
+__device__ __forceinline__ void write_whole(Chunk& chunk, State state, char* x, STRIDE x_step, bool owns,
+                                            const Entrances& entrances) {
     chunk.forget_widened();
     Vector<OUTPUT, WIDTH> outputs;
 #pragma unroll
     for (int s = 0; s < STEPS; ++s) {
+        advance(chunk, s, state, entrances);
 #pragma unroll
-        for (int c = 0; c < CHANNELS; ++c) {
-            state.items[c] = multiply_add(chunk.coefficient(s, c), state.items[c], chunk.input(s, c));
-            outputs.set(TIME_CONTIGUOUS ? in_access(s, TIMES) : c, state.items[c]);
-        }
-        if (s % TIMES == TIMES - 1)
+        for (int c = 0; c < CHANNELS; ++c) outputs.set(TIME_CONTIGUOUS ? in_access(s, TIMES) : c, state.items[c]);
+        if (s % TIMES == TIMES - 1 && (!SEQUENCES || owns))
             store_vector(const_cast<OUTPUT*>(at<OUTPUT>(x, s + 1 - TIMES, x_step)) + access_start(TIMES), outputs);
     }
 }
 
 // The same of a chunk with `here` steps, one by one, of which nothing is written without `owns`. Returns the last
 // state; a step that isn't there leaves it alone, also one that isn't finite.
-__device__ __forceinline__ State write_steps(Chunk& chunk, State state, char* x, STRIDE x_step, int here, bool owns) {
+__device__ __forceinline__ State write_steps(Chunk& chunk, State state, char* x, STRIDE x_step, int here, bool owns,
+                                             const Entrances& entrances) {
     chunk.forget_widened();
 #pragma unroll
     for (int s = 0; s < STEPS; ++s) {
         if (s < here) {
+            advance(chunk, s, state, entrances);
             Vector<OUTPUT, CHANNELS> outputs;
 #pragma unroll
-            for (int c = 0; c < CHANNELS; ++c) {
-                state.items[c] = multiply_add(chunk.coefficient(s, c), state.items[c], chunk.input(s, c));
-                outputs.set(c, state.items[c]);
-            }
+            for (int c = 0; c < CHANNELS; ++c) outputs.set(c, state.items[c]);
             if (owns) store_vector(reinterpret_cast<OUTPUT*>(x), outputs);
             x += x_step;
         }
@@ -102,7 +146,8 @@ __device__ __forceinline__ State write_steps(Chunk& chunk, State state, char* x,
 // What the warps of a thread block tell each other, in shared memory.
 struct Board {
     static constexpr int PART_BYTES = AGGREGATE_BYTES + 32 * Bounds::BYTES;
-    static constexpr int BYTES = WARPS * PART_BYTES + STATE_BYTES;
+    static constexpr int STATES = WARPS * PART_BYTES, TURN = STATES + SEQUENCES * STATE_BYTES;
+    static constexpr int BYTES = TURN + STATE_BYTES;
 
     char* memory;
     int lane;
@@ -119,36 +164,58 @@ struct Board {
         return {load_lane_shared<State>(place(warp), lane),
                 load_lane_shared<Products>(place(warp) + STATE_BYTES, lane)};
     }
-    // The state that enters: the tile, or in turn a warp.
-    __device__ __forceinline__ void put(const State& state) const { store_lane_shared(place(WARPS), lane, state); }
-    __device__ __forceinline__ State state() const { return load_lane_shared<State>(place(WARPS), lane); }
+    // The state that enters the tile, and the one that enters a warp in its turn.
+    __device__ __forceinline__ void put(const State& state) const { store_lane_shared(memory + STATES, lane, state); }
+    __device__ __forceinline__ State state() const { return load_lane_shared<State>(memory + STATES, lane); }
+    __device__ __forceinline__ void put_turn(const State& state) const {
+        store_lane_shared(memory + TURN, lane, state);
+    }
+    __device__ __forceinline__ State turn() const { return load_lane_shared<State>(memory + TURN, lane); }
 
-    // Make each part's aggregate that of all up to it, and return whether the tile is within the bounds.
-    __device__ __forceinline__ bool join() const {
+    // Make each part's aggregate that of all up to it, from the tile's start or the last part on in which a sequence
+    // starts (`begun`). Return which are within the bounds.
+    __device__ __forceinline__ unsigned int join(unsigned int begun) const {
         Aggregate together;
         Real before = 1, reach = 0;  // of the parts before: the bounds of the product and of the states
         bool bounded = true;
+        unsigned int all_bounded = 0;
 #pragma unroll 4
         for (int w = 0; w < WARPS; ++w) {
             const Aggregate next = aggregate(w);
             const Bounds bounds = load_lane_shared<Bounds>(place(w) + AGGREGATE_BYTES, lane);
             const Real products = bounds.items[0], reaches = bounds.items[1], largest = next.largest_product();
+            const bool begins = SEQUENCES && begun >> w & 1;
             bounded = bounded && products * before <= SAFE && fma(products, reach, reaches) <= SAFE;
             before *= largest;
             reach = fma(largest, reach, reaches);
-            if (w == 0) {
+            if (w == 0 || begins) {
                 together = next;
             } else {
                 together.append(next);
                 put(w, together);
             }
+            if (begins) {  // its v is the state behind it
+                bounded = is_safe(next.v);
+                before = 1, reach = 0;
+            }
+            if (SEQUENCES && __all_sync(EVERYONE, bounded)) all_bounded |= 1u << w;
         }
-        return __all_sync(EVERYONE, bounded);
+        if (SEQUENCES) return all_bounded;
+        return __all_sync(EVERYONE, bounded) ? ALL_PARTS : 0;
     }
 
 private:
     __device__ __forceinline__ char* place(int warp) const { return memory + warp * PART_BYTES; }
 };
+
+// In which parts of a tile sequences start.
+__device__ __forceinline__ unsigned int parts_begun(const long long* starts, long long sequences, long long begin,
+                                                    int lane) {
+    begin += lane * STEPS;
+    const long long end = begin + STEPS;
+    const long long last = last_index(sequences, [&](long long k) { return load(starts + k) < end; });
+    return __ballot_sync(EVERYONE, load(starts + last) >= begin) & ALL_PARTS;
+}
 
 // In a tile whose warps step one after another, each turn ends with a barrier.
 __device__ __forceinline__ void wait_turns(int first, int end) {
@@ -158,15 +225,17 @@ __device__ __forceinline__ void wait_turns(int first, int end) {
 
 extern "C" __global__ void __launch_bounds__((WARPS + 1) * 32, RESIDENT / (WARPS + 1)) chain(
     const char* a, const char* u, char* x, const char* x0, unsigned int* counters, char* aggregates, char* states,
+    const long long* starts,  // of each sequence in the order of the sweep, and the end of the last one
+    long long sequences,
     long long steps,    // of the recurrence
     long long columns,  // of tiles: their lines, 32 to a tile
     long long batch, long long heads, long long lines,  // extents; `lines` of a head are its channels / CHANNELS
     long long a_batch, long long a_head, long long a_channel, STRIDE a_step,
     long long u_batch, long long u_head, long long u_channel, STRIDE u_step,
     long long x_batch, long long x_head, long long x_channel, STRIDE x_step,
-    long long x0_batch, long long x0_head, long long x0_channel) {
+    long long x0_batch, long long x0_head, long long x0_channel, long long x0_step) {
     __shared__ __align__(16) char memory[Board::BYTES];
-    __shared__ unsigned int ticket, in_turn;
+    __shared__ unsigned int ticket, parts_passed, parts_begin;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     if (threadIdx.x == 0) store_shared(&ticket, atomicAdd(counters, 1u));
     block_barrier();
@@ -179,6 +248,7 @@ extern "C" __global__ void __launch_bounds__((WARPS + 1) * 32, RESIDENT / (WARPS
     const long long taken = owns ? own : all - 1;
     const Line line(taken, heads, lines);
     const Board board = {memory, lane};
+    x0 += line.in(x0_batch, x0_head, x0_channel);
 
     // Both kinds of warps meet at barriers of their own, so that none holds registers that only the other needs.
     if (warp == WARPS) {
@@ -186,31 +256,34 @@ extern "C" __global__ void __launch_bounds__((WARPS + 1) * 32, RESIDENT / (WARPS
         const Column tiles = {counters + 1 + first, aggregates + first * AGGREGATE_BYTES, states + first * STATE_BYTES,
                               lane, lane - static_cast<int>(own - taken), owns};
         block_barrier();
-        const bool bounded = board.join();
-        State state;
-        if (tile > 0) {
-            if (bounded) tiles.publish(tile, board.aggregate(WARPS - 1));
-            state = tiles.before(tile);
-        } else {
-#pragma unroll
-            for (int c = 0; c < CHANNELS; ++c) {
-                state.items[c] = number<Number>(0);
-                if (INITIAL)
-                    state.items[c] = load(reinterpret_cast<const Number*>(
-                        x0 + line.in(x0_batch, x0_head, x0_channel) + c * x0_channel));
-            }
+        unsigned int begun = 0;
+#if SEQUENCES
+        begun = parts_begun(starts, sequences, static_cast<long long>(tile) * TILE_STEPS, lane);
+#endif
+        const unsigned int bounded = board.join(begun);
+        const bool passable = bounded >> (WARPS - 1) & 1, known = begun != 0 && passable;
+        if (known) {
+            tiles.publish(tile, board.aggregate(WARPS - 1).v);
+        } else if (tile > 0 && passable) {
+            tiles.publish(tile, board.aggregate(WARPS - 1));
         }
+        State state = tile > 0 ? tiles.before(tile) : initial_state(x0, x0_channel);
         board.put(state);
-        const bool at_once = __all_sync(EVERYONE, bounded && is_safe(state));
-        if (lane == 0) store_shared(&in_turn, at_once ? 0u : 1u);
+        // Parts before the first in which a sequence starts go on from the tile's state.
+        const unsigned int leading = begun == 0 ? ALL_PARTS : (begun & -begun) - 1;
+        const unsigned int passed = bounded & ~(__all_sync(EVERYONE, is_safe(state)) ? 0u : leading);
+        if (lane == 0) {
+            store_shared(&parts_passed, passed);
+            if (SEQUENCES) store_shared(&parts_begin, begun);
+        }
         block_barrier();
-        if (at_once) {
+        if (passed == ALL_PARTS) {
             state = board.aggregate(WARPS - 1).passes(state);
         } else {
             wait_turns(0, WARPS);
-            state = board.state();
+            state = board.turn();
         }
-        tiles.publish(tile, state);
+        if (!known) tiles.publish(tile, state);
         return;
     }
 
@@ -230,21 +303,34 @@ extern "C" __global__ void __launch_bounds__((WARPS + 1) * 32, RESIDENT / (WARPS
             chunk.load_step(s, a + static_cast<long long>(a_step) * s, u + static_cast<long long>(u_step) * s,
                             s < here, INITIAL || position + s > 0);
     }
-    board.put(warp, fold(chunk));
+    Entrances entrances = {{}, x0, x0_channel, x0_step};
+#if SEQUENCES
+    entrances.starts.find(starts, sequences, position, lane);
+#endif
+    board.put(warp, fold(chunk, entrances));
     block_barrier();
     block_barrier();  // in between the last warp looks back
-    const bool waits = load_shared(&in_turn);
-    if (whole && !waits && !owns) return;
+    const unsigned int passed = load_shared(&parts_passed);
+    const bool waits = passed != ALL_PARTS;
+    if (!SEQUENCES && whole && !waits && !owns) return;
     if (waits) wait_turns(0, warp);
     State state = board.state();
-    if (!waits && warp > 0) state = board.aggregate(warp - 1).passes(state);
+    if (warp > 0) {
+        if (!(passed >> (warp - 1) & 1)) {
+            state = board.turn();
+        } else if (SEQUENCES && load_shared(&parts_begin) & ((1u << warp) - 1)) {
+            state = board.aggregate(warp - 1).v;
+        } else {
+            state = board.aggregate(warp - 1).passes(state);
+        }
+    }
     if (whole && !waits) {
-        write_whole(chunk, state, x, x_step);
+        write_whole(chunk, state, x, x_step, owns, entrances);
     } else {
-        state = write_steps(chunk, state, x, x_step, here, owns);
+        state = write_steps(chunk, state, x, x_step, here, owns, entrances);
     }
     if (waits) {
-        board.put(state);
+        board.put_turn(state);
         wait_turns(warp, WARPS);
     }
 }

@@ -23,9 +23,9 @@ struct Line {
     }
 };
 
-#ifdef SEQUENCES
+#ifdef THREADS
 
-// A segment is a part of time, the same for all threads of a thread block, or a sequence. All lines of a head come
+// A segment is a part of time, the same for all threads of a thread block, or it is one of sequences. All lines of a head come
 // together, and groups of so many `lanes` are in one warp, so threads that share coefficients are.
 struct Owner {
     long long segment, line;

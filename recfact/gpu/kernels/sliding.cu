@@ -22,9 +22,9 @@
 //   COEFFICIENTS             of one step: CHANNELS, or 1 that the channels share
 //   SLOTS_SHARED             1: slots in shared memory, terms * (CHANNELS + coefficients) * THREADS numbers;
 //                            0: in `slots`, terms * (CHANNELS + coefficients) numbers for each line of each segment
-//                            or sequence
 #include "numbers.cuh"
 #include "owners.cuh"
+#include "sequences.cuh"
 
 using Number = Accumulator<INPUT>::type;
 using Real = Magnitude<Number>::type;
@@ -88,6 +88,7 @@ struct Slots {
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) sliding(
     const char* a, const char* u, char* x, const char* x0, char* slots,
     const long long* starts,  // of each sequence in the order of the sweep, and the end of the last one
+    long long sequences,
     long long steps,     // of the recurrence
     long long first,     // of the first block in the order of the sweep; 0 if what is over at the end of a sequence is
     long long block,     // of every other block; the last may be shorter
@@ -103,23 +104,27 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
     const Owner own(segments, all);
     if (!own.exists) return;
     const Line line(own.line, heads, lines);
-    const long long origin = own.origin(starts, steps), segment = SEQUENCES ? 0 : own.segment;
-    if (SEQUENCES && steps == 0) return;
-    if (SEQUENCES && first == 0) first = (steps - 1) % block + 1;
+#if SEQUENCES
+    const Segment segment(own.segment, starts, sequences, groups * terms * block);
+    if (first == 0) first = segment.steps == 0 ? block : (segment.steps - 1) % block + 1;
+#else
+    const Segment segment(own.segment, steps);
+#endif
+    steps = segment.steps;
 #if SLOTS_SHARED
     extern __shared__ __align__(16) unsigned char dynamic_shared[];
     const Slots slot = {reinterpret_cast<Number*>(dynamic_shared) + threadIdx.x, THREADS};
 #else
     const long long before = own.segment * all + own.line - threadIdx.x;  // threads of other thread blocks
-    const long long rest = (SEQUENCES ? segments : segment + 1) * all - before;
+    const long long rest = (SEQUENCES ? segments : own.segment + 1) * all - before;
     const int owners = rest < THREADS ? static_cast<int>(rest) : THREADS;
     const long long numbers = terms * (CHANNELS + COEFFICIENTS);
     const Slots slot = {reinterpret_cast<Number*>(slots) + before * numbers + threadIdx.x, owners};
 #endif
-    a += line.in(a_batch, a_head, a_channel) + origin * a_step;
-    u += line.in(u_batch, u_head, u_channel) + origin * u_step;
-    x += line.in(x_batch, x_head, x_channel) + origin * x_step;
-    x0 += line.in(x0_batch, x0_head, x0_channel) + (SEQUENCES ? own.segment : 0) * x0_step;
+    a += line.in(a_batch, a_head, a_channel) + segment.origin * a_step;
+    u += line.in(u_batch, u_head, u_channel) + segment.origin * u_step;
+    x += line.in(x_batch, x_head, x_channel) + segment.origin * x_step;
+    x0 += line.in(x0_batch, x0_head, x0_channel) + segment.sequence * x0_step;
 
     auto start_of = [&](long long index) { return index <= 0 ? 0 : first + (index - 1) * block; };
     auto inputs_at = [&](long long i) {
@@ -137,11 +142,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
         return value;
     };
 
-    const long long written = segment * groups * terms;  // the first block that is written
+    const long long written = segment.index * groups * terms;  // the first block that is written
     const long long begin = start_of(written);
     long long end = start_of(written + groups * terms);
-    if (SEQUENCES || end > steps || segment + 1 == segments) end = steps;
-    long long index = written - (segment > 0 ? terms : 0);  // of the block
+    if (end > steps || segment.index + 1 == segments) end = steps;
+    if (SEQUENCES && begin >= end) return;
+    long long index = written - (segment.index > 0 ? terms : 0);  // of the block
     bool follows = false;                                   // the group follows another one of this segment
 
     Reach of_group, of_both;  // from the start of the group, and of the one before

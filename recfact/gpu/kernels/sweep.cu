@@ -9,7 +9,7 @@
 // step) of an array lies at batch * array_batch + head * array_head + channel * array_channel + step * array_step BYTES
 // from its pointer.
 //
-// With SEQUENCES, time holds sequences of their own, one behind the other, and each is a segment without a halo.
+// With SEQUENCES, time holds sequences of their own, one behind the other, and segments are parts of them.
 //
 // With GATED, the gates k and q of a Phalanx layer act on inputs and states. `gate_heads` heads next to each other
 // share them, and their strides of heads lead from one such group to the next.
@@ -18,11 +18,12 @@
 //   UNIT                         divides STEPS and `block`: blocks begin so many steps from each other and from chunks
 //   WINDOW                       0 full, 1 blocks alone, 2 blocks and the one before
 //   INITIAL                      1 if x0 holds the initial states, and with SEQUENCES those of each sequence
-//   SEQUENCES                    1 if segments are sequences of their own
+//   SEQUENCES                    1 if time holds sequences of their own
 //   THREADS                      of a thread block
 //   RESIDENT                     warps for which a multiprocessor is to have registers
 #include "gates.cuh"
 #include "owners.cuh"
+#include "sequences.cuh"
 
 constexpr int ALONE = 1, NEIGHBOUR = 2;
 
@@ -53,6 +54,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
     const char* k, const char* q, long long gate_heads,
 #endif
     const long long* starts,  // of each sequence in the order of the sweep, and the end of the last one
+    long long sequences,
     long long steps,     // of the recurrence
     long long first,     // of the first block in the order of the sweep; 0 if what is over at the end of a sequence is
     long long block,     // of every other block; the last may be shorter
@@ -70,33 +72,34 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
 ) {
     const Owner own(segments, batch * heads * lines);
     if (!own.exists) return;
-    const long long origin = own.origin(starts, steps);
 #if SEQUENCES
-    if (first == 0 && steps > 0) first = (steps - 1) % block + 1;
-    const long long begin = 0, end = steps;
-    long long position = 0;
+    const Segment segment(own.segment, starts, sequences, blocks * block);
+    if (first == 0) first = segment.steps == 0 ? block : (segment.steps - 1) % block + 1;
 #else
-    const long long index = own.segment * blocks;  // of the segment's first block
+    const Segment segment(own.segment, steps);
+#endif
+    steps = segment.steps;
+    const long long index = segment.index * blocks;  // of the segment's first block
     const long long begin = index == 0 ? 0 : first + (index - 1) * block;
     long long end = first + (index + blocks - 1) * block;
-    if (end > steps || own.segment + 1 == segments) end = steps;
+    if (end > steps || segment.index + 1 == segments) end = steps;
+    if (SEQUENCES && begin >= end) return;
     long long position = begin;
     // One block early, and whole chunks, so that these end where the segment begins.
     if (WINDOW == NEIGHBOUR && index > 0) {
         position -= (block + STEPS - 1) / STEPS * STEPS;
         if (index == 1 || position < 0) position = 0;
     }
-#endif
     const Line line(own.line, heads, lines);
-    a += line.in(a_batch, a_head, a_channel) + (origin + position) * a_step;
-    u += line.in(u_batch, u_head, u_channel) + (origin + position) * u_step;
-    x += line.in(x_batch, x_head, x_channel) + (origin + position) * x_step;
+    a += line.in(a_batch, a_head, a_channel) + (segment.origin + position) * a_step;
+    u += line.in(u_batch, u_head, u_channel) + (segment.origin + position) * u_step;
+    x += line.in(x_batch, x_head, x_channel) + (segment.origin + position) * x_step;
     Gates gates;
 #if GATED
     Line group = line;
     group.head /= gate_heads;
-    gates.k = k + group.in(k_batch, k_head, k_channel) + (origin + position) * k_step;
-    gates.q = q + group.in(q_batch, q_head, q_channel) + (origin + position) * q_step;
+    gates.k = k + group.in(k_batch, k_head, k_channel) + (segment.origin + position) * k_step;
+    gates.q = q + group.in(q_batch, q_head, q_channel) + (segment.origin + position) * q_step;
     gates.k_step = k_step, gates.q_step = q_step;
 #endif
 
@@ -137,7 +140,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
     if (position == 0 && steps > 0) {
         left = first;
         if (INITIAL) {
-            x0 += line.in(x0_batch, x0_head, x0_channel) + own.segment * x0_step;
+            x0 += line.in(x0_batch, x0_head, x0_channel) + segment.sequence * x0_step;
 #pragma unroll
             for (int c = 0; c < CHANNELS; ++c)
                 states.state[c] = states.local[c] = load(reinterpret_cast<const Number*>(x0 + c * x0_channel));
