@@ -59,6 +59,23 @@ def in_type(array: Any, dtype: Any) -> Any:
     return nearest.astype(np.uint16).view(BFLOAT16)
 
 
+def bits(array: Any) -> Any:
+    """Return an array of CuPy's bfloat16 as integers, because CuPy can do little with bfloat16; others as they are."""
+    return array.view(np.uint16) if is_cupy(array) and array.dtype == BFLOAT16 else array
+
+
+def taken(array: Any, places: Any) -> Any:
+    """Return a copy of what stands at some places of an array of NumPy or CuPy. They are given by arrays."""
+    numbers = bits(array)[places]
+    return numbers if numbers.dtype == array.dtype else numbers.view(array.dtype)
+
+
+def put(array: Any, places: Any, values: Any) -> None:
+    """Write values to places of an array of NumPy or CuPy, rounded to its number type. Overflow isn't reported."""
+    with np.errstate(all="ignore"):
+        bits(array)[places] = bits(in_type(values, array.dtype))
+
+
 def beside(array: Any, values: Array) -> Any:
     """Return numbers, one for each step, as an array of the library and on the device of another array."""
     xp = namespace(array)

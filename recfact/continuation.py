@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from recfact.array_functions import beside, is_cupy, namespace
+from recfact.array_functions import beside, bits, is_cupy, namespace, put, taken
 from recfact.arrays import Array
 from recfact.checks import boolean
 from recfact.errors import ArrayTypeError, OptionError
@@ -86,13 +86,14 @@ def solve_on(
     run : callable
         Solves without States.
     a, u, x : ndarray
-        Coefficients, inputs and states, of one number type, with time on `axis`. `x` may be `u`.
+        Coefficients, inputs and states, of one number type, with time on `axis`. `x` may be `u`. On a GPU coefficients
+        and states may be float32 beside inputs in half precision.
     x0 : ndarray or None
         Initial states. Segments are on axis 0.
     offsets : ndarray of int64 or None
         Where segments start, and where the last one ends. A State then has an axis of segments in the place of time.
     dtype : dtype, optional
-        Number type of the State, if the arrays are of the type that it is computed in.
+        Number type of the State, by default that of the inputs.
     """
     dtype = u.dtype if dtype is None else dtype
     shape = u.shape
@@ -133,11 +134,12 @@ def solve_on(
             end = solve_from(run, a, u, x, cuts, past_of(part), window)
             return turned(state_of(end, window, dtype), segments_back)
         rows: Any = (slice(None), *(beside(u, place) for place in places))
-        states = None if x is None else np.empty_like(x[rows])
-        end = solve_from(run, a[rows], u[rows], states, cuts, past_of(part), window)
+        own_a, own_u = (taken(array, rows) for array in (a, u))
+        states = None if x is None else np.empty_like(own_u)
+        end = solve_from(run, own_a, own_u, states, cuts, past_of(part), window)
         ends.append(((slice(None), *places), state_of(end, window, dtype)))
         if x is not None:
-            x[rows] = states
+            put(x, rows, states)
     return turned(joined(start.shape, ends), segments_back)
 
 
@@ -174,9 +176,8 @@ def solve_window(run: Run, a: Array, u: Array, x: Array, offsets: list[int], pas
     head = np.empty_like(inputs)
     solve_between(run, coefficients, inputs, head, None, window, ends)
     solve_between(run, a, u, x, None, window, cuts)
-    with np.errstate(all="ignore"):
-        for (place, ghosts), (start, end) in zip(places, pairwise(ends), strict=True):
-            x[place] = head[start + ghosts : end]
+    for (place, ghosts), (start, end) in zip(places, pairwise(ends), strict=True):
+        put(x, place, head[start + ghosts : end])
 
 
 def solve_between(run: Run, a: Array, u: Array, x: Array, x0: Array | None, window: Window, offsets: list[int]) -> None:
@@ -206,13 +207,14 @@ def solve_whole(run: Run, a: Array, u: Array, x: Array | None, offsets: list[int
         end = min(start + steps, n)
         first, behind = bisect_right(offsets, start) - 1, bisect_left(offsets, end)
         cuts = [min(max(offset - start, 0), end - start) for offset in offsets[first : behind + 1]]
-        own_a, own_u = (array[start:end].astype(kept, copy=False) for array in (a, u))
+        own_a, own_u = a[start:end], u[start:end]
+        if xp is np:  # kernels of GPUs take halves beside states of float32
+            own_a, own_u = own_a.astype(kept, copy=False), own_u.astype(kept, copy=False)
         states, own_begun = spare[: end - start], begun[first:behind]
         solve_piece(run, own_a, own_u, states, cuts, last[first:behind], own_begun)
         begun[first:behind] = own_begun
         if x is not None:
-            with np.errstate(all="ignore"):
-                x[start:end] = states
+            put(x, slice(start, end), states)
     return Past(past.block, past.terms, last[None], past.phase, list(map(int, begun)))
 
 
@@ -240,9 +242,9 @@ def without(a: Array, steps: list[int]) -> Array:
     """
     if not steps or (type(a) is np.ndarray and a.dtype != object and np.isfinite(a[steps]).all()):
         return a
-    a = a.copy()
-    a[beside(a, np.array(steps))] = 0
-    return a
+    numbers: Array = bits(a).copy()
+    numbers[beside(a, np.array(steps))] = 0
+    return numbers if numbers.dtype == a.dtype else numbers.view(a.dtype)
 
 
 def time_first(array: Array, axis: int) -> Array:

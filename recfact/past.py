@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from recfact.array_functions import beside, broadcast_to, column, concatenate, namespace
+from recfact.array_functions import beside, broadcast_to, column, concatenate, in_type, namespace
 from recfact.arrays import Array
 from recfact.recurrence import folded
 from recfact.windows import Full, Window
@@ -133,7 +133,7 @@ class Past:
         """
         ghosts, held = self.ghosts(segment), self.held[segment]
         real = slice(max(first - ghosts, 0), last - ghosts)
-        a, u = (array[real].astype(self.parts.dtype, copy=False) for array in (a, u))
+        a, u = (in_type(array[real], self.parts.dtype) for array in (a, u))
         if first < ghosts:
             known = self.parts[: held - first // self.block]
             past = history(

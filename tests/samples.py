@@ -17,6 +17,8 @@ from itertools import combinations
 from typing import Any
 from zlib import crc32
 
+import pytest
+
 
 def leave_to_the_slow_run(items: Iterable[Any]) -> None:
     """Mark a case of a `sampled` test as slow if other cases that aren't have all that meets in it.

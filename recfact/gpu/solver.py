@@ -16,7 +16,7 @@ from recfact.gpu.run import run
 from recfact.gpu.sequences import run_sequences
 from recfact.gpu.solves import Solve
 from recfact.gpu.tuning import tune_first
-from recfact.number_types import DType, accumulator
+from recfact.number_types import DType
 from recfact.windows import Full, Window, WindowLike
 
 
@@ -122,8 +122,9 @@ def _run(asked: Solve[DeviceArray], offsets: Array | None) -> None:
         run_sequences(asked, offsets)
 
 
-# Goes from a State to the next one, on CuPy's arrays of the type computed in. It takes a function that solves along
-# the first axis, coefficients, inputs, states or None, initial states or None, time, offsets, and the States' type.
+# Goes from a State to the next one, on CuPy's arrays of types that kernels take together. It takes a function that
+# solves along the first axis, coefficients, inputs, states or None, initial states or None, time, offsets, and the
+# States' type.
 GoOn = Callable[[Callable[..., None], Any, Any, Any, Any, int, "Array | None", DType], Any]
 
 
@@ -166,17 +167,12 @@ def solve_through(
     with on_the_gpu(given, axis, offsets, states=states) as (asked, offsets):
         own_a, own_u, own_x, before, axis, *_ = asked
         check_uncaptured("takes or returns a State", "pass x0 with window=Full()")
-        dtype, wide = own_a.dtype, accumulator(own_a.dtype)
         entering = None if before is None else before.as_cupy()
         if entering is not None and offsets is not None:
             step = (*own_x.shape[:axis], len(offsets) - 1, *own_x.shape[axis + 1 :])
             entering = cupy.moveaxis(cupy.broadcast_to(entering, step), axis, 0)
         x = None if not states else own_x.as_cupy()
-        computed = cupy.empty(own_x.shape, wide) if x is not None and own_x.dtype != wide else x
-        wide_a, wide_u = (array.converted(wide).as_cupy() for array in (own_a, own_u))
-        end = go_on(_run_first, wide_a, wide_u, computed, entering, axis, offsets, dtype)
-        if x is not None and computed is not x:
-            own_x.bits()[...] = of_cupy(computed).converted(own_x.dtype).bits()
+        end = go_on(_run_first, own_a.as_cupy(), own_u.as_cupy(), x, entering, axis, offsets, own_a.dtype)
     return (out if out is not None else x), end
 
 
