@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 SERIES = {13: 580, 12: 525}  # each series of CUDA with an extra, and the first driver for Linux that takes it
 LEAST_CAPABILITY = (7, 5)
+RELEASE_BYTES = 80  # that the name of a driver's release takes at most, by NVML
 BROKEN = (ImportError, AttributeError, OSError, RuntimeError)  # the errors that importing an incomplete CuPy raises
 # The headers that the kernels include, with the extra of cuda-toolkit and the package that bring them. Those of CUDA's
 # C++ library (<nv/target>) aren't among them: compiled at run time, these include none of it, from CUDA 12.0 to 13.5.
@@ -128,6 +129,21 @@ def driver_version() -> int:
         return 0
     version = ctypes.c_int(0)
     return version.value if driver.cuDriverGetVersion(ctypes.byref(version)) == 0 else 0
+
+
+def driver_release() -> str | None:
+    """Return the release of the driver, "580.95.05". None where its library for management, NVML, isn't installed."""
+    try:
+        nvml = ctypes.CDLL("nvml.dll" if sys.platform == "win32" else "libnvidia-ml.so.1")
+    except OSError:
+        return None
+    if nvml.nvmlInit_v2() != 0:
+        return None
+    try:
+        text = ctypes.create_string_buffer(RELEASE_BYTES)
+        return text.value.decode() if nvml.nvmlSystemGetDriverVersion(text, RELEASE_BYTES) == 0 else None
+    finally:
+        nvml.nvmlShutdown()
 
 
 def _without_driver(series: int) -> str:

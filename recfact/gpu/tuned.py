@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
-from recfact.gpu.availability import driver_version, version_text
+from recfact.gpu.availability import driver_release, driver_version, version_text
 from recfact.gpu.solves import Solve
 from recfact.strides import Strided
 from recfact.windows import window_text
@@ -46,12 +46,13 @@ def kind_of(solve: Solve[Strided]) -> str:
     return ", ".join(words)
 
 
+@cache
 def card(device: int) -> str:
-    """Return a text for a GPU and its driver."""
+    """Return a text for a GPU and its driver: by its release, or where that isn't told, by the CUDA that it takes."""
     import cupy
 
-    name = cupy.cuda.runtime.getDeviceProperties(device)["name"].decode()
-    return f"{name}, CUDA {version_text(driver_version())}"
+    name, release = cupy.cuda.runtime.getDeviceProperties(device)["name"].decode(), driver_release()
+    return f"{name}, driver {release}" if release else f"{name}, CUDA {version_text(driver_version())}"
 
 
 @cache

@@ -443,6 +443,6 @@ def fresh_machine():
 
 def forget():
     """Empty what recfact keeps for the life of a process."""
-    for kept in (require, run.prepare, tuned.winners, run.device_of, host_arrays._streams):
+    for kept in (require, run.prepare, tuned.card, tuned.winners, run.device_of, host_arrays._streams):
         kept.cache_clear()
     compiler._functions.clear()

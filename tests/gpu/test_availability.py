@@ -201,6 +201,41 @@ def test_the_driver_is_asked_itself(monkeypatch):
     assert availability.driver_version() == 0
 
 
+def test_the_release_of_the_driver(monkeypatch):
+    called = []
+
+    class Library:
+        ready, told = 0, 0
+
+        def nvmlInit_v2(self):  # NVML's name
+            called.append("init")
+            return self.ready
+
+        def nvmlSystemGetDriverVersion(self, text, size):
+            assert len(text) == size
+            text.value = b"580.95.05"
+            return self.told
+
+        def nvmlShutdown(self):
+            called.append("shutdown")
+
+    library = Library()
+    monkeypatch.setattr(availability.ctypes, "CDLL", lambda _: library)
+    assert availability.driver_release() == "580.95.05"
+    library.told = 3
+    assert availability.driver_release() is None
+    assert called == 2 * ["init", "shutdown"]
+    library.ready = 9
+    assert availability.driver_release() is None
+    assert called[4:] == ["init"]
+
+    def missing(_):
+        raise OSError
+
+    monkeypatch.setattr(availability.ctypes, "CDLL", missing)
+    assert availability.driver_release() is None
+
+
 def test_a_cupy_that_fails_to_import_says_why(packages):
     (packages / "cupy.py").write_text(
         "try:\n    raise ImportError('libcudart is broken')\n"

@@ -107,6 +107,7 @@ def test_steps_one_by_one(machine, rng, window):
 def test_segments_have_a_row_each(machine, rng, window, dtype):
     a, u = draw(rng, dtype, 2, 60, 3)
     offsets, later = [0, 3, 3, 40, 45], [0, 5, 9, 9, 15]
+    a[:, 50] = np.nan  # of the first step of a sequence, before which there is nothing
     options = {"axis": 1, "window": window, "return_state": True}
     x, state = rf.solve(on_gpu(a[:, :45]), on_gpu(u[:, :45]), offsets=offsets, **options)
     first = [rf.solve(f(a[:, :45]), f(u[:, :45]), offsets=offsets, **options) for f in EXACTLY]

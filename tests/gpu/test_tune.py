@@ -104,6 +104,24 @@ def test_other_kinds_and_cards_keep_their_plans(machine, rng, times):
     assert kernel_of(machine, a, u, window=Jagged(16)) == before[Jagged(16)]
 
 
+def test_another_release_of_the_driver_is_another_card(machine, rng, times, monkeypatch):
+    a, u = arrays(rng)
+    monkeypatch.setattr(tuned, "driver_release", lambda: "580.95.05")
+    before = kernel_of(machine, a, u)
+    times["sweep"] = 0.5
+    rf.gpu.tune(on_gpu(a), on_gpu(u), axis=1)
+    assert kernel_of(machine, a, u) == "sweep" != before
+    assert list(tuned.winners()) == ["stand-in, driver 580.95.05"]
+    for release, kernel in (("590.44.01", before), (None, before), ("580.95.05", "sweep")):
+        stand_in.forget()  # as a new process
+        monkeypatch.setattr(tuned, "driver_release", lambda release=release: release)
+        assert kernel_of(machine, a, u) == kernel
+    stand_in.forget()
+    monkeypatch.setattr(tuned, "driver_release", lambda: None)
+    monkeypatch.setattr(tuned, "driver_version", lambda: 13000)
+    assert tuned.card(0) == "stand-in, CUDA 13.0"
+
+
 def test_a_single_kernel_is_not_timed_or_kept(machine, rng, times):
     a, u = arrays(rng)
     assert rf.gpu.tune(on_gpu(a), on_gpu(u), axis=1, window=Uniform(9)) == {"sliding": 0.0}
