@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gpu import test_mixer
+from gpu import test_mixer, test_sequences
 from gpu.bounds import HALF_SPACING, UNIT, bound
 from gpu.cases import H100, LAYOUTS, NUMPY, Case, strided
 from gpu.test_kernels import FEW, NO_TENSOR_CORES, make_case
@@ -146,6 +146,25 @@ def test_a_long_sequence_of_few_heads():
     agree_here(Full(), 2, 5000)
 
 
+def sequences_agree(name: str, reverse: bool) -> None:
+    """Hold sequences that lie one behind the other to the plain loop."""
+    offsets, _, _, window, kernel, _ = test_sequences.SOLVES[name]
+    a, u, x0, axis = test_sequences.solved(name, np.random.default_rng(0), reverse)
+    options = {"axis": axis, "reverse": reverse, "window": window, "offsets": offsets}
+    with planned_for(Device((9, 0), 1) if name in test_sequences.SMALL else H100):
+        x = from_gpu(rf.solve(to_gpu(a), to_gpu(u), x0=None if x0 is None else to_gpu(x0), **options))
+    launch = test_sequences.planned(name, a, u, x, x0, axis, reverse)
+    assert launch.kernel == kernel
+    test_sequences.check(launch, a, u, x0, x, axis, window, reverse, offsets, flushed=True)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("name", test_sequences.SOLVES)
+def test_sequences_of_many_lengths(name, reverse):
+    sequences_agree(name, reverse)
+
+
 GRADIENTS = (Full(), Jagged(16), Jagged(12, 0), Jagged(8, 5), Uniform(16))
 
 
@@ -247,6 +266,12 @@ def test_mixers(name):
 @pytest.mark.parametrize("name", ["batch", "tiles"])
 def test_the_check_of_mixers_without_a_gpu(machine, name):
     mixed_here(name)
+
+
+@pytest.mark.parametrize("name", ["long and short", "tiles", "tiles to the end"])
+def test_the_check_of_sequences_without_a_gpu(machine, name):
+    sequences_agree(name, False)
+    assert len(machine.launches) == 1
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

@@ -87,7 +87,7 @@ def planned(name, a, u, x, x0, axis, reverse, target=(9, 0)):
     return launch
 
 
-def check(launch, a, u, x0, x, axis, window, reverse, offsets):
+def check(launch, a, u, x0, x, axis, window, reverse, offsets, flushed=False):
     """See that each sequence is within the bound of the launch."""
     for k, (start, end) in enumerate(pairwise(offsets)):
         if start == end:
@@ -95,7 +95,7 @@ def check(launch, a, u, x0, x, axis, window, reverse, offsets):
         steps = (slice(None),) * axis + (slice(start, end),)
         entering = None if x0 is None else x0[(slice(None),) * axis + (slice(k, k + 1),)]
         case = Case(a[steps], u[steps], x[steps], axis, entering)
-        expected, most = bound(launch, case, window, reverse)
+        expected, most = bound(launch, case, window, reverse, flushed=flushed)
         assert (np.abs(np.moveaxis(x[steps], axis, 0).astype(expected.dtype) - expected) <= most).all(), (start, end)
 
 
