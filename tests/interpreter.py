@@ -430,6 +430,10 @@ def operations(algebra: Any) -> dict[str, Any]:
         "all_nan": lambda lanes, value: value != value,
         "nought": lambda lanes: [algebra.zero] * lanes.count,
         "multiply": lambda lanes, x, y: each(algebra.multiply, x, y),
+        "no_scale": lambda lanes: [algebra.one] * lanes.count if lanes.count > 1 else algebra.one,
+        "rescaled": lambda lanes, product, scale: (product, scale),  # none here is so small, as in `Machine`
+        "scaled": lambda lanes, scale, value: each(algebra.multiply, scale, value),
+        "unscaled": lambda lanes, scale: True,
         "checked": lambda lanes, x, checks: each(lambda own, total: algebra.fma(own, algebra.zero, total), x, checks),
         "all_finite": lambda lanes, value: all(
             x == algebra.zero or x - x == 0 for x in (value if isinstance(value, list) else [value])
