@@ -5,7 +5,6 @@ import io
 import json
 import math
 from fractions import Fraction
-from functools import cache
 
 import pytest
 from table_cells import Cells
@@ -92,7 +91,7 @@ def test_wrong_arguments():
             table("half", rho=["0.5", math.nan])
 
 
-BOTH = pytest.mark.parametrize("make", [cache(pr.horizon_table), cache(pr.actual_horizon_table)])
+BOTH = pytest.mark.parametrize("make", [pr.horizon_table, pr.actual_horizon_table])
 
 
 @BOTH
