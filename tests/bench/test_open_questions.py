@@ -190,6 +190,7 @@ def test_records_agree_with_what_is_predicted():
         assert row["first"] > row["proved"]
 
 
+@pytest.mark.slow
 def test_each_command_writes_a_record_and_the_page_is_filled_from_them(tmp_path, monkeypatch):
     monkeypatch.setattr(records, "FOLDER", tmp_path)
     small = {

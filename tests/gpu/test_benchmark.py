@@ -117,6 +117,7 @@ def test_the_roofline_has_each_kernel(gpu):
     assert (jagged.speed, jagged.of_copy) == (jagged.bytes / 2e-3, 0.5)
 
 
+@pytest.mark.slow
 def test_the_papers_speed_stands_beside_its_solve(gpu, monkeypatch):
     monkeypatch.setattr(roofline, "cases", lambda longest: [roofline.Case("bfloat16", rf.Jagged(16), 128, 1024)])
     (roof,) = roofline.measure_roofline(Effort((1024,), rounds=1, calls=1, busy=1))

@@ -38,6 +38,7 @@ def test_a_quantity_is_reached_up_to_what_is_asked():
     assert count(quantity(">=", None, 1)).holds is None
 
 
+@pytest.mark.slow
 def test_what_cannot_be_counted_says_why(monkeypatch):
     monkeypatch.setattr(machine_code, "library_path", lambda: None)
     monkeypatch.setattr(quantities, "machine_code", machine_code.machine_code.__wrapped__)  # what was counted stays

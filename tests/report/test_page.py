@@ -139,6 +139,7 @@ def test_matplotlib_stays_as_it_was_and_the_same_report_gives_the_same_page(repo
         assert dict(mpl.rcParams) == before
 
 
+@pytest.mark.slow
 def test_matplotlib_is_imported_late_and_pyplot_never():
     code = """
         import sys

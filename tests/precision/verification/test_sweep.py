@@ -97,6 +97,7 @@ def test_carriers_of_whole_blocks_are_multiplied():
     assert max(LENGTHS) > 2 * BLOCK
 
 
+@pytest.mark.slow
 def test_repeats_in_every_number_of_processes(table):
     shares = []
     again = verify_many(
@@ -251,6 +252,7 @@ def test_processes_from_a_prompt():
     assert done.stdout == "True\n"
 
 
+@pytest.mark.slow
 def test_a_script_without_a_guard_is_told(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(CALL)
