@@ -6,7 +6,7 @@ from recfact.gpu.geometry import Geometry
 from recfact.gpu.multiprocessors import Device, warps_of_registers, warps_wanted
 from recfact.gpu.plans import Argument, Launch, packed, pointers, strides, texts, wide
 from recfact.gpu.segments import Cost, at_work, cut, pace, split_blocks
-from recfact.gpu.solves import Blocks, Sequences
+from recfact.gpu.solves import PART_STEPS, Blocks, Sequences
 
 TILE = 16  # steps and channels of a tile
 WARPS = 4  # of a thread block of b2p
@@ -137,7 +137,8 @@ class B2P:
         if geometry.reverse and not packs:
             first += -geometry.steps % TILE  # of the ragged tile, which is the first
         gates = dict(zip("kq", geometry.beside, strict=False))
-        views = {**geometry.views, **gates}  # the kernel goes backwards by itself
+        kept = {"kept": geometry.kept} if geometry.kept else {}
+        views = {**geometry.views, **gates, **kept}  # the kernel goes backwards by itself
         macros = {
             "INPUT": geometry.u.type.c_type,
             "COEFFICIENT": geometry.a.type.c_type,
@@ -155,6 +156,7 @@ class B2P:
             "INITIAL": int(geometry.x0 is not None),
             "SEQUENCES": int(packs),
             "GATED": int(bool(gates)),
+            "KEPT": PART_STEPS if kept else 0,
         }
         return Launch(
             "b2p",
@@ -163,7 +165,7 @@ class B2P:
             (32 * WARPS, 1, 1),
             0,
             (
-                *pointers(views),
+                *pointers(views, written=("x", "kept")),
                 *(wide(gate_heads=geometry.gate_heads) if gates else ()),
                 *packed(self.sequences),
                 *wide(steps=geometry.steps, first=first, block=blocks.length),

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
-from recfact.gpu.geometry import Geometry, Views
+from recfact.gpu.geometry import Geometry, View, Views
 from recfact.gpu.multiprocessors import KIB, WARPS_NEEDED, Device, warps_wanted
 from recfact.gpu.plans import Argument, Launch, Scratch, starts, wide
 from recfact.gpu.segments import Split, are_enough, split_blocks
-from recfact.gpu.solves import ENDLESS, Blocks, Sequences
+from recfact.gpu.solves import ENDLESS, PART_STEPS, Blocks, Sequences
 from recfact.gpu.sums import GradientLines, gradient_lines
+from recfact.number_types import NUMBER_TYPES
 
 MOST_CHANNELS = 16  # of a thread
 MOST_TERMS = 8  # with more, registers spill
 TERM_BYTES = 64  # that a thread of several channels carries back from the blocks after its own, in registers
 LEAST_WARPS = 2  # that a multiprocessor must hold: solves, products and sums move several times as much
 THREADS = 32  # of a thread block
-CARRIED_STEPS = 16  # from one state of the full recurrence that is kept to the next
 SHARED_BYTES = 48 * KIB  # that a thread block has without asking for them
 # Of a thread, if shared memory doesn't leave room for more: in blocks, with sums or several terms, and with many.
 BLOCK_REGISTERS, MANY_REGISTERS, MOST_REGISTERS = 128, 168, 255
@@ -33,7 +34,7 @@ def backward_window(
     ----------
     geometry : Geometry
         Coefficients, cotangents and gradients of inputs, in reverse. Beside them are inputs and gradients of
-        coefficients.
+        coefficients, and perhaps the states that a solve of the full recurrence kept.
     blocks : Blocks
         Windows with a few blocks before each, or of blocks of one step, which keep as many lags as blocks; or all.
     device : Device
@@ -48,8 +49,11 @@ def backward_window(
         memory, or there are few lines of the full recurrence, or few and long sequences.
     """
     carried, slides = blocks.terms is None, blocks.length == 1 and (blocks.terms or 0) > 1
+    kept, scratch = carried and geometry.kept is not None, ()
     if carried:
-        blocks = Blocks(CARRIED_STEPS, None)
+        blocks = Blocks(PART_STEPS, None)
+        if not kept:
+            geometry, scratch = _with_states(geometry)
     elif slides:
         blocks = Blocks(blocks.terms or 0, 1)
     length, terms = blocks.length, blocks.terms or 0
@@ -73,10 +77,15 @@ def backward_window(
     owned, split, warps = fitted.owned, fitted.split, fitted.warps
     if (carried or sequences is not None) and not are_enough(warps, geometry.steps, sequences, device):
         return None
-    kept = max(geometry.steps // length, 1) * owned.lines.count * owned.lines.channels
-    states = (Scratch("states", kept * geometry.u.type.accumulator.itemsize, False),) if carried else ()
     inputs, sums = geometry.beside
-    views: Views = {"a": geometry.a, "u": inputs, "g": geometry.u, "du": geometry.x, "da": sums}
+    views: Views = {
+        "a": geometry.a,
+        "u": inputs,
+        "g": geometry.u,
+        "du": geometry.x,
+        "da": sums,
+        "states": geometry.kept if carried else None,
+    }
     return owned.launch(
         "backward_window",
         views,
@@ -86,12 +95,12 @@ def backward_window(
             "TERMS": terms,
             "SLIDES": int(slides),
             "CARRIED": int(carried),
+            "KEPT": int(kept),
             "SEQUENCES": int(sequences is not None),
             "THREADS": THREADS,
             "RESIDENT": fitted.room,
         },
         (
-            Argument("states", "char*", "states" if carried else None),
             starts(sequences),
             *wide(steps=geometry.steps),
             Argument("block", "int", length),
@@ -103,8 +112,19 @@ def backward_window(
             split.reason,
         ),
         shared_bytes=fitted.shared_bytes,
-        scratch=states,
+        scratch=scratch,
     )
+
+
+def _with_states(geometry: Geometry) -> tuple[Geometry, tuple[Scratch, ...]]:
+    """Return the gradients with a place for states, in memory that only the kernel uses."""
+    kind = NUMBER_TYPES[geometry.u.type.accumulator]
+    head = kind.size * geometry.channels
+    batch = head * geometry.heads
+    step = batch * geometry.batch
+    view = View(kind, batch, head, kind.size, step, 0)
+    states = Scratch("states", step * max(geometry.steps // PART_STEPS, 1), False)
+    return replace(geometry, kept=view), (states,)
 
 
 class _Fitted(NamedTuple):

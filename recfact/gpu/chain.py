@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from recfact.gpu.lines import Lines, steps_with_room
+from recfact.gpu.lines import Lines, narrowed, steps_with_room
 from recfact.gpu.multiprocessors import warps_of_registers
 from recfact.gpu.plans import Argument, Launch, Scratch, packed, wide
-from recfact.gpu.solves import Sequences
+from recfact.gpu.solves import PART_STEPS, Sequences
 
 WARPS, REGISTERS = 11, 80  # that own steps, of a tile; of a thread
 CHUNK_BYTES = 160  # in registers of a thread
@@ -36,18 +36,21 @@ def chain(lines: Lines, why: str, sequences: Sequences | None = None) -> Launch:
     """
     if lines.own:  # 8 channels of halves with their coefficients, widened, are too much for the registers
         lines = replace(lines, channels=min(lines.channels, 4))
+    kept = {"kept": lines.geometry.kept} if lines.geometry.kept else {}
+    lines = narrowed(lines, lines.channels, tuple(kept.values()))
     geometry, steps, columns = lines.geometry, chain_steps(lines), lines.warps
     rows = -(-geometry.steps // (WARPS * steps))
     tiles = columns * rows
     size = geometry.u.type.accumulator.itemsize
     return lines.launch(
         "chain",
-        geometry.swept,
+        {**geometry.swept, **kept},
         tiles,
         32 * (WARPS + 1),
         {
             "INITIAL": int(geometry.x0 is not None),
             "SEQUENCES": int(sequences is not None),
+            "KEPT": PART_STEPS if kept else 0,
             **lines.chunks(steps),
             "WARPS": WARPS,
             "RESIDENT": warps_of_registers(REGISTERS),
@@ -60,6 +63,7 @@ def chain(lines: Lines, why: str, sequences: Sequences | None = None) -> Launch:
             *wide(steps=geometry.steps, columns=columns),
         ),
         (why, lines.reason, f"{rows} tiles of {WARPS * steps} steps in time, {columns} of 32 lines each"),
+        written=("x", "kept"),
         scratch=(
             Scratch("counters", 4 * (1 + tiles), True),
             Scratch("aggregates", tiles * 32 * (lines.channels + lines.coefficients) * size, False),

@@ -73,9 +73,10 @@ class Geometry:
     """A solve as the kernels see it.
 
     `steps` runs fastest, in the order of the recurrence. `channels` may share a coefficient. The steps of `x0` are the
-    sequences that lie one behind the other, or there are none. Time is contiguous if neighbouring steps of input and
-    result are neighbours in memory. `reverse` asks for the transpose. The views are forward in any case. `beside` are
-    what gradients read and write, or the gates k and q of a Phalanx layer, each for `gate_heads` heads.
+    sequences that lie one behind the other, or there are none. Those of `kept` are the states that are kept. Time is
+    contiguous if neighbouring steps of input and result are neighbours in memory. `reverse` asks for the transpose. The
+    views are forward in any case. `beside` are what gradients read and write, or the gates k and q of a Phalanx layer,
+    each for `gate_heads` heads.
     """
 
     reverse: bool
@@ -89,6 +90,7 @@ class Geometry:
     x0: View | None
     beside: tuple[View, ...] = ()
     gate_heads: int = 1
+    kept: View | None = None
 
     @cached_property
     def time_contiguous(self) -> bool:
@@ -141,6 +143,7 @@ def geometry_of(
     reverse: bool,
     sequences: int = 0,
     beside: Sequence[Strided] = (),
+    kept: Strided | None = None,
 ) -> Geometry:
     """Describe a solve.
 
@@ -158,6 +161,8 @@ def geometry_of(
         How many there are in time, if initial states have an axis for them.
     beside : sequence of Strided, optional
         Other arrays that broadcast to the shape of the result.
+    kept : Strided, optional
+        States that are kept, in the shape of the result but for their number.
 
     Raises
     ------
@@ -165,6 +170,8 @@ def geometry_of(
         If more than three dimensions besides time are left after merging those that lie in memory as one.
     """
     arrays = [x, *(array.broadcast_to(x.shape) for array in (u, a, *beside))]
+    if kept is not None:
+        arrays.append(kept)
     if x0 is not None:
         x0 = x0.broadcast_to((*x.shape[:axis], *([sequences] if sequences else []), *x.shape[axis + 1 :]))
         arrays.append(x0)
@@ -191,7 +198,8 @@ def geometry_of(
     )
     lengths = x.shape[axis], batch.length, heads.length, channels.length
     x0_view = None if x0 is None else more.pop()
-    return Geometry(reverse, *lengths, a_view, u_view, x_view, x0_view, tuple(more))
+    kept_view = None if kept is None else more.pop()
+    return Geometry(reverse, *lengths, a_view, u_view, x_view, x0_view, tuple(more), kept=kept_view)
 
 
 def gated_geometry(axis: int, a: Strided, v: Strided, y: Strided, gates: Sequence[Strided]) -> Geometry:

@@ -30,6 +30,7 @@ def gradients(
     offsets: Array | None = None,
     types: tuple[Any, Any] = (None, None),
     states: bool = True,
+    kept: Any = None,
 ) -> tuple[Any, Any] | None:
     """Return the gradients of coefficients and inputs along the first axis.
 
@@ -46,6 +47,8 @@ def gradients(
         Those of the gradients, in the words of NumPy or torch. None is the type that they are computed in.
     states : bool, default True
         Whether the states of `Full` are given. If not, and for other windows, inputs are.
+    kept : array, optional
+        Beside inputs of `Full`, the states that its solve kept, as `solve_and_keep` returns them.
 
     Returns
     -------
@@ -67,7 +70,9 @@ def gradients(
         du_layout = layout_like(own.shape, du_type, own)
         da_layout = layout_like(own_a.shape, da_type, du_layout if repeated else own_a)
         sequences = None if offsets is None or 0 in own.shape else sequences_of(offsets)
+        own_kept = None if kept is None else as_device_array(kept, "kept")
         key = (*(array.key for array in (*described, du_layout, da_layout)), window, sequences, states)
+        key = (*key, None if own_kept is None else own_kept.key)
         prepared = prepare(_planned, key, own.device)
         if prepared is None:
             return None
@@ -81,10 +86,12 @@ def gradients(
             sums = places["da"] = empty_like(own_a.shape, da_type, tensors, own.device, da_layout)
         if offsets is not None:
             places["starts"] = starts_of(offsets, given_states)  # in the order of its sweep
+        if own_kept is not None:
+            places["states"] = own_kept
         addresses = {name: array.address for name, array in places.items()}
         if "states" in scratch:
-            kept = scratch_for(own, scratch["states"])
-            addresses["states"] = kept.data.ptr
+            found = scratch_for(own, scratch["states"])
+            addresses["states"] = found.data.ptr
         prepared.start(addresses)
         return in_type(sums.owner.sum(0), da_type) if "sums" in scratch else sums.owner, du.owner
 
@@ -104,7 +111,9 @@ def _parts(own: DeviceArray, da: Strided, size: int) -> DeviceArray:
 
 
 def _planned(key: tuple[Any, ...], device: int) -> Launch | None:
-    *arrays, window, sequences, states = key
+    *arrays, window, sequences, states, kept = key
     a, given, g, du, da = (Strided(*layout) for layout in arrays)
-    own = device_of(device)
-    return plan_gradients(a, given, g, du, da, window=window, device=own, sequences=sequences, states=states)
+    parts, own = None if kept is None else Strided(*kept), device_of(device)
+    return plan_gradients(
+        a, given, g, du, da, window=window, device=own, sequences=sequences, states=states, kept=parts
+    )

@@ -83,6 +83,7 @@ def plan_gradients(
     device: Device,
     sequences: Sequences | None = None,
     states: bool = True,
+    kept: Strided | None = None,
 ) -> Launch | None:
     """Plan the gradients of coefficients and inputs along the first axis.
 
@@ -103,6 +104,8 @@ def plan_gradients(
         `backward_window` forward.
     states : bool, default True
         Whether the states of the full recurrence are given. If not, inputs are.
+    kept : Strided, optional
+        Beside inputs of the full recurrence, the states that its solve kept.
 
     Returns
     -------
@@ -113,7 +116,7 @@ def plan_gradients(
         return None
     blocks = blocks_of(window, du.shape[0] if sequences is None else sequences.longest)
     try:
-        geometry = geometry_of(0, a, g, du, None, True, beside=(given, da))
+        geometry = geometry_of(0, a, g, du, None, True, beside=(given, da), kept=kept)
     except ShapeError:
         return None
     if blocks.terms is None and states:

@@ -14,6 +14,7 @@ from recfact.strides import Strided
 from recfact.windows import Window, blocks_and_terms
 
 ENDLESS = 1 << 62  # steps of a block that never ends, a multiple of every chunk
+PART_STEPS = 16  # from one state of the full recurrence that is kept for its gradients to the next
 FULL, ALONE, NEIGHBOUR = 0, 1, 2  # values of the macro WINDOW
 
 
@@ -91,6 +92,9 @@ class Solve(NamedTuple, Generic[A]):
     gates : tuple of DeviceArray or Strided
         k and q of a Phalanx layer, or none. The last two axes of inputs and result are then heads and their features,
         and those of the gates are groups of heads and features.
+    kept : DeviceArray or Strided, optional
+        Where the states after every `PART_STEPS` steps of the full recurrence go, in the type of the computation. Time
+        has one place for so many steps. Those of a sequence begin at the place of its first step.
     """
 
     a: A
@@ -104,14 +108,15 @@ class Solve(NamedTuple, Generic[A]):
     sequences: Sequences | None = None
     starts: A | None = None
     gates: tuple[A, ...] = ()
+    kept: A | None = None
 
     @property
     def key(self) -> tuple[Any, ...]:
         """All that a plan depends on."""
-        x0 = None if self.x0 is None else self.x0.key
+        x0, kept = (None if one is None else one.key for one in (self.x0, self.kept))
         gates = tuple(gate.key for gate in self.gates)
         asked = self.axis, self.window, self.reverse, self.precision, self.sequences
-        return self.a.key, self.u.key, self.x.key, x0, gates, *asked
+        return self.a.key, self.u.key, self.x.key, x0, kept, gates, *asked
 
     @property
     def geometry(self) -> Geometry:
@@ -119,7 +124,7 @@ class Solve(NamedTuple, Generic[A]):
         if self.gates:
             return gated_geometry(self.axis, self.a, self.u, self.x, self.gates)
         count = 0 if self.sequences is None else self.sequences.count
-        return geometry_of(self.axis, self.a, self.u, self.x, self.x0, self.reverse, count)
+        return geometry_of(self.axis, self.a, self.u, self.x, self.x0, self.reverse, count, kept=self.kept)
 
     @property
     def blocks(self) -> Blocks:
@@ -136,12 +141,13 @@ class Solve(NamedTuple, Generic[A]):
         x0 = None if x0 is None else x0.broadcast_to((*shape[:axis], *among, *shape[axis + 1 :]))
         for i in range(shape[k]):
             state = None if x0 is None else x0.taken(k if among else k - (k > axis), i)
-            x = self.x.taken(k, i)
-            yield self._replace(a=a.taken(k, i), u=u.taken(k, i), x=x, x0=state, axis=axis - (k < axis))
+            x, kept = (None if one is None else one.taken(k, i) for one in (self.x, self.kept))
+            yield self._replace(a=a.taken(k, i), u=u.taken(k, i), x=x, x0=state, kept=kept, axis=axis - (k < axis))
 
 
 def by_key(key: tuple[Any, ...]) -> Solve[Strided]:
     """Return the solve of a key, without numbers."""
-    a, u, x, x0, gates, *asked = key
-    solve = Solve(Strided(*a), Strided(*u), Strided(*x), None if x0 is None else Strided(*x0), *asked)
-    return solve._replace(gates=tuple(Strided(*gate) for gate in gates))
+    a, u, x, x0, kept, gates, *asked = key
+    before, parts = (None if one is None else Strided(*one) for one in (x0, kept))
+    solve = Solve(Strided(*a), Strided(*u), Strided(*x), before, *asked)
+    return solve._replace(gates=tuple(Strided(*gate) for gate in gates), kept=parts)

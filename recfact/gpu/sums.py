@@ -109,7 +109,7 @@ class GradientLines(NamedTuple):
             {**self.macros, **macros},
             (*own, *wide(sharing=self.sharing, da_part=part)),
             reasons,
-            written=("du", "da"),
+            written=("du", "da", "states"),
             shared_bytes=shared_bytes,
             scratch=scratch,
         )
@@ -152,7 +152,8 @@ def gradient_lines(
     else:
         repeated = sums.channel and geometry.a.channel == 0  # one coefficient, with a gradient for each channel
         most = 1 if repeated else min(lines.channels, most)
-        lines = narrowed(lines, most, (beside, sums) if sums.channel else (beside,))
+        others = [beside, *([sums] if sums.channel else []), *([geometry.kept] if geometry.kept else [])]
+        lines = narrowed(lines, most, tuple(others))
     extents = _extents(lines)
     shared = [axis for axis in AXES if getattr(sums, axis) == 0]
     sharing = prod(extents[axis] for axis in shared)

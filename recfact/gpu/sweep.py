@@ -9,7 +9,7 @@ from recfact.gpu.lines import ACCESS_BYTES, THREADS, Lines, lines_of, narrowed, 
 from recfact.gpu.multiprocessors import Device, warps_of_registers, warps_wanted
 from recfact.gpu.plans import Launch, packed, wide
 from recfact.gpu.segments import Cost, at_work, cut, pace, split_blocks
-from recfact.gpu.solves import ENDLESS, Blocks, Sequences
+from recfact.gpu.solves import ENDLESS, PART_STEPS, Blocks, Sequences
 
 WIDEST_REGISTERS, WIDE_REGISTERS, NARROW_REGISTERS = 128, 96, 80  # of a thread
 NARROW_BYTES = 1024  # of a warp's chunk
@@ -23,7 +23,7 @@ class Sweep:
     Parameters
     ----------
     geometry : Geometry
-        The solve. Beside its arrays may be the gates k and q of a Phalanx layer.
+        The solve. Beside its arrays may be the gates k and q of a Phalanx layer, or a place for states that are kept.
     blocks : Blocks
         Windows with at most one block before each, or the exact recurrence.
     device : Device
@@ -55,7 +55,8 @@ class Sweep:
     ) -> None:
         self.geometry, self.blocks, self.sequences = geometry, blocks, sequences
         self.lines = lines_of(geometry, blocks.length, ENDLESS if sequences is None else sequences.unit)
-        self.lines = narrowed(self.lines, self.lines.channels, geometry.beside)
+        self.kept = {"kept": geometry.kept} if geometry.kept else {}
+        self.lines = narrowed(self.lines, self.lines.channels, (*geometry.beside, *self.kept.values()))
         self.steps = chunk_steps(self.lines)
         streams = 1 + len(geometry.beside)
         ahead = 32 * self.lines.channels * geometry.u.type.size * self.steps * streams  # bytes of a warp's next chunk
@@ -84,7 +85,7 @@ class Sweep:
         gates = dict(zip("kq", geometry.beside, strict=False))
         return self.lines.launch(
             "sweep",
-            {**geometry.swept, **gates},
+            {**geometry.swept, **gates, **self.kept},
             self.lines.thread_blocks(THREADS, split.segments, sequences),
             THREADS,
             {
@@ -96,6 +97,7 @@ class Sweep:
                 "RESIDENT": warps_of_registers(self.registers),
                 "SEQUENCES": int(sequences is not None),
                 "GATED": int(bool(gates)),
+                "KEPT": PART_STEPS if self.kept else 0,
             },
             (
                 *(wide(gate_heads=geometry.gate_heads) if gates else ()),
@@ -109,6 +111,7 @@ class Sweep:
                 ),
             ),
             (why, self.lines.reason, split.reason),
+            written=("x", "kept"),
         )
 
 

@@ -26,6 +26,8 @@
 // with a result or a carrier that isn't finite is repeated by plain steps: 0 * inf would spread it to rows before its
 // cause, and a product of coefficients may overflow in half precision where the states don't.
 //
+// With KEPT, the states after so many steps each go to `kept` as they are passed on.
+//
 // Element (batch, head, channel, step) of an array lies at batch * array_batch + head * array_head + channel *
 // array_channel + step * array_step BYTES from its pointer, which is at step 0. Inputs and outputs are contiguous along
 // the channels (or along time if TIME_CONTIGUOUS) in whole aligned groups of 8.
@@ -44,6 +46,7 @@
 //   INITIAL                      1 if x0 holds the initial states, and with SEQUENCES those of each sequence
 //   SEQUENCES                    1 if time holds sequences of their own
 //   GATED                        1 if the gates k and q of a Phalanx layer act on inputs and states (tile_gates.cuh)
+//   KEPT                         from one state that is kept to the next, a tile; 0 if none is
 #include "products.cuh"
 #include "sequences.cuh"
 
@@ -51,6 +54,9 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, RESIDENT / WARPS) b2p(
     const char* a, const char* u, char* x, const char* x0,
 #if GATED
     const char* k, const char* q, long long gate_heads,
+#endif
+#if KEPT
+    char* kept,
 #endif
     const long long* starts,  // of each sequence in the order of the sweep, and the end of the last one
     long long sequences,
@@ -68,6 +74,9 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, RESIDENT / WARPS) b2p(
 #if GATED
     , long long k_batch, long long k_head, long long k_channel, long long k_step,
     long long q_batch, long long q_head, long long q_channel, long long q_step
+#endif
+#if KEPT
+    , long long kept_batch, long long kept_head, long long kept_channel, long long kept_step
 #endif
 ) {
     __shared__ __align__(128) unsigned char memory[WARPS * WARP_BYTES];
@@ -123,6 +132,12 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, RESIDENT / WARPS) b2p(
     gates.k = k + b * k_batch + group * k_head + own_channel * k_channel + step * k_step;
     gates.q = q + b * q_batch + group * q_head + own_channel * q_channel + step * q_step;
     gates.k_step = k_step, gates.q_step = q_step;
+#endif
+
+#if KEPT
+    static_assert(WINDOW == 0 && !REVERSE && KEPT == TILE, "what tiles of the full recurrence pass on is kept");
+    kept += b * kept_batch + h * kept_head + (channel + lane) * kept_channel +
+            segment.origin / KEPT * kept_step;
 #endif
 
     // Which tiles, in the order of the sweep, have what a lane moves: those from `first` on, `count` of them. Only the
@@ -314,6 +329,11 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, RESIDENT / WARPS) b2p(
             ++tile;
             if (!GATED) arrive((stage + 1) % STAGES);
             __syncwarp();
+#if KEPT
+            if (lane < wide && tile * static_cast<long long>(TILE) <= steps)  // not of the ragged tile
+                store(reinterpret_cast<float*>(kept), load_shared(work.carrier(version) + lane));
+            kept += kept_step;
+#endif
         }
     }
 }

@@ -18,8 +18,9 @@
 // S_k = sum over p >= k of R_p u_p in the block before; A_k = sum over p <= k of s_p g_p in the next one; G the states
 // of g S back in time, and Q those of u A.
 //
-// If CARRIED, blocks are parts of the full recurrence, and TERMS is 0. A first way forwards keeps the state before each
-// block in `states`, from which w starts, and z goes on from block to block. So these are x and du themselves.
+// If CARRIED, blocks are parts of the full recurrence, and TERMS is 0. `states` has the one after each block, from which
+// w of the next one starts, and z goes on from block to block. So these are x and du themselves. The solve kept them
+// (KEPT), or a first way forwards finds them.
 //
 // A segment of whole blocks starts TERMS blocks late, without writing, and looks into as many before its first. The
 // next STEPS steps of a and u, and of g, are always on their way from memory.
@@ -27,7 +28,7 @@
 // Macros: those of lines.cuh for g and du, which go back in time; those of sums.cuh, and
 //   GIVEN     number type of u
 //   TERMS     blocks that a block sees before its own; 1 if SLIDES
-//   SLIDES, CARRIED  as above
+//   SLIDES, CARRIED, KEPT  1 or 0, as above
 //   SEQUENCES 1 if segments are sequences of their own, one behind the other, of which each thread has a line of one
 //   THREADS   of a thread block
 //   RESIDENT  warps for which a multiprocessor is to have registers
@@ -44,7 +45,7 @@ struct Partial {
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) backward_window(
     const char* a, const char* u, const char* g, char* du, char* da,
-    char* states,  // CARRIED: those before blocks, as they are computed; all lines for one block, then for the next
+    char* states,  // CARRIED: states after blocks, as they are computed; those of a sequence from where its first step is
     const long long* starts,  // SEQUENCES: of each, and the end of the last one
     long long steps,
     int block,           // steps of a block; the last may be shorter
@@ -56,7 +57,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
     long long u_batch, long long u_head, long long u_channel, STRIDE u_step,
     long long g_batch, long long g_head, long long g_channel, STRIDE g_step,
     long long du_batch, long long du_head, long long du_channel, STRIDE du_step,
-    long long da_batch, long long da_head, long long da_channel, STRIDE da_step) {
+    long long da_batch, long long da_head, long long da_channel, STRIDE da_step,
+    long long states_batch, long long states_head, long long states_channel, STRIDE states_step) {
     const Member part(segments, batch * heads * lines, sharing);
     if (!part.exists) return;
     const long long origin = part.origin(starts, steps);
@@ -104,13 +106,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
     auto fetch_forwards = [&](int s, long long step) { fetch(s, a + step * a_step, u + step * u_step, step == 0); };
 
     // The state in which a block ends.
-    const long long all_lines = batch * heads * lines;
-    auto passed = [&](long long index) {
-        return reinterpret_cast<Number*>(states) + ((origin / block + index) * all_lines + part.line) * CHANNELS;
-    };
+    states += line.in(states_batch, states_head, states_channel) + origin / block * states_step;
+    auto passed = [&](long long index) { return reinterpret_cast<Number*>(states + index * states_step); };
     Values before, ahead;  // the state before a block, and the one before the next block on the way back
     before.fill(0);
-    if (CARRIED) {
+    if (KEPT && whole > 1) before = load_vector<Number, CHANNELS>(passed(whole - 2));
+    if (CARRIED && !KEPT) {
         const long long last = (whole - 1) * block;
 #pragma unroll
         for (int s = 0; s < STEPS; s += TIMES) {

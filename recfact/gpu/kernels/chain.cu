@@ -16,11 +16,14 @@
 // there as if the tile began with them, so what one sequence holds changes no bit of another. And such a tile mostly
 // knows its last state before it looks back.
 //
+// With KEPT, the states after so many steps each, of all time or of a sequence, go to `kept` as they are computed.
+//
 // Macros: those of lines.cuh, and
 //   WARPS     of a thread block, besides the one that looks back
 //   RESIDENT  warps for which a multiprocessor is to have registers
 //   INITIAL   1 if x0 holds the initial states, and with SEQUENCES those of each sequence
 //   SEQUENCES 1 if time holds sequences of their own
+//   KEPT      from one state that is kept to the next; 0 if none is
 // `counters` holds the counter of tiles and then a flag for each tile, all 0 at the start. `aggregates` and `states`
 // hold 32 * (CHANNELS + COEFFICIENTS) and 32 * CHANNELS numbers for each tile. In all three the tiles of a column are
 // next to each other: those of the same lines.
@@ -109,9 +112,10 @@ __device__ __forceinline__ void advance(const Chunk& chunk, int step, State& sta
 }
 
 // Step through a chunk from the true state, and write all of it. A lane that doesn't own its line is here only with
-// SEQUENCES, because what enters one is asked for together.
+// SEQUENCES, because what enters one is asked for together. `keep` takes each step and its state.
+template <class Keep>
 __device__ __forceinline__ void write_whole(Chunk& chunk, State state, char* x, STRIDE x_step, bool owns,
-                                            const Entrances& entrances) {
+                                            const Entrances& entrances, Keep keep) {
     chunk.forget_widened();
     Vector<OUTPUT, WIDTH> outputs;
 #pragma unroll
@@ -119,6 +123,7 @@ __device__ __forceinline__ void write_whole(Chunk& chunk, State state, char* x, 
         advance(chunk, s, state, entrances);
 #pragma unroll
         for (int c = 0; c < CHANNELS; ++c) outputs.set(TIME_CONTIGUOUS ? in_access(s, TIMES) : c, state.items[c]);
+        keep(s, state);
         if (s % TIMES == TIMES - 1 && (!SEQUENCES || owns))
             store_vector(const_cast<OUTPUT*>(at<OUTPUT>(x, s + 1 - TIMES, x_step)) + access_start(TIMES), outputs);
     }
@@ -126,8 +131,9 @@ __device__ __forceinline__ void write_whole(Chunk& chunk, State state, char* x, 
 
 // The same of a chunk with `here` steps, one by one, of which nothing is written without `owns`. Returns the last
 // state; a step that isn't there leaves it alone, also one that isn't finite.
+template <class Keep>
 __device__ __forceinline__ State write_steps(Chunk& chunk, State state, char* x, STRIDE x_step, int here, bool owns,
-                                             const Entrances& entrances) {
+                                             const Entrances& entrances, Keep keep) {
     chunk.forget_widened();
 #pragma unroll
     for (int s = 0; s < STEPS; ++s) {
@@ -137,6 +143,7 @@ __device__ __forceinline__ State write_steps(Chunk& chunk, State state, char* x,
 #pragma unroll
             for (int c = 0; c < CHANNELS; ++c) outputs.set(c, state.items[c]);
             if (owns) store_vector(reinterpret_cast<OUTPUT*>(x), outputs);
+            keep(s, state);
             x += x_step;
         }
     }
@@ -224,7 +231,11 @@ __device__ __forceinline__ void wait_turns(int first, int end) {
 }
 
 extern "C" __global__ void __launch_bounds__((WARPS + 1) * 32, RESIDENT / (WARPS + 1)) chain(
-    const char* a, const char* u, char* x, const char* x0, unsigned int* counters, char* aggregates, char* states,
+    const char* a, const char* u, char* x, const char* x0,
+#if KEPT
+    char* kept,
+#endif
+    unsigned int* counters, char* aggregates, char* states,
     const long long* starts,  // of each sequence in the order of the sweep, and the end of the last one
     long long sequences,
     long long steps,    // of the recurrence
@@ -233,7 +244,11 @@ extern "C" __global__ void __launch_bounds__((WARPS + 1) * 32, RESIDENT / (WARPS
     long long a_batch, long long a_head, long long a_channel, STRIDE a_step,
     long long u_batch, long long u_head, long long u_channel, STRIDE u_step,
     long long x_batch, long long x_head, long long x_channel, STRIDE x_step,
-    long long x0_batch, long long x0_head, long long x0_channel, long long x0_step) {
+    long long x0_batch, long long x0_head, long long x0_channel, long long x0_step
+#if KEPT
+    , long long kept_batch, long long kept_head, long long kept_channel, STRIDE kept_step
+#endif
+) {
     __shared__ __align__(16) char memory[Board::BYTES];
     __shared__ unsigned int ticket, parts_passed, parts_begin;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -306,6 +321,12 @@ extern "C" __global__ void __launch_bounds__((WARPS + 1) * 32, RESIDENT / (WARPS
     Entrances entrances = {{}, x0, x0_channel, x0_step};
 #if SEQUENCES
     entrances.starts.find(starts, sequences, position, lane);
+#if KEPT
+    // Lane s asks for step s: how many steps of its sequence have passed, and where their last state goes.
+    const long long origin = load(starts + entrances.starts.sequence), passed_steps = position + lane + 1 - origin;
+    const long long own_row = origin / KEPT + passed_steps / KEPT - 1;
+    const unsigned int keeps = __ballot_sync(EVERYONE, passed_steps % KEPT == 0);
+#endif
 #endif
     board.put(warp, fold(chunk, entrances));
     block_barrier();
@@ -324,10 +345,27 @@ extern "C" __global__ void __launch_bounds__((WARPS + 1) * 32, RESIDENT / (WARPS
             state = board.aggregate(warp - 1).passes(state);
         }
     }
+#if KEPT
+    kept += line.in(kept_batch, kept_head, kept_channel);
+#endif
+    // Keep the state that a step ended in. With SEQUENCES, all lanes ask in which row together.
+    auto keep = [&](int s, const State& reached) {
+#if KEPT
+#if SEQUENCES
+        if (!(keeps >> s & 1)) return;
+        const long long row = __shfl_sync(EVERYONE, own_row, s);
+#else
+        static_assert(STEPS % KEPT == 0 || KEPT % STEPS == 0, "states are kept at the same steps of all chunks");
+        if ((s + 1) % (STEPS < KEPT ? STEPS : KEPT) != 0 || (position + s + 1) % KEPT != 0) return;
+        const long long row = (position + s) / KEPT;
+#endif
+        if (owns) store_vector(reinterpret_cast<Number*>(kept + row * kept_step), reached);
+#endif
+    };
     if (whole && !waits) {
-        write_whole(chunk, state, x, x_step, owns, entrances);
+        write_whole(chunk, state, x, x_step, owns, entrances, keep);
     } else {
-        state = write_steps(chunk, state, x, x_step, here, owns, entrances);
+        state = write_steps(chunk, state, x, x_step, here, owns, entrances, keep);
     }
     if (waits) {
         board.put_turn(state);

@@ -14,11 +14,14 @@
 // With GATED, the gates k and q of a Phalanx layer act on inputs and states. `gate_heads` heads next to each other
 // share them, and their strides of heads lead from one such group to the next.
 //
+// With KEPT, the states after so many steps each, of the full recurrence, go to `kept` as they are computed.
+//
 // Macros: those of lines.cuh and gates.cuh, and
 //   UNIT                         divides STEPS and `block`: blocks begin so many steps from each other and from chunks
 //   WINDOW                       0 full, 1 blocks alone, 2 blocks and the one before
 //   INITIAL                      1 if x0 holds the initial states, and with SEQUENCES those of each sequence
 //   SEQUENCES                    1 if time holds sequences of their own
+//   KEPT                         from one state that is kept to the next, whole chunks; 0 if none is, and with gates
 //   THREADS                      of a thread block
 //   RESIDENT                     warps for which a multiprocessor is to have registers
 #include "gates.cuh"
@@ -53,6 +56,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
 #if GATED
     const char* k, const char* q, long long gate_heads,
 #endif
+#if KEPT
+    char* kept,
+#endif
     const long long* starts,  // of each sequence in the order of the sweep, and the end of the last one
     long long sequences,
     long long steps,     // of the recurrence
@@ -68,6 +74,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
 #if GATED
     , long long k_batch, long long k_head, long long k_channel, STRIDE k_step,
     long long q_batch, long long q_head, long long q_channel, STRIDE q_step
+#endif
+#if KEPT
+    , long long kept_batch, long long kept_head, long long kept_channel, STRIDE kept_step
 #endif
 ) {
     const Owner own(segments, batch * heads * lines);
@@ -102,6 +111,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
     gates.q = q + group.in(q_batch, q_head, q_channel) + (segment.origin + position) * q_step;
     gates.k_step = k_step, gates.q_step = q_step;
 #endif
+#if KEPT
+    static_assert(WINDOW != ALONE && WINDOW != NEIGHBOUR && KEPT % STEPS == 0, "states are kept after whole chunks");
+    kept += line.in(kept_batch, kept_head, kept_channel) + segment.origin / KEPT * kept_step;
+#endif
 
     States states;
 #pragma unroll
@@ -114,6 +127,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
         states.enter_block();
         left = block;
         return true;
+    };
+    // Keep the state that a step or a chunk ended in.
+    auto keep = [&] {
+#if KEPT
+        if (left % KEPT != 0) return;  // which counts down from a multiple
+        Vector<Number, CHANNELS> state;
+#pragma unroll
+        for (int c = 0; c < CHANNELS; ++c) state.set(c, states.state[c]);
+        store_vector(reinterpret_cast<Number*>(kept), state);
+        kept += kept_step;
+#endif
     };
     // One step with nothing on its way: at the very start, and at the end of the line.
     auto step_alone = [&] {
@@ -135,6 +159,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
         a += a_step, u += u_step, x += x_step;
         gates.pass(1);
         ++position, --left;
+        keep();
     };
 
     if (position == 0 && steps > 0) {
@@ -194,6 +219,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
             }
             x += static_cast<long long>(x_step) * STEPS;
             gates.pass(STEPS);
+            keep();
         }
     }
     while (position < end) step_alone();
