@@ -105,4 +105,4 @@ def test_the_operators_are_as_torch_wants_them(initial, offsets):
     torch.library.opcheck(torch.ops.recfact.solve, given)
     with torch.no_grad():
         x = torch.ops.recfact.solve(*given)
-        torch.library.opcheck(torch.ops.recfact.solve_gradients, (a, u, x0, x, torch.randn_like(x), *given[3:]))
+        torch.library.opcheck(torch.ops.recfact.solve_gradients, (a, u, x0, x, None, torch.randn_like(x), *given[3:]))

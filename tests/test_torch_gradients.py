@@ -246,7 +246,7 @@ def test_the_custom_operator_keeps_torchs_rules():
         assert set(torch.library.opcheck(torch.ops.recfact.solve, given).values()) == {"SUCCESS"}
         x = torch.ops.recfact.solve(*given).detach()
         numbers = [one if one is None else one.detach() for one in given[:3]]
-        back = (*numbers, x, torch.ones_like(x), *given[3:])
+        back = (*numbers, x, None, torch.ones_like(x), *given[3:])
         assert set(torch.library.opcheck(torch.ops.recfact.solve_gradients, back).values()) == {"SUCCESS"}
 
 

@@ -6,11 +6,12 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from recfact.gpu.geometry import Geometry, View, Views
+from recfact.gpu.lines import ACCESS_BYTES
 from recfact.gpu.multiprocessors import KIB, WARPS_NEEDED, Device, warps_wanted
 from recfact.gpu.plans import Argument, Launch, Scratch, starts, wide
-from recfact.gpu.segments import Split, are_enough, split_blocks
+from recfact.gpu.segments import LEAST_STEPS, Split, are_enough, split_blocks
 from recfact.gpu.solves import ENDLESS, PART_STEPS, Blocks, Sequences
-from recfact.gpu.sums import GradientLines, gradient_lines
+from recfact.gpu.sums import MOST_LANES, GradientLines, gradient_lines
 from recfact.number_types import NUMBER_TYPES
 
 MOST_CHANNELS = 16  # of a thread
@@ -49,7 +50,7 @@ def backward_window(
         memory, or there are few lines of the full recurrence, or few and long sequences.
     """
     carried, slides = blocks.terms is None, blocks.length == 1 and (blocks.terms or 0) > 1
-    kept, scratch = carried and geometry.kept is not None, ()
+    kept, scratch = carried and geometry.kept is not None, tuple[Scratch, ...]()
     if carried:
         blocks = Blocks(PART_STEPS, None)
         if not kept:
@@ -114,6 +115,18 @@ def backward_window(
         shared_bytes=fitted.shared_bytes,
         scratch=scratch,
     )
+
+
+def reads_kept(channels: int, sharing: int, steps: int, multiprocessors: int) -> bool:
+    """Say whether gradients would start from states that a solve of halves keeps, before their layout is known.
+
+    Of so many channels of the full recurrence, `sharing` share their coefficients. If these are many, a thread has
+    several of them, so that no more threads add up than a warp has.
+    """
+    owned = 1
+    while owned < ACCESS_BYTES // 2 and sharing > owned * MOST_LANES:
+        owned *= 2
+    return steps <= LEAST_STEPS or channels >= 32 * owned * WARPS_NEEDED * multiprocessors
 
 
 def _with_states(geometry: Geometry) -> tuple[Geometry, tuple[Scratch, ...]]:

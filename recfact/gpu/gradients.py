@@ -58,6 +58,7 @@ def gradients(
     current_gpu()
     described = [as_device_array(array, name) for array, name in ((a, "a"), (given, "u"), (g, "g"))]
     own_a, own, own_g = described
+    own_kept = None if kept is None else as_device_array(kept, "kept")
     da_type, du_type = (accumulator(own.dtype) if kind is None else _named(kind) for kind in types)
     every = {array.dtype for array in described} | {da_type, du_type}
     if not every <= NUMBER_TYPES.keys() or len(set(map(accumulator, every))) > 1:
@@ -70,7 +71,6 @@ def gradients(
         du_layout = layout_like(own.shape, du_type, own)
         da_layout = layout_like(own_a.shape, da_type, du_layout if repeated else own_a)
         sequences = None if offsets is None or 0 in own.shape else sequences_of(offsets)
-        own_kept = None if kept is None else as_device_array(kept, "kept")
         key = (*(array.key for array in (*described, du_layout, da_layout)), window, sequences, states)
         key = (*key, None if own_kept is None else own_kept.key)
         prepared = prepare(_planned, key, own.device)

@@ -63,6 +63,7 @@ def start(solve: Solve[DeviceArray], prepared: Prepared, scratch: Any = None) ->
         "x": x,
         "x0": solve.x0,
         "starts": solve.starts,
+        "kept": solve.kept,
         **dict(zip("kq", solve.gates, strict=False)),
     }
     places = {name: array.address for name, array in arrays.items() if array is not None}

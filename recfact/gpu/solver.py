@@ -9,14 +9,15 @@ from recfact.arrays import Array, is_tensor, library_of, to_torch
 from recfact.errors import ArrayTypeError
 from recfact.gpu.availability import current_gpu, require
 from recfact.gpu.cuda_streams import check_uncaptured
-from recfact.gpu.device_arrays import DeviceArray, of_cupy
+from recfact.gpu.device_arrays import DeviceArray, empty_like, of_cupy
 from recfact.gpu.host_arrays import solve_segments, solve_sequences
 from recfact.gpu.operands import given_arrays, on_the_gpu, prepare_host, solve_options
 from recfact.gpu.run import run
 from recfact.gpu.sequences import run_sequences
-from recfact.gpu.solves import Solve
+from recfact.gpu.solves import ENDLESS, PART_STEPS, Solve
 from recfact.gpu.tuning import tune_first
-from recfact.number_types import DType
+from recfact.number_types import DType, accumulator
+from recfact.strides import Strided
 from recfact.windows import Full, Window, WindowLike
 
 
@@ -112,6 +113,39 @@ def solve(
     with on_the_gpu(given, axis, offsets, window, reverse, precision) as (asked, offsets):
         _run(asked, offsets)
     return asked.x.owner if out is None else out
+
+
+def solve_and_keep(a: Any, u: Any, *, axis: int = -1, offsets: Any = None) -> tuple[Any, Any]:
+    """Solve arrays on a GPU without a window, and keep states for the gradients.
+
+    Parameters
+    ----------
+    a, u, axis, offsets
+        As for `solve`.
+
+    Returns
+    -------
+    x : array
+        The states, as `solve` returns them.
+    kept : array
+        The states after every `PART_STEPS` steps, in the type that they are computed in. Time has one place for so many
+        steps. The states of a segment begin at the place of its first step, so there may be places with nothing.
+
+    Raises
+    ------
+    ShapeError, OptionError, DTypeError, ArrayTypeError, DeviceError
+        As for `solve`.
+    """
+    current_gpu()
+    with on_the_gpu(given_arrays(a, u), axis, offsets) as (asked, offsets):
+        x, time = asked.x, asked.axis
+        wide = accumulator(x.dtype)
+        shape, strides = list(x.shape), list(x.strides)
+        shape[time], strides[time] = shape[time] // PART_STEPS, ENDLESS  # neighbouring lines keep theirs together
+        layout = Strided(wide, tuple(shape), tuple(strides))
+        kept = empty_like(layout.shape, wide, x.library == "torch", x.device, layout)
+        _run(asked._replace(kept=kept), offsets)
+    return x.owner, kept.owner
 
 
 def _run(asked: Solve[DeviceArray], offsets: Array | None) -> None:

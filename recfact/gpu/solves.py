@@ -141,7 +141,7 @@ class Solve(NamedTuple, Generic[A]):
         x0 = None if x0 is None else x0.broadcast_to((*shape[:axis], *among, *shape[axis + 1 :]))
         for i in range(shape[k]):
             state = None if x0 is None else x0.taken(k if among else k - (k > axis), i)
-            x, kept = (None if one is None else one.taken(k, i) for one in (self.x, self.kept))
+            x, kept = self.x.taken(k, i), None if self.kept is None else self.kept.taken(k, i)
             yield self._replace(a=a.taken(k, i), u=u.taken(k, i), x=x, x0=state, kept=kept, axis=axis - (k < axis))
 
 

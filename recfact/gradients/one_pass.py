@@ -14,7 +14,9 @@ from recfact.gradients.differentials import Pass
 from recfact.windows import Full, Window, blocks_within
 
 
-def one_pass(given: Given, x0: Any, window: Window, da: Array | None, du: Array | None) -> Pass | None:
+def one_pass(
+    given: Given, x0: Any, window: Window, da: Array | None, du: Array | None, kept: Any = None
+) -> Pass | None:
     """Return the pass of the engine for these arguments, or None if it has none.
 
     Parameters
@@ -25,15 +27,17 @@ def one_pass(given: Given, x0: Any, window: Window, da: Array | None, du: Array 
         Initial states.
     da, du : ndarray, or None
         Memory of the host that may receive the gradients.
+    kept : array, or None
+        What `solve_and_keep` kept on a GPU.
     """
     if given.on_gpu:
-        return _on_gpu(given, x0, window)
+        return _on_gpu(given, x0, window, kept)
     if given.reverse or given.offsets is not None or x0 is not None or given.dtype.kind != "f":
         return None
     return _on_host(given, window, da, du)
 
 
-def _on_gpu(given: Given, x0: Any, window: Window) -> Pass:
+def _on_gpu(given: Given, x0: Any, window: Window, kept: Any) -> Pass:
     from recfact.gpu.cuda_streams import check_uncaptured
     from recfact.gpu.gradients import gradients
 
@@ -64,7 +68,8 @@ def _on_gpu(given: Given, x0: Any, window: Window) -> Pass:
         if given.reverse or da is None or du is None:
             check_steps()
         own = Full() if whole else window
-        found = gradients(a, read, given.expanded(g), own, given.offsets, (da, du), known)
+        parts = None if kept is None else given.time.turned(kept)
+        found = gradients(a, read, given.expanded(g), own, given.offsets, (da, du), known, parts)
         if found is None:
             check_steps()
         return found

@@ -114,15 +114,19 @@ def pulled_back(
     window: Window,
     x: Any,
     out: tuple[Any, Any] | None,
+    kept: Any = None,
 ) -> tuple[Any, Any, Any]:
-    """Return what `vjp` does, whose other parameters are read in `given`, in the number types of `given`."""
+    """Return what `vjp` does, whose other parameters are read in `given`, in the number types of `given`.
+
+    The states that a solve on a GPU kept, if it did, help as all of them do.
+    """
     x0, reverse = given.x0, given.reverse
     own_a, own_u, own_g = given.steps(a, "a"), given.steps(u, "u"), given.expanded(given.steps(g, "g"))
     initial, known = given.initial(x0, "x0"), given.known(x)
     at_a, at_u = given.places(out, a, u, {"a": a, "u": u, "g": g, "x": x, "x0": x0, "g_state": g_state})
     with np.errstate(all="ignore"):
         if state is None and g_state is None:
-            engine = one_pass(given, initial, window, given.room(at_a), given.room(at_u))
+            engine = one_pass(given, initial, window, given.room(at_a), given.room(at_u), kept)
             da, du, d0 = transposed_derivative(
                 own_a, own_u, own_g, initial, given.offsets, window, reverse, given.solve, known, engine
             )

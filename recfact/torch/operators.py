@@ -2,10 +2,15 @@
 
 There are two versions. `Recurrence` is an ``autograd.Function``: all of torch.func takes it, but torch.compile can't
 follow it. Compiled code calls the custom operator ``recfact::solve``, which torch.func can't follow.
+
+Gradients need the states as they were computed, in float32 for inputs in half precision. On a GPU the solve of such
+inputs keeps a few of them as a second result, from which the gradients find the others: that takes fewer bytes than to
+read all of them. Compiled code then calls ``recfact::solve_and_keep``.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from inspect import signature
 from typing import Any
@@ -17,13 +22,15 @@ from torch._functorch.pyfunctorch import retrieve_all_functorch_interpreters
 
 from recfact.arrays import broadcast_shape, holds_memory
 from recfact.errors import OptionError
+from recfact.gpu.backward_window import reads_kept
+from recfact.gpu.solves import PART_STEPS
 from recfact.gradients.arguments import Given
 from recfact.gradients.differentials import derivative, transposed_derivative
 from recfact.gradients.initial_states import Starts
 from recfact.gradients.products import pulled_back
 from recfact.gradients.time_first import TimeFirst, summed
 from recfact.solve import solve
-from recfact.windows import Window, window_of, window_text
+from recfact.windows import Full, Window, window_of, window_text
 
 HALVES = (torch.float16, torch.bfloat16)
 
@@ -44,11 +51,29 @@ def recurrence(
     dim : int
         The axis of time, counted from the end because vmap may add leading axes.
     """
+    plain = not reverse and x0 is None and isinstance(window, Full)
+    keeps = plain and _keeps(a, u, 1 if offsets is None else len(offsets) - 1, dim)
     if torch.compiler.is_compiling():
+        if keeps:
+            kept_too: Tensor = torch.ops.recfact.solve_and_keep(a, u, offsets, dim)[0]
+            return kept_too
         moved: Tensor = torch.ops.recfact.solve(a, u, x0, offsets, dim, reverse, window_text(window))
         return moved
-    states: Tensor = Recurrence.apply(a, u, x0, offsets, dim, reverse, window)
+    states: Tensor = Recurrence.apply(keeps, a, u, x0, offsets, dim, reverse, window)[0]
     return states
+
+
+def _keeps(a: Tensor, u: Tensor, sequences: int, dim: int) -> bool:
+    """Say whether the gradients will start from states that the solve keeps."""
+    if not (u.is_cuda and a.requires_grad and torch.is_grad_enabled()):
+        return False
+    shape = broadcast_shape(a, u)
+    if u.dtype not in HALVES or _computed(a, u) != torch.float32 or 0 in shape:
+        return False
+    steps, numbers = shape[dim], math.prod(shape)
+    sharing = numbers // (a.numel() * (1 if a.ndim >= -dim and a.shape[dim] == steps else steps))
+    multiprocessors = torch.cuda.get_device_properties(u.device).multi_processor_count
+    return reads_kept(numbers // steps * sequences, sharing, steps, multiprocessors)
 
 
 def _solve(a: Tensor, u: Tensor, x0: Tensor | None, offsets: Any, dim: int, reverse: bool, window: Window) -> Tensor:
@@ -60,33 +85,54 @@ def _solve(a: Tensor, u: Tensor, x0: Tensor | None, offsets: Any, dim: int, reve
     return x
 
 
+def _solve_and_keep(a: Tensor, u: Tensor, offsets: Any, dim: int) -> tuple[Tensor, Tensor]:
+    """Solve without a window on a GPU, and return what `recfact.gpu.solver.solve_and_keep` does."""
+    from recfact.gpu.solver import solve_and_keep
+
+    x, kept = solve_and_keep(a.detach(), u.detach(), axis=dim, offsets=offsets)
+    return x, kept
+
+
 class Recurrence(torch.autograd.Function):
-    """`recurrence` for eager code and for torch.func."""
+    """`recurrence` for eager code and for torch.func, with states that are kept, or None."""
 
     @staticmethod
-    def forward(*given: Any) -> Tensor:
-        """Return the states."""
-        return _solve(*given)
+    def forward(keeps: bool, a: Tensor, u: Tensor, *others: Any) -> tuple[Tensor, Tensor | None]:
+        """Return the states, and those that are kept."""
+        if keeps and holds_memory(a) and holds_memory(u):
+            return _solve_and_keep(a, u, *others[1:3])
+        return _solve(a, u, *others), None
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor | None]) -> None:
         """Keep the tensors that the derivatives need."""
-        a, u, x0, *ctx.how = inputs
-        ctx.save_for_backward(a, u, x0, output)
+        _, a, u, x0, *ctx.how = inputs
+        x, kept = output
+        if kept is not None:
+            ctx.mark_non_differentiable(kept)
+            x = None
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(a, u, x0, x, kept)
         ctx.save_for_forward(a, u, x0)
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor) -> tuple[Any, ...]:
+    def backward(ctx: Any, g: Any, _: Any) -> tuple[Any, ...]:
         """Return the gradients. They are differentiable if torch asks for that."""
-        a, u, x0, x = ctx.saved_tensors
-        again = torch.is_grad_enabled() or not all(holds_memory(tensor) for tensor in (a, u, x, g))
-        run = _composed_gradients if again else _gradients
-        needed = ctx.needs_input_grad[:3]
-        found = run(a, u, x0, x, g, *ctx.how) if needed[0] else _gradients_beside(a, u, x0, g, *ctx.how)
-        return *(own if asked else None for own, asked in zip(found, needed, strict=True)), None, None, None, None
+        if g is None:
+            return (None,) * 8
+        a, u, x0, x, kept = ctx.saved_tensors
+        again = torch.is_grad_enabled() or not all(holds_memory(one) for one in (a, u, x, g) if one is not None)
+        needed = ctx.needs_input_grad[1:4]
+        if not needed[0]:
+            found = _gradients_beside(a, u, x0, g, *ctx.how)
+        elif again:
+            found = _composed_gradients(a, u, x0, x, g, *ctx.how)
+        else:
+            found = _gradients(a, u, x0, x, kept, g, *ctx.how)
+        return None, *(own if asked else None for own, asked in zip(found, needed, strict=True)), None, None, None, None
 
     @staticmethod
-    def jvp(ctx: Any, ta: Any, tu: Any, tx0: Any, *_: Any) -> Tensor:
+    def jvp(ctx: Any, _: Any, ta: Any, tu: Any, tx0: Any, *__: Any) -> tuple[Tensor, None]:
         """Return the tangent of the states."""
         check_forward_once()
         a, u, x0 = ctx.saved_tensors[:3]
@@ -98,18 +144,18 @@ class Recurrence(torch.autograd.Function):
         x0, tx0 = (_entering(time, one, offsets) for one in (x0, tx0))
         moved = derivative(a, u, ta, tu, x0, tx0, offsets, window, reverse, _along_first(offsets))
         tx: Tensor = time.back(moved, time.shape)
-        return tx.to(dtype)
+        return tx.to(dtype), None
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple[Any, ...], a: Tensor, u: Tensor, x0: Any, *how: Any) -> tuple[Tensor, int]:
+    def vmap(info: Any, in_dims: tuple[Any, ...], _: Any, a: Tensor, u: Tensor, x0: Any, *how: Any) -> tuple[Any, Any]:
         """Return the states with the axis that vmap adds in front."""
-        given = [(one, at) for one, at in zip((a, u, x0), in_dims, strict=False)]
+        given = [(one, at) for one, at in zip((a, u, x0), in_dims[1:], strict=False)]
         axes = max(one.ndim - (at is not None) for one, at in given[:2])
         beside = axes - 1 if how[0] is None else axes  # axes of initial states, with an axis of segments or without
         a, u, x0 = (_in_front(*pair, count) for pair, count in zip(given, (axes, axes, beside), strict=True))
-        if in_dims[0] is None and in_dims[1] is None:
+        if in_dims[1] is None and in_dims[2] is None:
             u = u.expand(info.batch_size, *u.shape)
-        return recurrence(a, u, x0, *how), 0
+        return (recurrence(a, u, x0, *how), None), (0, None)
 
 
 vars(Recurrence.forward)["__signature__"] = signature(Recurrence.forward)  # torch looks for it at every call
@@ -133,21 +179,38 @@ def _in_front(tensor: Any, at: int | None, axes: int) -> Any:
 
 
 def _gradients(
-    a: Tensor, u: Tensor, x0: Tensor | None, x: Tensor, g: Tensor, offsets: Any, dim: int, reverse: bool, window: Window
+    a: Tensor,
+    u: Tensor,
+    x0: Tensor | None,
+    x: Tensor | None,
+    kept: Tensor | None,
+    g: Tensor,
+    offsets: Any,
+    dim: int,
+    reverse: bool,
+    window: Window,
 ) -> list[Any]:
     """Return the gradients of `a`, `u` and `x0`, which are not differentiable themselves."""
     with torch.no_grad():
         given = Given(a, u, x0, dim, offsets, reverse, own_types=True)
-        return _fitting(pulled_back(given, a, u, g.conj(), None, None, window, x, None), (a, u, x0))
+        return _fitting(pulled_back(given, a, u, g.conj(), None, None, window, x, None, kept), (a, u, x0))
 
 
 def _composed_gradients(
-    a: Tensor, u: Tensor, x0: Tensor | None, x: Tensor, g: Tensor, offsets: Any, dim: int, reverse: bool, window: Window
+    a: Tensor,
+    u: Tensor,
+    x0: Tensor | None,
+    x: Tensor | None,
+    g: Tensor,
+    offsets: Any,
+    dim: int,
+    reverse: bool,
+    window: Window,
 ) -> list[Any]:
     """Return the gradients of `a`, `u` and `x0`, made of differentiable operations."""
     time = _time(a, u, dim)
     own_a, own_u, own_g = (time.front(_wide(one)) for one in (a, u, g.conj()))
-    entering, known = _entering(time, x0, offsets), None if x.dtype in HALVES else time.front(x)
+    entering, known = _entering(time, x0, offsets), None if x is None or x.dtype in HALVES else time.front(x)
     along = _along_first(offsets)
     da, du, d0 = transposed_derivative(own_a, own_u, own_g, entering, offsets, window, reverse, along, known)
     d0 = None if x0 is None else time.back_state(d0, x0.shape, offsets is not None)
@@ -179,6 +242,10 @@ def _in_type(found: Tensor, like: Tensor) -> Tensor:
 def _time(a: Tensor, u: Tensor, dim: int) -> TimeFirst:
     shape = broadcast_shape(a, u)
     return TimeFirst(shape, dim % len(shape))
+
+
+def _computed(a: Tensor, u: Tensor) -> torch.dtype:
+    return computed_type(torch.promote_types(a.dtype, u.dtype))
 
 
 def computed_type(dtype: torch.dtype) -> torch.dtype:
@@ -227,12 +294,29 @@ def _(a: Tensor, u: Tensor, *_: Any) -> Tensor:
     return torch.empty_permuted(shape, list(order), dtype=dtype, device=u.device)
 
 
+@torch.library.custom_op("recfact::solve_and_keep", mutates_args=())
+def compiled_solve_and_keep(a: Tensor, u: Tensor, offsets: Tensor | None, dim: int) -> tuple[Tensor, Tensor]:
+    """Solve in compiled code without a window, and keep states."""
+    return _solve_and_keep(a, u, offsets, dim)
+
+
+@compiled_solve_and_keep.register_fake
+def _(a: Tensor, u: Tensor, offsets: Any, dim: int) -> tuple[Tensor, Tensor]:
+    """Return tensors that lie in memory as the states will. The parts of time are outermost for those that are kept."""
+    x: Tensor = compiled_solve(a, u, None, offsets, dim, False, "full")
+    time, strides, shape = dim % x.ndim, x.stride(), list(x.shape)
+    order = sorted(range(x.ndim), key=lambda k: (k != time, -strides[k]))
+    shape[time] //= PART_STEPS
+    return x, torch.empty_permuted(shape, order, dtype=computed_type(x.dtype), device=x.device)
+
+
 @torch.library.custom_op("recfact::solve_gradients", mutates_args=())
 def compiled_gradients(
     a: Tensor,
     u: Tensor,
     x0: Tensor | None,
-    x: Tensor,
+    x: Tensor | None,
+    kept: Tensor | None,
     g: Tensor,
     offsets: Tensor | None,
     dim: int,
@@ -240,7 +324,7 @@ def compiled_gradients(
     window: str,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the gradients of coefficients, inputs and initial state. The last is empty without an initial state."""
-    da, du, d0 = _gradients(a, u, x0, x, g, offsets, dim, reverse, window_of(window))
+    da, du, d0 = _gradients(a, u, x0, x, kept, g, offsets, dim, reverse, window_of(window))
     return da.contiguous(), du.contiguous(), a.new_empty(0) if d0 is None else d0.contiguous()
 
 
@@ -256,8 +340,21 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 def _compiled_backward(ctx: Any, g: Tensor) -> tuple[Any, ...]:
     a, u, x0, x, offsets = ctx.saved_tensors
-    da, du, d0 = compiled_gradients(a, u, x0, x, g, offsets, *ctx.how)
+    da, du, d0 = compiled_gradients(a, u, x0, x, None, g, offsets, *ctx.how)
     return da, du, None if x0 is None else d0, None, None, None, None
 
 
+def _keep_parts(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    a, u, offsets, ctx.dim = inputs
+    ctx.mark_non_differentiable(output[1])
+    ctx.save_for_backward(a, u, output[1], offsets)
+
+
+def _backward_from_parts(ctx: Any, g: Tensor, _: Any) -> tuple[Any, ...]:
+    a, u, kept, offsets = ctx.saved_tensors
+    da, du, _ = compiled_gradients(a, u, None, None, kept, g, offsets, ctx.dim, False, "full")
+    return da, du, None, None
+
+
 compiled_solve.register_autograd(_compiled_backward, setup_context=_keep)
+compiled_solve_and_keep.register_autograd(_backward_from_parts, setup_context=_keep_parts)
