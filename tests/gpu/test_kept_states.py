@@ -1,0 +1,402 @@
+"""States that a solve keeps for its gradients: which they are, what the gradients make of them, and what that moves."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from gpu import stand_in, test_gradient_types, torch_stand_in
+from gpu.bare_run import need_compiler, plant, run_bare
+from gpu.bounds import bound
+from gpu.cases import H100, NUMPY, Case, in_order, random_numbers, strided
+from gpu.stand_in import on_gpu
+from gpu.test_gradient_types import arrays, check
+
+import recfact as rf
+from recfact.gpu import gradients as gpu_gradients
+from recfact.gpu.backward_window import reads_kept
+from recfact.gpu.launch import alternatives, plan, plan_gradients
+from recfact.gpu.multiprocessors import Device
+from recfact.gpu.plans import Launch
+from recfact.gpu.sequences import sequences_of
+from recfact.gpu.solver import solve_and_keep
+from recfact.gpu.solves import PART_STEPS, Solve
+from recfact.gradients.arguments import Given
+from recfact.gradients.products import pulled_back
+from recfact.number_types import accumulator
+from tools.gpu.emulator import RANDOM, TOGETHER, execute
+from tools.gpu.examples import TARGETS
+from tools.gpu.machine_code import machine_code
+
+SMALL = Device((9, 0), 1)
+CHANNELS, TIME = None, (1, 2, 0)  # which axis comes last in memory
+# Number types of coefficients and inputs, shape with time first, whether channels share coefficients, order of axes.
+CASES: dict[str, tuple[str, str, tuple[int, ...], bool, tuple[int, ...] | None]] = {
+    "sweep of halves": ("bfloat16", "bfloat16", (83, 3, 16), True, CHANNELS),
+    "sweep of their own": ("float16", "float16", (96, 3, 8), False, CHANNELS),
+    "sweep of float32 gates": ("float32", "bfloat16", (83, 3, 16), True, CHANNELS),
+    "sweep of odd channels": ("float32", "float32", (47, 2, 7), False, CHANNELS),
+    "sweep of float64": ("float64", "float64", (64, 2, 4), True, CHANNELS),
+    "sweep along time": ("bfloat16", "bfloat16", (88, 3, 8), True, TIME),
+    "sweep along time one by one": ("float32", "float32", (51, 3, 8), False, TIME),
+    "sweep of few steps": ("bfloat16", "bfloat16", (17, 3, 16), True, CHANNELS),
+    "chain": ("bfloat16", "bfloat16", (370, 3, 8), False, CHANNELS),
+    "chain of float32": ("float32", "float32", (368, 3, 7), True, CHANNELS),
+    "chain of complex numbers": ("complex128", "complex128", (300, 2, 2), False, CHANNELS),
+    "chain along time": ("float32", "float32", (371, 3, 8), False, TIME),
+    "b2p": ("bfloat16", "bfloat16", (291, 5, 16), True, CHANNELS),
+    "b2p of ragged tiles": ("float16", "float16", (304, 5, 24), True, CHANNELS),
+    "b2p along time": ("bfloat16", "bfloat16", (296, 5, 19), True, TIME),
+}
+EMULATED = ("sweep of halves", "sweep along time", "chain", "b2p of ragged tiles", "b2p along time")
+
+
+def made(rng: np.random.Generator, name: str) -> dict[str, np.ndarray]:
+    """Return coefficients, inputs, a place for states, and one for those that are kept."""
+    a, u, shape, shared, order = CASES[name]
+    single = (*shape[:-1], 1) if shared else shape
+    out = a if a == u else "float32"
+    given = {"a": random_numbers(rng, single, a, 0.95), "u": random_numbers(rng, shape, u)}
+    given["a"].reshape(-1)[::11] = 0  # resets
+    given["x"] = np.full(shape, np.nan).astype(NUMPY[out])
+    given["kept"] = np.full((shape[0] // PART_STEPS, *shape[1:]), np.nan, accumulator(NUMPY[u]))
+    return {key: array if order is None or key == "kept" else in_order(array, order) for key, array in given.items()}
+
+
+def described(given: dict[str, np.ndarray], offsets: list[int] | None = None) -> Solve:
+    solve = Solve(*(strided(given[name]) for name in "aux"), None, 0, rf.Full(), kept=strided(given["kept"]))
+    if offsets is None:
+        return solve
+    given["starts"] = np.array(offsets)
+    return solve._replace(sequences=sequences_of(given["starts"]))
+
+
+def planned(given: dict[str, np.ndarray], name: str, offsets: list[int] | None = None) -> Launch:
+    launch = plan(described(given, offsets), SMALL)
+    assert launch is not None
+    assert launch.kernel == name.split()[0]
+    return launch
+
+
+def check_kept(launch: Launch, given: dict[str, np.ndarray]) -> None:
+    """See that what is kept are the states, as they are before they are rounded."""
+    last = given["x"][PART_STEPS - 1 :: PART_STEPS]
+    np.testing.assert_array_equal(given["kept"].astype(last.dtype), last)
+    wide = np.empty(given["x"].shape, given["kept"].dtype)  # with which the bound has no last rounding
+    exact, most = bound(launch, Case(given["a"], given["u"], wide, 0), rf.Full(), False)
+    here = slice(PART_STEPS - 1, None, PART_STEPS)
+    assert (abs(given["kept"].astype(exact.dtype) - exact[here]) <= most[here]).all()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_they_are_those_before_the_last_rounding(rng, name):
+    need_compiler()
+    given = made(rng, name)
+    launch = planned(given, name)
+    run_bare(launch, given)
+    check_kept(launch, given)
+
+
+@pytest.mark.parametrize("kernel", ["sweep", "chain", "b2p"])
+def test_solves_of_every_length_keep_them(rng, monkeypatch, kernel):
+    need_compiler()
+    name = {"sweep": "sweep of halves", "chain": "chain", "b2p": "b2p"}[kernel]
+    *types, shape, shared, order = CASES[name]
+    first = 1 if kernel == "sweep" else 257
+    for n in range(first, first + 36):
+        monkeypatch.setitem(CASES, name, (*types, (n, *shape[1:]), shared, order))
+        given = made(rng, name)
+        launch = planned(given, name)
+        run_bare(launch, given)
+        check_kept(launch, given)
+
+
+def test_each_plan_that_is_timed_keeps_them(rng):
+    need_compiler()
+    kernels = set()
+    for name in ("chain", "b2p"):
+        given = made(rng, name)
+        for launch in alternatives(described(given), SMALL).values():
+            for array in (given["x"], given["kept"]):
+                array[...] = np.nan
+            run_bare(launch, given)
+            check_kept(launch, given)
+            kernels.add(launch.kernel)
+    assert kernels == {"sweep", "chain", "b2p"}
+
+
+@pytest.mark.parametrize("name", ["sweep of halves", "sweep along time"])
+def test_those_of_sequences_begin_where_their_first_step_is(rng, name):
+    need_compiler()
+    given, offsets = made(rng, name), [0, 0, 16, 24, 25, 58, 75, CASES[name][2][0]]
+    run_bare(planned(given, name, offsets), given)
+    free = set(range(len(given["kept"])))
+    for start, end in pairwise(offsets):
+        x = rf.solve(*(given[one][start:end].astype("f4") for one in "au"), axis=0)
+        for k in range((end - start) // PART_STEPS):
+            free.remove(start // PART_STEPS + k)
+            np.testing.assert_allclose(given["kept"][start // PART_STEPS + k], x[16 * k + 15], rtol=1e-4, atol=1e-5)
+    assert np.isnan(given["kept"][sorted(free)]).all()
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize("name", EMULATED)
+def test_to_keep_them_has_no_fault_and_moves_no_more_than_they_are(rng, name):
+    given, results = made(rng, name), set()
+    launch = planned(given, name)
+    for schedule in (TOGETHER, *RANDOM[:2]):
+        for array in (given["x"], given["kept"]):
+            array[...] = np.nan
+        report = execute(launch, given, H100.capability, schedule=schedule, outputs=("x", "kept")).check()
+        assert report.arrays["kept"].written == given["kept"].nbytes
+        assert report.arrays["kept"].read == 0
+        results.add(given["x"].tobytes() + given["kept"].tobytes())
+    assert len(results) == 1
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize(
+    "capability", [pytest.param(one, marks=[pytest.mark.slow] * (one != (9, 0))) for one in TARGETS]
+)
+def test_nothing_spills_where_they_are_kept(rng, capability):
+    for name in CASES:
+        launch = plan(described(made(rng, name)), Device(capability, 1))
+        code = machine_code(launch, capability)
+        assert (code.log, code.stack) == ("", 0), name
+
+
+LAYOUTS = ("own", "shared", "odd channels", "rows", "rows, own")  # of test_gradient_types
+KINDS = ("bfloat16", "float16", "coefficients in float32")
+
+
+def kept_of(given: dict[str, np.ndarray]) -> np.ndarray:
+    """Return what a solve keeps."""
+    out = np.result_type(given["a"].dtype, given["u"].dtype) if given["a"].dtype == given["u"].dtype else np.float32
+    own = {"a": given["a"], "u": given["u"], "x": np.empty_like(given["u"], dtype=out)}
+    own["kept"] = np.full((len(given["u"]) // PART_STEPS, *given["u"].shape[1:]), np.nan, np.float32)
+    launch = plan(described(own), SMALL)
+    assert launch.kernel == "sweep"
+    run_bare(launch, own)
+    return own["kept"]
+
+
+def planned_back(
+    given: dict[str, np.ndarray], kept: np.ndarray | None, device: Device = SMALL, offsets: np.ndarray | None = None
+) -> Launch:
+    launch = plan_gradients(
+        *(strided(given[name]) for name in ("a", "u", "g", "du", "da")),
+        window=rf.Full(),
+        device=device,
+        sequences=None if offsets is None else sequences_of(offsets),
+        states=False,
+        kept=None if kept is None else strided(kept),
+    )
+    assert launch is not None
+    macros = dict(launch.macros)
+    assert (macros["CARRIED"], macros["KEPT"], len(launch.scratch)) == ("1", str(int(kept is not None)), kept is None)
+    return launch
+
+
+@pytest.mark.parametrize("kinds", KINDS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_gradients_have_the_bits_that_they_have_without(rng, layout, kinds):
+    need_compiler()
+    given = arrays(rng, layout, kinds, "jagged:16")
+    given["states"] = kept_of(given)
+    run_bare(planned_back(given, given["states"]), given)
+    check(given, "full")
+    again = {**given, "du": np.empty_like(given["du"]), "da": np.empty_like(given["da"])}
+    run_bare(planned_back(again, None), {key: array for key, array in again.items() if key != "states"})
+    for name in ("du", "da"):
+        np.testing.assert_array_equal(given[name], again[name])
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize(
+    ("layout", "kinds"), [("shared", "bfloat16"), ("rows", "bfloat16"), ("own", "coefficients in float32")]
+)
+def test_gradients_have_no_fault_and_the_same_bits_in_every_order(rng, layout, kinds):
+    given, results = arrays(rng, layout, kinds, "jagged:16"), set()
+    given["states"] = kept_of(given)
+    launch = planned_back(given, given["states"])
+    for schedule in (TOGETHER, *RANDOM[:2]):
+        own = {**given, "du": np.empty_like(given["du"]), "da": np.empty_like(given["da"])}
+        execute(launch, own, H100.capability, schedule=schedule, outputs=("du", "da")).check()
+        check(own, "full")
+        results.add(own["du"].tobytes() + own["da"].tobytes())
+    assert len(results) == 1
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize("kinds", ["bfloat16", pytest.param("coefficients in float32", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("single", "order"), [(1, CHANNELS), (16, CHANNELS), (1, TIME)])
+def test_gradients_move_little_more_than_their_arrays(rng, monkeypatch, kinds, single, order):
+    monkeypatch.setitem(test_gradient_types.LAYOUTS, "long", ((256, 2, 16), (256, 2, single), order))
+    given = arrays(rng, "long", kinds, "jagged:16")
+    needed = sum(array.nbytes for array in given.values())
+    moved = {}
+    for kept in (True, False):
+        own = {**given, "states": kept_of(given)} if kept else given
+        launch = planned_back(given, own.get("states"))
+        report = execute(launch, own, H100.capability, outputs=("du", "da")).check()
+        moved[kept] = sum(array.read + array.written for array in report.arrays.values()) / needed
+    assert moved[True] <= 1.05
+    assert moved[False] > 1.3
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize(
+    "capability", [pytest.param(one, marks=[pytest.mark.slow] * (one != (9, 0))) for one in TARGETS]
+)
+def test_nothing_spills_where_they_are_read(rng, capability):
+    for layout in LAYOUTS:
+        for kinds in KINDS:
+            given = arrays(rng, layout, kinds, "jagged:16")
+            code = machine_code(planned_back(given, kept_of(given), Device(capability, 1)), capability)
+            assert (code.log, code.stack) == ("", 0), (layout, kinds)
+
+
+SEQUENCES = [0, 7, 40, 75]
+# The kernel, what is in its source, and what is put there.
+FAULTS = {
+    "kept one step late": ("sweep", "++position, --left;\n        keep();", "keep();\n        ++position, --left;"),
+    "kept half as often": ("sweep", "if (left % KEPT != 0) return;", "if (left % (2 * KEPT) != 0) return;"),
+    "rows of sequences from the start of time": ("sweep", "+ origin / KEPT * kept_step", ""),
+    "all states in one row": ("sweep", "kept += kept_step;", ""),
+    "kept by a warp one step late": ("chain", "(position + s + 1) % KEPT", "(position + s) % KEPT"),
+    "kept in the next row": ("chain", "(position + s) / KEPT", "(position + s + 1) / KEPT"),
+    "what a tile began with": ("b2p", "(work.carrier(version) + lane));\n", "(work.carrier(1 - version) + lane));\n"),
+    "one tile too many": ("b2p", "tile * static_cast<long long>(TILE) <= steps", "true"),
+    "the part before read": ("backward_window", "passed(index - 2));\n#pragma", "passed(index - 1));\n#pragma"),
+    "the last part from zero": ("backward_window", "if (KEPT && whole > 1)", "if (false)"),
+    "parts of sequences from the start of time": ("backward_window", "+ origin / block * states_step", ""),
+}
+
+
+def solved(rng: np.random.Generator, kernel: str, offsets: list[int] | None) -> None:
+    """Solve, and see that each state that is kept is where it should be, and none elsewhere."""
+    name = {"sweep": "sweep of halves"}.get(kernel, kernel)
+    given = made(rng, name)
+    rows = np.full((len(given["kept"]) + 2, *given["kept"].shape[1:]), np.nan, np.float32)  # with room for a fault
+    given["kept"], expected = rows[:-2], np.full_like(rows, np.nan)
+    run_bare(planned(given, name, offsets), given)
+    for start, end in pairwise(offsets or [0, len(given["x"])]):
+        for k in range((end - start) // PART_STEPS):
+            expected[start // PART_STEPS + k] = given["x"][start + PART_STEPS * k + PART_STEPS - 1]
+    np.testing.assert_array_equal(rows.astype(given["x"].dtype).astype(np.float32), expected)
+
+
+def differentiated(rng: np.random.Generator, kernel: str, offsets: list[int] | None) -> None:
+    """Take gradients from states that are kept, and compare those of each sequence."""
+    given, pairs = arrays(rng, "shared", "bfloat16", "jagged:16"), list(pairwise(offsets or [0, 75]))
+    given["states"] = np.full((75 // PART_STEPS, *given["u"].shape[1:]), np.nan, np.float32)
+    for start, end in pairs:
+        part = rf.solve(*(given[name][start:end].astype(np.float32) for name in "au"), axis=0)[15::16]
+        given["states"][start // PART_STEPS : start // PART_STEPS + len(part)] = part
+    given["starts"] = np.array(offsets or [0])
+    run_bare(planned_back(given, given["states"], offsets=given["starts"] if offsets else None), given)
+    for start, end in pairs:
+        check({name: given[name][start:end] for name in ("a", "u", "g", "du", "da")}, "full")
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_planted_faults_are_seen(rng, monkeypatch, fault):
+    need_compiler()
+    kernel, old, new = FAULTS[fault]
+    run = differentiated if kernel == "backward_window" else solved
+    offsets = SEQUENCES if "sequences" in fault else None
+    run(rng, kernel, offsets)
+    plant(monkeypatch, kernel, old, new)
+    with pytest.raises(AssertionError):
+        run(rng, kernel, offsets)
+
+
+def bits(array: stand_in.ndarray) -> np.ndarray:
+    return array.view({2: np.uint16, 4: np.uint32}[array.dtype.itemsize]).get()
+
+
+OFFSETS = {"whole": None, "together": [0, 10, 10, 27, 60], "one by one": [0, 20, 600]}
+
+
+@pytest.mark.parametrize("offsets", OFFSETS.values(), ids=OFFSETS)
+@pytest.mark.parametrize(("shape", "axis"), [((60, 2, 8), 0), ((2, 60, 8), 1), ((2, 3, 60), -1), ((60, 7), 0)])
+@pytest.mark.parametrize("kinds", [("bfloat16", "bfloat16"), ("float32", "float16"), ("float32", "float32")])
+def test_a_solve_returns_them_and_gradients_start_from_them(machine, rng, shape, axis, kinds, offsets):
+    long = offsets is not None and offsets[-1] > 60
+    shape = tuple(600 if size == 60 and long else size for size in shape)
+    a, u, g = (random_numbers(rng, shape, kind, 0.9) for kind in (*kinds, kinds[1]))
+    there = [on_gpu(array) for array in (a, u, g)]
+    x, kept = solve_and_keep(*there[:2], axis=axis, offsets=offsets)
+    assert (kept.dtype, kept.shape[axis]) == (np.float32, shape[axis] // PART_STEPS)
+    assert kept.strides[axis] == max(kept.strides)
+    plain = rf.solve(*there[:2], axis=axis, offsets=offsets)
+    assert x.dtype == plain.dtype
+    np.testing.assert_array_equal(bits(x), bits(plain))
+    machine.launches.clear()
+    asked = [Given(*there[:2], None, axis, offsets, False, own_types=True) for _ in range(2)]
+    found = pulled_back(asked[0], *there, None, None, rf.Full(), None, None, kept)
+    launches = [launch.launch for launch in machine.launches]
+    if not long:
+        assert [(one.kernel, dict(one.macros)["KEPT"]) for one in launches] == [("backward_window", "1")]
+    without = pulled_back(asked[1], *there, None, None, rf.Full(), None, None)
+    for one, other in zip(found[:2], without[:2], strict=True):
+        np.testing.assert_array_equal(bits(one), bits(other))
+
+
+def test_arrays_of_too_many_axes_keep_them_slice_by_slice(machine, rng):
+    whole = (random_numbers(rng, (40, 3, 3, 3, 9), "float16", 0.9) for _ in "au")
+    a, u = (on_gpu(array)[:, :2, :2, :2, :8] for array in whole)
+    machine.launches.clear()
+    x, kept = solve_and_keep(a, u, axis=0)
+    assert len(machine.launches) == 2
+    np.testing.assert_array_equal(kept.get().astype("f2"), x.get()[15::16])
+
+
+def test_a_solve_of_tensors_that_is_captured_keeps_them(machine, rng):
+    numbers = [random_numbers(rng, (60, 2, 8), "float16", 0.9) for _ in "aug"]
+    tensors = [torch_stand_in.tensor(array) for array in numbers]
+    x, kept = solve_and_keep(*tensors[:2], axis=0)
+    assert (isinstance(kept, torch_stand_in.Tensor), kept.shape) == (True, (3, 2, 8))
+    first = gpu_gradients.gradients(*tensors, states=False, kept=kept)
+    machine.captured, taken = {torch_stand_in.STREAM}, len(machine.pools)
+    x, kept = solve_and_keep(*tensors[:2], axis=0)
+    again = gpu_gradients.gradients(*tensors, states=False, kept=kept)
+    machine.captured = set()
+    assert len(machine.pools) == taken
+    np.testing.assert_array_equal(kept.numpy().astype("f2"), x.numpy()[15::16])
+    for one, other in zip(first, again, strict=True):
+        np.testing.assert_array_equal(one.numpy(), other.numpy())
+
+
+def test_gradients_of_cupy_arrays_can_be_captured_with_them(machine, rng):
+    with stand_in.Stream() as stream:
+        given = [on_gpu(random_numbers(rng, (60, 2, 8), "float16", 0.9)) for _ in "aug"]
+        _, kept = solve_and_keep(*given[:2], axis=0)
+        before = gpu_gradients.gradients(*given, states=False, kept=kept)
+        machine.captured = {stream.ptr}
+        after = gpu_gradients.gradients(*given, states=False, kept=kept)  # which needs no memory for states
+        machine.captured = set()
+    for one, other in zip(before, after, strict=True):
+        np.testing.assert_array_equal(one.get(), other.get())
+
+
+def test_where_they_are_kept_gradients_read_them():
+    """What is known of shapes says it of most plans, and of all that it says no of there are none or wide sums."""
+    kind, wrong, said = NUMPY["bfloat16"], 0, 0
+    for device in (H100, Device((8, 0), 108), SMALL):
+        for heads in (1, 4, 16, 64, 256, 1024):
+            for d in (1, 8, 16, 48, 64, 128, 512, 2048):
+                for single in (1, d):
+                    for n in (200, 4096):
+                        x = np.broadcast_to(np.zeros((), kind), (n, heads, d))
+                        full = strided(x)
+                        layout = full.__class__(kind, x.shape, (2 * heads * d, 2 * d, 2))
+                        shared = full.__class__(kind, (n, heads, single), (2 * heads * single, 2 * single, 2))
+                        launch = plan_gradients(
+                            shared, layout, layout, layout, shared, window=rf.Full(), device=device, states=False
+                        )
+                        reads = reads_kept(heads * d, d // single, n, device.multiprocessors)
+                        wrong += reads and launch is None
+                        said += reads
+    assert (wrong, said > 100) == (0, True)
