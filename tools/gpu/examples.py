@@ -9,7 +9,7 @@ import numpy as np
 from recfact.gpu.launch import plan, plan_gradients
 from recfact.gpu.multiprocessors import Device
 from recfact.gpu.plans import Launch
-from recfact.gpu.solves import Solve
+from recfact.gpu.solves import PART_STEPS, Solve
 from recfact.number_types import accumulator
 from recfact.strides import Strided, contiguous
 from recfact.windows import Full, Jagged, Uniform, Window
@@ -94,6 +94,7 @@ def described_gradients(
     *,
     a_dtype: str | None = None,
     states: bool = True,
+    kept: bool = False,
     shared: bool = True,
     device: Device = H100,
 ) -> Launch:
@@ -101,13 +102,14 @@ def described_gradients(
 
     Coefficients are those of heads, or if they aren't shared so, those of channels, which the heads share. They and
     their gradients may have a number type of their own. States of the full recurrence may be given, in the type of the
-    computation.
+    computation: all of them, or beside inputs those that a solve kept.
     """
     kind, shape = np.dtype(dtype), (n, heads, d)
     rows = contiguous(kind, shape)
     a = contiguous(np.dtype(a_dtype or dtype), (n, heads, 1) if shared else (n, 1, d))
     given = contiguous(accumulator(kind), shape) if window == Full() and states else rows
-    launch = plan_gradients(a, given, rows, rows, a, window=window, device=device, states=states)
+    parts = contiguous(accumulator(kind), (n // PART_STEPS, heads, d)) if kept else None
+    launch = plan_gradients(a, given, rows, rows, a, window=window, device=device, states=states, kept=parts)
     if launch is None:
         raise ValueError(f"an example must have lines for all of the GPU, got {heads} heads of {d} channels")
     return launch
@@ -155,6 +157,9 @@ def kinds(device: Device = H100) -> dict[str, Launch]:
         "backward_window of lags": described_gradients(8192, 8192, 16, "float32", Uniform(16), device=device),
         "backward_window of the full recurrence": described_gradients(
             8192, 8192, 16, half, Full(), states=False, device=device
+        ),
+        "backward_window from states that are kept": described_gradients(
+            8192, 8192, 16, half, Full(), states=False, kept=True, device=device
         ),
         "backward_window with a of channels": described_gradients(
             8192, 8192, 16, "float32", Jagged(16), shared=False, device=device

@@ -40,8 +40,9 @@ PARTS: tuple[tuple[str, int, int, Window], ...] = (
 )
 BESIDE = "time, head, channel"  # where a sector of coefficients is that of 16 heads, and so of as many warps
 FLOAT, HALF = ("float32", "float32"), ("bfloat16", "bfloat16")
-# Gradients by each kernel; whether they read states or inputs, whether channels of a head share coefficients, or heads
-# those of channels; heads, steps and channels; number types, of coefficients as well; and what is asked of what moves.
+# Gradients by each kernel; whether they read states, inputs, or inputs and the states that a solve kept; whether
+# channels of a head share coefficients, or heads those of channels; heads, steps and channels; number types, of
+# coefficients as well; and what is asked of what moves.
 GRADIENTS: tuple[tuple[str, Window, str, bool, tuple[int, int, int], tuple[str, str], float | None], ...] = (
     ("backward", Full(), "x", True, (32, 512, 16), FLOAT, 1.10),
     ("backward with a of channels", Full(), "x", False, (32, 512, 16), FLOAT, 1.10),
@@ -53,6 +54,7 @@ GRADIENTS: tuple[tuple[str, Window, str, bool, tuple[int, int, int], tuple[str, 
     ("backward_window of halves", Jagged(16), "u", True, (8, 2048, 16), HALF, 1.10),
     ("backward_window of halves, a in float32", Jagged(16), "u", True, (8, 2048, 16), ("bfloat16", "float32"), 1.10),
     ("backward_window of the full recurrence", Full(), "u", True, (64, 512, 16), HALF, None),
+    ("backward_window from states that are kept", Full(), "kept", True, (64, 512, 16), HALF, 1.10),
 )
 # Heads, groups that share gates, steps and channels; what is asked of what moves, over the bytes of the arrays. A warp
 # of `b2p` has one head, so those that share gates ask for them one by one, at the same time.
@@ -245,8 +247,9 @@ def _of_traffic() -> Iterator[Quantity]:
     read = partial(_traffic, HEADS, Jagged(52), "read")
     yield Quantity("bytes read / bytes of u and a", f"b2p, Jagged(52) ({HEADS})", "<=", 1.10, "emulator", read)
     for kernel, window, given, shared, lines, types, most in GRADIENTS:
-        moved = partial(gradient_traffic, window, *lines, *types, given == "x", shared)
-        yield Quantity(f"bytes moved / bytes of a, {given}, g, du and da", kernel, "<=", most, "emulator", moved)
+        moved = partial(gradient_traffic, window, *lines, *types, given, shared)
+        name = f"bytes moved / bytes of a, {'x' if given == 'x' else 'u'}, g, du and da"
+        yield Quantity(name, kernel, "<=", most, "emulator", moved)
     for kind, shape, most in MIXERS:
         for k, (whole, asked) in enumerate((("a, q, k, v and y", most), ("three passes", most and 0.5))):
             part = partial(_mixer_traffic, shape, k)

@@ -11,6 +11,7 @@ import numpy as np
 from recfact.errors import MissingExtraError
 from recfact.gpu.multiprocessors import Device
 from recfact.gpu.plans import Launch
+from recfact.gpu.solves import PART_STEPS
 from recfact.number_types import accumulator
 from recfact.windows import Window
 from tools.gpu.emulator import execute
@@ -70,28 +71,32 @@ def traffic(launch: Launch, layout: str, heads: int, n: int, d: int) -> Traffic:
 
 @cache
 def gradient_traffic(
-    window: Window, heads: int, n: int, d: int, dtype: str, a_dtype: str, states: bool, shared: bool
+    window: Window, heads: int, n: int, d: int, dtype: str, a_dtype: str, given: str, shared: bool
 ) -> float:
-    """Return the bytes that gradients move, over those of their arrays, as `traffic` does.
+    """Return the bytes that gradients move, over those of a, x or u, g, du and da, as `traffic` does.
 
-    Parameters are those of `described_gradients`.
+    They are `given` states, "x", inputs, "u", or inputs and the states that a solve kept, "kept". Other parameters are
+    those of `described_gradients`.
     """
     if (missing := missing_tools()) is not None:
         raise MissingExtraError(missing)
     rng = np.random.default_rng(0)
     shape, single = (n, heads, d), (n, heads, 1) if shared else (n, 1, d)
     shapes = {"a": single, "x": shape, "u": shape, "g": shape, "du": shape, "da": single}
-    kind, own = np.dtype(dtype), np.dtype(a_dtype)
-    types = {"a": own, "x": accumulator(kind), "da": own}
+    shapes["states"] = (n // PART_STEPS, heads, d)
+    kind, own, wide = np.dtype(dtype), np.dtype(a_dtype), accumulator(np.dtype(dtype))
+    types = {"a": own, "x": wide, "da": own, "states": wide}
+    states, kept = given == "x", given == "kept"
     device = Device(H100.capability, 1)
     launch = described_gradients(
-        heads, n, d, dtype, window, a_dtype=a_dtype, states=states, shared=shared, device=device
+        heads, n, d, dtype, window, a_dtype=a_dtype, states=states, kept=kept, shared=shared, device=device
     )
-    used = [str(argument.value) for argument in launch.arguments if argument.value in shapes]
+    scratch = {array.name for array in launch.scratch}
+    used = [str(one.value) for one in launch.arguments if one.value in shapes.keys() - scratch]
     arrays = {name: rng.uniform(-1, 1, shapes[name]).astype(types.get(name, kind)) for name in used}
     report = execute(launch, arrays, H100.capability, outputs=("du", "da")).check()
     moved = sum(array.read + array.written for array in report.arrays.values())
-    return moved / sum(array.nbytes for array in arrays.values())
+    return moved / sum(array.nbytes for name, array in arrays.items() if name != "states")
 
 
 @cache
