@@ -178,8 +178,8 @@ def _fitted(
     given, _ = geometry.beside
     warp_bytes = 32 * lines.channels * (geometry.u.type.size + given.type.size) * owned.steps
     wanted = warps_wanted(warp_bytes, max(room, 1), device)
-    # A segment reads as many blocks after its own as before them. What sums in parts move leaves half as much for that.
+    # A segment reads as many blocks after its own as before them. What sums in parts move leaves less for that.
     if blocks.terms is not None:
-        blocks = blocks._replace(terms=2 * terms * min(owned.parts, 2))
+        blocks = blocks._replace(terms=2 * terms * min(owned.parts, 3))
     split = split_blocks(owned.warps, geometry.steps, blocks, wanted, device, "block", sequences)
     return _Fitted(owned, shared_bytes, room, split, owned.thread_blocks(THREADS, split.segments, sequences))
