@@ -107,6 +107,12 @@ class Geometry:
         """Whether the channels of a head share their coefficients."""
         return self.a.channel == 0 or self.channels == 1
 
+    def reach(self, view: View) -> int:
+        """Return the bytes from the first to the last number of one of its arrays, with both."""
+        lengths, strides = (self.steps, self.batch, self.heads, self.channels), (view.step, view.batch, view.head)
+        ahead = ((n - 1) * abs(step) for n, step in zip(lengths, (*strides, view.channel), strict=True))
+        return view.type.size + sum(ahead)
+
     def first_block(self, length: int, sequences: bool = False) -> int:
         """Return the steps of the first block of the sweep. In reverse this is the last block, which may be short.
 

@@ -90,15 +90,13 @@ class GradientLines(NamedTuple):
         """Return the launch of a kernel of gradients. Parameters are those of `Lines.launch`.
 
         If sums have parts, the kernel writes them to an array that it alone uses, "sums". It has one part behind the
-        other, each laid out as the gradients of the coefficients, in the type of the computation.
+        other, each laid out as the gradients of the coefficients, gaps and all, in the type of the computation.
         """
         sums, part = views["da"], 0
         assert sums is not None
         if self.parts > 1:
-            kind = NUMBER_TYPES[sums.type.accumulator]
-            numbers = self.lines.count // self.sharing * self.lines.coefficients
-            part = self.lines.geometry.steps * numbers * kind.size
-            views = {**views, "da": sums.widened(kind)}
+            sums = sums.widened(NUMBER_TYPES[sums.type.accumulator])
+            part, views = self.lines.geometry.reach(sums), {**views, "da": sums}
         channels, heads, batch = (_extents(self.lines)[axis] for axis in self.axes)
         counted = replace(self.lines.geometry, channels=channels * self.lines.channels, heads=heads, batch=batch)
         launch = replace(self.lines, geometry=counted).launch(

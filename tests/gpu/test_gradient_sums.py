@@ -259,6 +259,30 @@ def test_coefficients_that_memory_repeats_have_gradients_of_their_own(machine, r
     assert found[0].strides == found[1].strides  # not as the coefficients lie, whose axes have no order
 
 
+@pytest.mark.parametrize("window", ["full", "jagged:5"])
+@pytest.mark.parametrize("order", [None, (1, 2, 0)], ids=["time first", "along time"])
+def test_parts_of_sums_lie_as_gradients_with_gaps_do(rng, monkeypatch, window, order):
+    need_compiler()
+    monkeypatch.setitem(test_gradient_types.LAYOUTS, "gaps", ((40, 3, 160), (40, 3, 1), order))
+    given = arrays(rng, "gaps", "float32", window)
+    whole = np.full((48, 5, 1), np.nan, np.float32)
+    whole = whole if order is None else np.moveaxis(np.full((5, 1, 48), np.nan, np.float32), -1, 0)
+    given["da"] = whole[:40, 1:4]
+    launch = planned(given, window)
+    (sums,) = launch.scratch
+    apart = {one.name: one.value for one in launch.arguments}["da_part"]
+    reach = sum((n - 1) * step for n, step in zip((40, 3), given["da"].strides, strict=False)) + 4
+    parts = 2 if order is None else 5
+    assert (apart, sums.bytes) == (reach, parts * reach)
+    memory = np.full(sums.bytes // 4 + 8, np.nan, np.float32)  # with room for a fault
+    run_bare(replace(launch, scratch=()), {**given, "sums": memory[4:-4]})
+    assert np.isnan(memory[[*range(4), *range(-4, 0)]]).all()
+    for k in range(parts):
+        part = np.lib.stride_tricks.as_strided(memory[4 + k * reach // 4 :], given["da"].shape, given["da"].strides)
+        given["da"][...] = part if k == 0 else given["da"] + part
+    check(given, window)
+
+
 def test_sums_in_parts_take_the_only_memory(machine, monkeypatch, rng):
     taken = []
 
