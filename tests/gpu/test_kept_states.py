@@ -323,10 +323,10 @@ def test_nothing_spills_where_they_are_read(rng, capability):
 SEQUENCES = [0, 7, 40, 75]
 # The kernel, what is in its source, and what is put there.
 FAULTS = {
-    "kept one step late": ("sweep", "++position, --left;\n        keep();", "keep();\n        ++position, --left;"),
-    "kept half as often": ("sweep", "if (left % KEPT != 0) return;", "if (left % (2 * KEPT) != 0) return;"),
+    "kept one chunk late": ("sweep", "keep(position - (chunks - 1) * STEPS)", "keep(position - chunks * STEPS)"),
+    "kept half as often": ("sweep", "if (passed % KEPT != 0) return;", "if (passed % (2 * KEPT) != 0) return;"),
     "rows of sequences from the start of time": ("sweep", "+ segment.origin / KEPT * kept_step", ""),
-    "all states in one row": ("sweep", "kept += kept_step;", ""),
+    "all states in one row": ("sweep", "(passed / KEPT - 1) * kept_step", "0"),
     "kept by a warp one step late": ("chain", "(position + s + 1) % KEPT", "(position + s) % KEPT"),
     "kept in the next row": ("chain", "(position + s) / KEPT", "(position + s + 1) / KEPT"),
     "steps of sequences from the start of time": (

@@ -128,15 +128,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
         left = block;
         return true;
     };
-    // Keep the state that a step or a chunk ended in.
-    auto keep = [&] {
+    // Keep the state after so many steps, if it is one of those that are kept.
+    auto keep = [&](long long passed) {
 #if KEPT
-        if (left % KEPT != 0) return;  // which counts down from a multiple
+        if (passed % KEPT != 0) return;
         Vector<Number, CHANNELS> state;
 #pragma unroll
         for (int c = 0; c < CHANNELS; ++c) state.set(c, states.state[c]);
-        store_vector(reinterpret_cast<Number*>(kept), state);
-        kept += kept_step;
+        store_vector(reinterpret_cast<Number*>(kept + (passed / KEPT - 1) * kept_step), state);
 #endif
     };
     // One step with nothing on its way: at the very start, and at the end of the line.
@@ -159,7 +158,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
         a += a_step, u += u_step, x += x_step;
         gates.pass(1);
         ++position, --left;
-        keep();
+        keep(position);
     };
 
     if (position == 0 && steps > 0) {
@@ -219,7 +218,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
             }
             x += static_cast<long long>(x_step) * STEPS;
             gates.pass(STEPS);
-            keep();
+            keep(position - (chunks - 1) * STEPS);
         }
     }
     while (position < end) step_alone();
