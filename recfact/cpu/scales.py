@@ -73,18 +73,6 @@ def unscaled(lanes: Any, scale: Any) -> Any:
 
 
 @operation
-def ample(lanes: Any, product: Any) -> Any:
-    """Return whether no product is small, so that `rescaled` would leave all whose scales are 1."""
-
-    def codegen(context: Any, builder: Any, args: Any) -> Any:
-        sizes = absolute(builder, lanes, to_vector(builder, lanes, args[1]))
-        low = splat(sizes.type, 2.0 ** -exponents(sizes.type)[0])
-        return every(builder, builder.fcmp_ordered(">=", sizes, low))
-
-    return types.boolean(lanes, lanes.value), codegen
-
-
-@operation
 def scaled(lanes: Any, scale: Any, value: Any) -> Any:
     """Return a value times a scale. Both parts of a complex number have the same scale."""
 

@@ -270,3 +270,26 @@ def test_what_enters_a_sub_tile_meets_its_products_one_after_the_other(dtype, po
     start = options["offsets"][1] if "offsets" in options else seen
     reached = min(seen, start)
     np.testing.assert_array_equal(x[:reached], np.ldexp(dtype(1), largest - np.cumsum(falls))[:reached])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("lags", [17, 29, 30, 31, 32, 33, 46, 47, 63, 100, 255, 256])
+def test_small_products_have_the_same_bits_in_runs_and_step_by_step(dtype, reverse, lags):
+    """Strided arrays are solved step by step. Few inputs show each bit of products that begin and end beside them."""
+    rng, blocks, wide = np.random.default_rng(lags), 300, dtype == np.float64
+    a, u = rng.uniform(0.9, 1, blocks * lags), np.zeros(blocks * lags)
+    for end in range(lags, (blocks - 1) * lags, lags):
+        small = end + rng.integers(-4, 4)  # needs a scale, but not before its turn
+        a[small] *= 2.0 ** (-700 if wide else -100)
+        a[small + rng.choice([-1, 1]) * rng.integers(1, 16)] *= 2.0 ** (-360 if wide else -40)  # is subnormal till then
+        u[end + rng.integers(-lags, lags)] = rng.standard_normal() * 2.0 ** (900 if wide else 100)
+    a, u = a.astype(dtype), u.astype(dtype)
+    if a.dtype.kind == "c":
+        a *= np.exp(1j * rng.uniform(0, 6, len(a))).astype(dtype)
+    apart = np.zeros(2 * len(u), dtype)[::2]
+    apart[:] = u
+    window = Uniform(lags)
+    x = rf.solve(a, u, window=window, reverse=reverse)
+    found = rf.solve(a, apart, window=window, reverse=reverse, out=np.empty(2 * len(u), dtype)[::2])
+    np.testing.assert_array_equal(x, found)
