@@ -35,6 +35,8 @@ def in_turn(
     """
     one = isinstance(names, str)
     turns = [{names: value} if one else dict(zip(names, value, strict=True)) for value in values]
+    if len(turns) < one_in:
+        raise ValueError(f"of {len(turns)} turns some cases would have none: one_in must be at most that, not {one_in}")
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
         def take(chosen: list[dict[str, Any]], given: dict[str, Any]) -> None:

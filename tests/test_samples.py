@@ -53,6 +53,11 @@ def test_turns_are_shared_by_the_runs(request, k, n):
     assert (n % 2 == k // 10 - 1) == (case["turns_of"] == "default") != bool(request.node.get_closest_marker("slow"))
 
 
+def test_no_case_is_left_without_a_turn():
+    with pytest.raises(ValueError, match="of 2 turns"):
+        in_turn("n", [0, 1], one_in=3)
+
+
 def test_the_first_of_several_values_is_for_the_default_run():
     made = one_in(3, "abcdefg")
     assert "".join(value for case in made for value in case.values) == "abcdefg"

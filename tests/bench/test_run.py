@@ -35,7 +35,7 @@ def command(*arguments, code=0):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_smoke_run_measures_or_names_everything(tmp_path):
+def test_a_smoke_run_measures_or_names_everything(monkeypatch, tmp_path):
     picture = tmp_path / "growth.svg"
     made = command("--smoke", "--json", "--plot", picture)
     record = Record.from_dict(json.loads(made.stdout))
@@ -55,6 +55,10 @@ def test_a_smoke_run_measures_or_names_everything(tmp_path):
     assert all(row.difference < 1e-5 for row in record.rows if row.difference is not None)
     assert record.growth.numbers == run.SMOKE.lengths
     assert picture.read_bytes().startswith(b"<?xml")
+    monkeypatch.setattr(run, "run", lambda plan, step: record)  # which the tables show, too
+    table = command("--smoke", "--markdown").stdout.replace(r"\|", "|")
+    assert [row.case for row in record.rows if f"| {row.case} |" not in table] == []
+    assert "A smoke run" in command("--smoke").stdout
 
 
 def test_what_comes_next_is_said_as_often_as_announced(monkeypatch):

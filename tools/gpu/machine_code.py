@@ -151,7 +151,7 @@ _compiled = lru_cache(512)(compile_launch)
 
 @cache
 def usage(launch: Launch, capability: tuple[int, int]) -> Usage:
-    """Compile the kernel of a launch as CuPy would, and read what it takes: in half the time that its code takes, too.
+    """Compile the kernel of a launch as CuPy would, and read what it takes, in half the time of `machine_code`.
 
     Raises
     ------
