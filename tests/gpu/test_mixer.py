@@ -249,7 +249,7 @@ MUTATIONS = {
     "a gate for each head": ("group.head /= gate_heads", "group.head %= gate_heads"),
     "the other gate of the inputs": ("multiply(keys[step][c], v)", "multiply(queries[step][c], v)"),
     "the residual left out": ("multiply_add(queries[step][c], x, v)", "multiply(queries[step][c], x)"),
-    "gates that stay at the start": ("(origin + position) * k_step", "origin * k_step"),
+    "gates that stay at the start": ("(segment.origin + position) * k_step", "segment.origin * k_step"),
     "gates of the first chunk for all": ("if (more) gates.load(STEPS + s);", ""),
     "gates that don't go on": ("gates.pass(STEPS);", ""),
     "gates that don't go on from a step alone": ("gates.pass(1);", ""),
