@@ -146,7 +146,7 @@ def test_inputs_are_read_twice_and_states_are_few(rng, monkeypatch):
 
 MUTATIONS = {
     "states of the block itself": ("(passed(index - 2))", "(passed(index - 1))"),
-    "states of another line": ("states += line.in(states_batch, states_head, states_channel) + origin", "states += origin"),
+    "states of another line": ("line.in(states_batch, states_head, states_channel) + origin", "origin"),
     "z that starts anew": ("&& (!CARRIED || index == top)", ""),
     "no state before a block": ("if (CARRIED && index > 0) gradients", "if (false) gradients"),
     "the state before the last block lost": ("if (index < top) before = ahead;", "before = ahead;"),
