@@ -24,7 +24,7 @@ from recfact.errors import DeviceError
 from recfact.gpu.cuda_streams import follow
 from recfact.gpu.device_arrays import DeviceArray, empty_like, laid_out, of_cupy, uploaded
 from recfact.gpu.run import run, scratch_bytes
-from recfact.gpu.sequences import run_sequences
+from recfact.gpu.sequences import of_sequences
 from recfact.gpu.solves import Solve, blocks_of
 from recfact.number_types import DType, accumulator
 from recfact.windows import Window
@@ -171,7 +171,7 @@ def solve_sequences(
             result = empty_like(own[2].shape, x.dtype, False, on_gpu[0].device, on_gpu[1])
             before = None if entering is None else uploaded(np.ascontiguousarray(entering))
             asked = Solve(on_gpu[0], on_gpu[1], result, before, axis, window, reverse, precision)
-            run_sequences(asked, offsets[first : last + 1] - start)
+            run(of_sequences(asked, offsets[first : last + 1] - start))
             own[2][...] = result.bits().get().view(x.dtype)
         first = last
 

@@ -135,20 +135,21 @@ def alternatives(solve: Solve[Strided], device: Device) -> dict[str, Launch]:
         return {}
     if derived.kernel == "sliding":
         return {"sliding": derived}
-    geometry, blocks = solve.geometry, solve.blocks
+    geometry, blocks, sequences = solve.geometry, solve.blocks, solve.sequences
     why = "when it was timed, it was the fastest"
     found = {
-        f"sweep{how}": Sweep(geometry, blocks, device, share=share).launch(f"sweep{how}: {why}")
+        f"sweep{how}": Sweep(geometry, blocks, device, sequences, share).launch(f"sweep{how}: {why}")
         for how, share in SHARES.items()
     }
-    if obstacle(geometry, blocks, device) is None:
+    if obstacle(geometry, blocks, device, sequences) is None:
         ways: dict[str, dict[str, Any]] = {f"b2p{how}": {"share": share} for how, share in SHARES.items()}
         if not solve.gates:  # which leave no tile to spare
             ways["b2p, fewer stages"] = {"fewer": 2}
-        tiles = {name: B2P(geometry, blocks, device, solve.precision, **way) for name, way in ways.items()}
-        found |= {name: one.launch(f"{name}: {why}") for name, one in tiles.items()}
+        for name, way in ways.items():
+            tiles = B2P(geometry, blocks, device, solve.precision, sequences=sequences, **way)
+            found[name] = tiles.launch(f"{name}: {why}")
     if blocks.terms is None and not solve.gates:
-        found["chain"] = chain(lines_of(geometry, blocks.length), f"chain: {why}")
+        found["chain"] = chain(lines_of(geometry, blocks.length), f"chain: {why}", sequences)
     different: dict[str, Launch] = {}
     for name, launch in found.items():
         if all(replace(launch, reasons=other.reasons) != other for other in different.values()):

@@ -147,10 +147,9 @@ def prepared_for(solve: Solve[DeviceArray]) -> Prepared | None:
 
 
 def _planned(key: tuple[Any, ...], device: int) -> Launch | None:
-    solve, launch = by_key(key), None
-    if solve.sequences is None:
-        kept = tuned.winner(device, tuned.kind_of(solve))
-        launch = alternatives(solve, device_of(device)).get(kept) if kept else None
+    solve = by_key(key)
+    kept = tuned.winner(device, tuned.kind_of(solve))
+    launch = alternatives(solve, device_of(device)).get(kept) if kept else None
     return launch or plan(solve, device_of(device))
 
 

@@ -7,28 +7,29 @@ import numpy as np
 from recfact.arrays import Array
 from recfact.gpu.cuda_streams import check_uncaptured
 from recfact.gpu.device_arrays import DeviceArray, uploaded
-from recfact.gpu.run import run
 from recfact.gpu.solves import ENDLESS, Sequences, Solve
 
 
-def run_sequences(solve: Solve[DeviceArray], offsets: Array) -> None:
-    """Put the solve of all sequences on the current stream.
+def of_sequences(solve: Solve[DeviceArray], offsets: Array | None) -> Solve[DeviceArray]:
+    """Return the solve of all sequences, with their starts on the current GPU.
 
     Parameters
     ----------
     solve : Solve
         With arrays on the current GPU. Initial states have an axis of sequences in the place of time.
-    offsets : ndarray of int64
-        Where sequences start, and where the last one ends.
+    offsets : ndarray of int64 or None
+        Where sequences start, and where the last one ends. Without them there is nothing to do.
     """
-    if 0 in solve.x.shape:
-        return
     own = together(solve, offsets)
-    run(own if own.sequences is None else own._replace(starts=starts_of(offsets, solve.reverse)))
+    if own.sequences is None or offsets is None:
+        return own
+    return own._replace(starts=starts_of(offsets, solve.reverse))
 
 
-def together(solve: Solve[DeviceArray], offsets: Array) -> Solve[DeviceArray]:
-    """Return the solve of all sequences, which has some steps, without their starts. A single one is all of time."""
+def together(solve: Solve[DeviceArray], offsets: Array | None) -> Solve[DeviceArray]:
+    """Return the solve of all sequences without their starts. A single one is all of time, and so are those of none."""
+    if offsets is None or 0 in solve.x.shape:
+        return solve
     if len(offsets) > 2:
         return solve._replace(sequences=sequences_of(offsets))
     shape, axis, x0 = solve.x.shape, solve.axis, solve.x0

@@ -13,7 +13,7 @@ from recfact.gpu.device_arrays import DeviceArray, empty_like, of_cupy
 from recfact.gpu.host_arrays import solve_segments, solve_sequences
 from recfact.gpu.operands import given_arrays, on_the_gpu, prepare_host, solve_options
 from recfact.gpu.run import run
-from recfact.gpu.sequences import run_sequences
+from recfact.gpu.sequences import of_sequences
 from recfact.gpu.solves import ENDLESS, PART_STEPS, Solve
 from recfact.gpu.tuning import tune_first
 from recfact.number_types import DType, accumulator
@@ -149,11 +149,9 @@ def solve_and_keep(a: Any, u: Any, *, axis: int = -1, offsets: Any = None) -> tu
 
 
 def _run(asked: Solve[DeviceArray], offsets: Array | None) -> None:
-    if offsets is None:
-        tune_first(asked)
-        run(asked)
-    else:
-        run_sequences(asked, offsets)
+    asked = of_sequences(asked, offsets)
+    tune_first(asked)
+    run(asked)
 
 
 # Goes from a State to the next one, on CuPy's arrays of types that kernels take together. It takes a function that

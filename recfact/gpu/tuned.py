@@ -1,7 +1,7 @@
 """Which plan was the fastest for solves of a kind when it was timed on a card. This is kept on disk.
 
 Solves are of one kind if they have the same number types, window and options, if their channels and steps lie alike,
-and if their lengths have the same powers of two.
+and if their lengths have the same powers of two. The number of their sequences and the longest one are such lengths.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from recfact.windows import window_text
 
 ON_FIRST = "RECFACT_GPU_TUNE"
 """The environment variable that, set to 1, lets the first solve of a kind time its kernels."""
+LARGEST_UNIT = 16  # of where sequences start: no access has more steps
 Winners = dict[str, dict[str, str]]  # by card and kind
 
 
@@ -35,15 +36,23 @@ def folder() -> Path:
 
 def kind_of(solve: Solve[Strided]) -> str:
     """Return a text for all solves of one kind. Raises ShapeError if this one takes several launches."""
-    geometry = solve.geometry
+    geometry, sequences = solve.geometry, solve.sequences
     lengths = (geometry.steps, geometry.batch * geometry.heads, geometry.channels)
-    nearest = "x".join(str(1 << (length - 1).bit_length()) for length in lengths)
+    nearest = "x".join(map(_nearest, lengths))
     types = "/".join(view.type.dtype.name for view in (geometry.a, geometry.u, geometry.x))
     along = "steps" if geometry.time_contiguous else "channels" if geometry.channels_contiguous else "neither"
     words = [types, nearest, f"{along} contiguous", window_text(solve.window), solve.precision]
     words += [f"gates of {geometry.gate_heads}"] * bool(solve.gates)
     words += ["shared"] * geometry.shared + ["reverse"] * geometry.reverse + ["x0"] * (geometry.x0 is not None)
+    if sequences is not None:
+        unit = min(sequences.unit, LARGEST_UNIT)
+        words.append(f"{_nearest(sequences.count)} sequences of {_nearest(sequences.longest)}, in units of {unit}")
     return ", ".join(words)
+
+
+def _nearest(length: int) -> str:
+    """Return the least power of two that isn't smaller."""
+    return str(1 << (length - 1).bit_length())
 
 
 @cache

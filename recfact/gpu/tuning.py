@@ -16,6 +16,7 @@ from recfact.gpu.device_arrays import DeviceArray
 from recfact.gpu.launch import alternatives
 from recfact.gpu.operands import given_arrays, on_the_gpu, solve_options
 from recfact.gpu.run import device_of, forget_plans, prepared_launch, start
+from recfact.gpu.sequences import of_sequences
 from recfact.gpu.solves import Solve
 from recfact.gpu.timing import Effort, time_calls
 from recfact.windows import Full, WindowLike
@@ -31,6 +32,7 @@ def tune(
     axis: int = -1,
     reverse: bool = False,
     window: WindowLike = Full(),
+    offsets: Any = None,
     precision: str = "full",
 ) -> dict[str, float]:
     """Time the plans that may be the fastest for a solve, and launch the fastest for solves of this kind from now on.
@@ -42,7 +44,7 @@ def tune(
 
     Parameters
     ----------
-    a, u, x0, axis, reverse, window, precision
+    a, u, x0, axis, reverse, window, offsets, precision
         As for `recfact.gpu.solve`, with arrays on a GPU.
 
     Returns
@@ -61,8 +63,8 @@ def tune(
     Notes
     -----
     Solves are of one kind if they have the same number types, window and options, if their channels and steps lie
-    alike, and if their lengths have the same powers of two. Kernels round differently, so the last bits of results may
-    change. `offsets` have plans of their own.
+    alike, and if their lengths have the same powers of two: with `offsets` also the number of segments, the longest,
+    and what divides where they start. Kernels round differently, so the last bits of results may change.
 
     Examples
     --------
@@ -78,9 +80,9 @@ def tune(
     given = given_arrays(a, u, x0=x0)
     if "gpu" not in map(library_of, given.values()):
         raise ArrayTypeError("must be on a GPU, to time kernels there", "u", given=u, advice="use cupy.asarray")
-    with on_the_gpu(given, axis, None, window, reverse, precision) as (solve, _):
+    with on_the_gpu(given, axis, offsets, window, reverse, precision) as (solve, starts):
         try:
-            return fastest(solve)
+            return fastest(of_sequences(solve, starts))
         except ShapeError as error:
             raise ShapeError(
                 "a and u must be solved by one launch to be tuned, and have too many axes that lie apart in memory; "

@@ -72,9 +72,7 @@ def warm_up(
     arrays = {name: laid_out(value.shape, kinds[name]) for name, value in known.items()}
     x = laid_out(asked.shape, asked.dtype)
     solve = Solve(arrays["a"], arrays["u"], x, arrays.get("x0"), asked.axis, window, reverse, precision)
-    if asked.offsets is not None and 0 not in x.shape:
-        solve = together(solve, asked.offsets)
-    launches = (prepared for _, prepared in launches_of(solve) if prepared)
+    launches = (prepared for _, prepared in launches_of(together(solve, asked.offsets)) if prepared)
     return tuple(dict.fromkeys(prepared.launch.reasons[0] for prepared in launches))
 
 

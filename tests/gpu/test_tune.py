@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -13,9 +14,10 @@ from gpu.stand_in import on_gpu
 
 import recfact as rf
 from recfact.errors import ArrayTypeError, OptionError, ShapeError
-from recfact.gpu import b2p, tuned, tuning
-from recfact.gpu.launch import alternatives
+from recfact.gpu import b2p, run, tuned, tuning
+from recfact.gpu.launch import alternatives, plan
 from recfact.gpu.multiprocessors import Device
+from recfact.gpu.sequences import sequences_of
 from recfact.gpu.solves import Solve
 from recfact.number_types import BFLOAT16
 from recfact.strides import contiguous
@@ -44,8 +46,11 @@ def arrays(rng, dtype="bfloat16", steps=600):
 def kernel_of(machine, a, u, **options):
     x = rf.solve(on_gpu(a), on_gpu(u), axis=1, **options)
     launch = machine.launches[-1].launch
-    exact, most = bound(launch, Case(a, u, x.get(), 1), options.get("window", Full()), False)
-    assert (abs(np.moveaxis(x.get(), 1, 0).astype(exact.dtype) - exact) <= most).all()
+    for start, end in pairwise(options.get("offsets", [0, u.shape[1]])):
+        own = Case(*(array[:, start:end] for array in (a, u, x.get())), 1)
+        if start < end:
+            exact, most = bound(launch, own, options.get("window", Full()), False)
+            assert (abs(np.moveaxis(own.x, 1, 0).astype(exact.dtype) - exact) <= most).all()
     return launch.kernel
 
 
@@ -120,6 +125,57 @@ def test_another_release_of_the_driver_is_another_card(machine, rng, times, monk
     monkeypatch.setattr(tuned, "driver_release", lambda: None)
     monkeypatch.setattr(tuned, "driver_version", lambda: 13000)
     assert tuned.card(0) == "stand-in, CUDA 13.0"
+
+
+OFFSETS = [0, 0, 5, 8, 350, 351, 400, 600]  # seven, none longer than 342
+
+
+@pytest.mark.parametrize("fastest", ["sweep", "b2p", "b2p, fewer stages", "chain"])
+def test_so_it_is_for_sequences(machine, rng, times, fastest):
+    a, u = arrays(rng)
+    alone, before = kernel_of(machine, a, u), kernel_of(machine, a, u, offsets=OFFSETS)
+    times[fastest] = 0.5
+    machine.launches.clear()
+    found = rf.gpu.tune(on_gpu(a), on_gpu(u), axis=1, offsets=OFFSETS)
+    assert set(found) == {"sweep", "b2p", "b2p, fewer stages", "chain"}
+    assert {dict(one.launch.macros)["SEQUENCES"] for one in machine.launches} == {"1"}
+    kernel = fastest.split(",")[0]
+    assert kernel_of(machine, a, u, offsets=OFFSETS) == kernel
+    assert dict(machine.launches[-1].launch.macros)["SEQUENCES"] == "1"
+    stand_in.forget()  # as a new process
+    for same in (OFFSETS, [0, 20, 40, 60, 83, 300, 599, 600]):
+        assert kernel_of(machine, a, u, offsets=same) == kernel
+    for other in ([0, 300, 600], [0, 16, 32, 48, 64, 300, 500, 600], range(0, 601, 50)):
+        assert kernel_of(machine, a, u, offsets=other) == plan_of(a, u, other)
+    assert kernel_of(machine, a, u) == alone
+    (kind,) = next(iter(tuned.winners().values()))
+    assert kind.endswith("full, full, shared, 8 sequences of 512, in units of 1")
+    assert before == plan_of(a, u, OFFSETS)
+
+
+def plan_of(a, u, offsets):
+    """Return the kernel that the estimates choose."""
+    places = (contiguous(array.dtype, array.shape) for array in (a, u, u))
+    solve = Solve(*places, None, 1, Full(), sequences=sequences_of(np.array(offsets)))
+    return plan(solve, run.device_of(0)).kernel
+
+
+@pytest.mark.parametrize("window", [Full(), Jagged(16), Jagged(20), Jagged(5, 0)])
+def test_each_plan_of_sequences_is_right(machine, rng, window):
+    a, u = arrays(rng)
+    places = (contiguous(array.dtype, array.shape) for array in (a, u, u))
+    solve = Solve(*places, None, 1, window, sequences=sequences_of(np.array(OFFSETS)))
+    for name, launch in alternatives(solve, run.device_of(0)).items():
+        tuned.keep(0, tuned.kind_of(solve), name)
+        run.forget_plans()
+        assert kernel_of(machine, a, u, window=window, offsets=OFFSETS) == launch.kernel
+        assert machine.launches[-1].launch.macros == launch.macros
+
+
+def test_one_sequence_is_tuned_as_all_of_time(machine, rng, times):
+    a, u = arrays(rng)
+    rf.gpu.tune(on_gpu(a), on_gpu(u), axis=1, offsets=[0, 600])
+    assert kernel_of(machine, a, u) == "chain"
 
 
 def test_a_single_kernel_is_not_timed_or_kept(machine, rng, times):
@@ -225,6 +281,16 @@ def test_the_first_solve_of_a_kind_times_its_kernels_if_asked_to(machine, rng, f
     assert capsys.readouterr().err == ""
 
 
+def test_so_do_the_first_sequences_of_a_kind(machine, rng, first, capsys):
+    a, u = arrays(rng)
+    assert kernel_of(machine, a, u, offsets=OFFSETS) == "chain"
+    assert "8 sequences of 512, in units of 1: chain 1000000.0 µs" in capsys.readouterr().err
+    machine.launches.clear()
+    assert kernel_of(machine, a, u, offsets=OFFSETS) == "chain"
+    assert len(machine.launches) == 1
+    assert capsys.readouterr().err == ""
+
+
 def test_so_does_the_first_layer(machine, rng, first, capsys):
     given, own = mixer_arrays(rng)
     assert mixer_of(machine, given, own) == "b2p"
@@ -251,6 +317,7 @@ WRONG = {
     "on the host": (lambda: (np.ones(3), np.ones(3)), {}, ArrayTypeError, "u must be on a GPU, to time kernels"),
     "precision": (lambda: (0.5, on_gpu(np.ones(3))), {"precision": "x"}, OptionError, "precision must be"),
     "x0": (lambda: (0.5, on_gpu(np.ones(3))), {"reverse": True, "x0": 1.0}, OptionError, "x0 doesn't go with reverse"),
+    "offsets": (lambda: (0.5, on_gpu(np.ones(3))), {"offsets": [0, 2]}, ShapeError, "end with 3"),
     "many axes": (
         lambda: (on_gpu(np.ones((2, 1, 3, 20, 1), "f4")), on_gpu(np.ones((2, 5, 3, 20, 4), "f4"))),
         {"axis": 3},
