@@ -11,12 +11,10 @@ from recfact.array_functions import in_type
 from recfact.arrays import Array
 from recfact.gpu.availability import current_gpu, require
 from recfact.gpu.cuda_streams import caller_stream, check_uncaptured
-from recfact.gpu.device_arrays import DeviceArray, as_device_array, empty_like, layout_like, scratch_for
-from recfact.gpu.launch import plan_gradients
-from recfact.gpu.plans import Launch
-from recfact.gpu.run import device_of, prepare
+from recfact.gpu.device_arrays import DeviceArray, as_device_array, empty_like, layout_like
+from recfact.gpu.run import prepared_for, start
 from recfact.gpu.sequences import sequences_of, starts_of
-from recfact.gpu.solves import ENDLESS
+from recfact.gpu.solves import ENDLESS, Gradients
 from recfact.number_types import NUMBER_TYPES, DType, accumulator
 from recfact.strides import Strided
 from recfact.windows import Full, Window
@@ -71,29 +69,19 @@ def gradients(
         du_layout = layout_like(own.shape, du_type, own)
         da_layout = layout_like(own_a.shape, da_type, du_layout if repeated else own_a)
         sequences = None if offsets is None or 0 in own.shape else sequences_of(offsets)
-        key = (*(array.key for array in (*described, du_layout, da_layout)), window, sequences, states)
-        key = (*key, None if own_kept is None else own_kept.key)
-        prepared = prepare(_planned, key, own.device)
+        asked = Gradients(own_a, own, own_g, du_layout, da_layout, window, sequences, states, own_kept)
+        prepared = prepared_for(asked)
         if prepared is None:
             return None
         du = empty_like(own.shape, du_type, tensors, own.device, du_layout)
-        given_states = prepared.launch.kernel == "backward"
-        scratch = {array.name: array.bytes for array in prepared.launch.scratch}
-        places = {"a": own_a, "x" if given_states else "u": own, "g": own_g, "du": du}
-        if "sums" in scratch:
-            sums = places["sums"] = _parts(own, da_layout, scratch["sums"])
+        size = next((array.bytes for array in prepared.launch.scratch if array.name == "sums"), 0)
+        if size:
+            da = _parts(own, da_layout, size)
         else:
-            sums = places["da"] = empty_like(own_a.shape, da_type, tensors, own.device, da_layout)
-        if offsets is not None:
-            places["starts"] = starts_of(offsets, given_states)  # in the order of its sweep
-        if own_kept is not None:
-            places["states"] = own_kept
-        addresses = {name: array.address for name, array in places.items()}
-        if "states" in scratch:
-            found = scratch_for(own, scratch["states"])
-            addresses["states"] = found.data.ptr
-        prepared.start(addresses)
-        return in_type(sums.owner.sum(0), da_type) if "sums" in scratch else sums.owner, du.owner
+            da = empty_like(own_a.shape, da_type, tensors, own.device, da_layout)
+        starts = None if offsets is None else starts_of(offsets, asked.reads_states)
+        start(asked._replace(du=du, da=da, starts=starts), prepared)
+        return in_type(da.owner.sum(0), da_type) if size else da.owner, du.owner
 
 
 def _named(kind: Any) -> DType:
@@ -108,12 +96,3 @@ def _parts(own: DeviceArray, da: Strided, size: int) -> DeviceArray:
     shape = (size // (wide.itemsize * math.prod(da.shape)), *da.shape)
     like = Strided(wide, shape, (ENDLESS, *da.strides))
     return empty_like(shape, wide, own.library == "torch", own.device, like)
-
-
-def _planned(key: tuple[Any, ...], device: int) -> Launch | None:
-    *arrays, window, sequences, states, kept = key
-    a, given, g, du, da = (Strided(*layout) for layout in arrays)
-    parts, own = None if kept is None else Strided(*kept), device_of(device)
-    return plan_gradients(
-        a, given, g, du, da, window=window, device=own, sequences=sequences, states=states, kept=parts
-    )

@@ -14,16 +14,15 @@ from recfact.gpu.b2p import B2P, obstacle
 from recfact.gpu.backward import backward
 from recfact.gpu.backward_window import backward_window
 from recfact.gpu.chain import chain
-from recfact.gpu.geometry import Geometry, geometry_of
+from recfact.gpu.geometry import Geometry
 from recfact.gpu.lines import lines_of
 from recfact.gpu.multiprocessors import WARPS_NEEDED, Device
 from recfact.gpu.plans import Launch
 from recfact.gpu.segments import LEAST_STEPS
 from recfact.gpu.sliding import sliding
-from recfact.gpu.solves import Blocks, Sequences, Solve, blocks_of
+from recfact.gpu.solves import Blocks, Gradients, Sequences, Solve
 from recfact.gpu.sweep import Sweep
 from recfact.strides import Strided
-from recfact.windows import Window
 
 SHARES = {"": 1, ", half the warps": 0.5, ", twice the warps": 2}  # of what memory wants on its way
 
@@ -72,56 +71,30 @@ def plan(solve: Solve[Strided], device: Device) -> Launch | None:
     return _choose(geometry, blocks, device, solve.precision, solve.sequences)
 
 
-def plan_gradients(
-    a: Strided,
-    given: Strided,
-    g: Strided,
-    du: Strided,
-    da: Strided,
-    *,
-    window: Window,
-    device: Device,
-    sequences: Sequences | None = None,
-    states: bool = True,
-    kept: Strided | None = None,
-) -> Launch | None:
-    """Plan the gradients of coefficients and inputs along the first axis.
+def plan_gradients(asked: Gradients[Strided], device: Device) -> Launch | None:
+    """Plan gradients.
 
     Parameters
     ----------
-    a, given, g : Strided
-        Coefficients; states of the full recurrence, or inputs; and cotangents of the states, of number types that are
-        computed in one type. They broadcast to the shape of the gradients of the inputs.
-    du, da : Strided
-        The gradients, likewise. The second has all steps, and is summed over the axes along which it is broadcast to
-        the shape of the first. If the launch has an array "sums", it writes parts of these sums there.
-    window : Window
-        What is kept.
+    asked : Gradients
+        Its arrays by their layout, and its options. For sequences, the launch reads where each starts.
     device : Device
         Compute capability and number of multiprocessors.
-    sequences : Sequences, optional
-        What time is made of. `backward` reads where they start in the order of its sweep back in time,
-        `backward_window` forward.
-    states : bool, default True
-        Whether the states of the full recurrence are given. If not, inputs are.
-    kept : Strided, optional
-        Beside inputs of the full recurrence, the states that its solve kept.
 
     Returns
     -------
     Launch or None
         None if nothing is to be computed, or if no kernel makes both at once. The arrays may have too many dimensions.
     """
-    if 0 in du.shape:
+    if 0 in asked.du.shape:
         return None
-    blocks = blocks_of(window, du.shape[0] if sequences is None else sequences.longest)
     try:
-        geometry = geometry_of(0, a, g, du, None, True, beside=(given, da), kept=kept)
+        geometry = asked.geometry
     except ShapeError:
         return None
-    if blocks.terms is None and states:
-        return backward(geometry, device, sequences)
-    return backward_window(geometry, blocks, device, sequences)
+    if asked.reads_states:
+        return backward(geometry, device, asked.sequences)
+    return backward_window(geometry, asked.blocks, device, asked.sequences)
 
 
 def alternatives(solve: Solve[Strided], device: Device) -> dict[str, Launch]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
@@ -13,11 +13,12 @@ from recfact.errors import ShapeError
 from recfact.gpu import tuned
 from recfact.gpu.compiler import function_of
 from recfact.gpu.device_arrays import DeviceArray, scratch_for
-from recfact.gpu.launch import alternatives, plan
+from recfact.gpu.launch import alternatives, plan, plan_gradients
 from recfact.gpu.multiprocessors import Device
-from recfact.gpu.plans import Argument, Launch
-from recfact.gpu.solves import NEIGHBOUR, Solve, by_key
+from recfact.gpu.plans import Argument, Launch, Scratch
+from recfact.gpu.solves import NEIGHBOUR, Gradients, Solve, by_key, gradients_by_key
 
+Asked = Solve[DeviceArray] | Gradients[DeviceArray]
 PLANS_KEPT = 1024
 SCRATCH_ALIGNMENT = 256  # bytes; CUDA's own allocations have no less
 
@@ -51,26 +52,17 @@ def launches_of(solve: Solve[DeviceArray]) -> Iterator[tuple[Solve[DeviceArray],
     yield solve, prepared
 
 
-def start(solve: Solve[DeviceArray], prepared: Prepared, scratch: Any = None) -> None:
+def start(asked: Asked, prepared: Prepared, scratch: Any = None) -> None:
     """Put a launch for arrays of this layout on the current stream."""
-    a, u, x = solve.a, solve.u, solve.x
-    if prepared.rereads and u.address == x.address:
-        start(solve._replace(u=u.copied()), prepared, scratch)
+    if isinstance(asked, Solve) and prepared.rereads and asked.u.address == asked.x.address:
+        start(asked._replace(u=asked.u.copied()), prepared, scratch)
         return
-    arrays = {
-        "a": a,
-        "u": u,
-        "x": x,
-        "x0": solve.x0,
-        "starts": solve.starts,
-        "kept": solve.kept,
-        **dict(zip("kq", solve.gates, strict=False)),
-    }
-    places = {name: array.address for name, array in arrays.items() if array is not None}
-    if prepared.launch.scratch and scratch is None:
-        scratch = scratch_for(x, prepared.scratch_bytes)
+    places = {name: array.address for name, array in asked.arrays.items() if array is not None}
+    wanted = [array for array in prepared.launch.scratch if array.name not in places]
+    if wanted and scratch is None:
+        scratch = scratch_for(asked.lender, _together(wanted))
     offset = 0
-    for array in prepared.launch.scratch:
+    for array in wanted:
         place = scratch.data + offset
         places[array.name] = place.ptr
         if array.zeroed:
@@ -87,6 +79,11 @@ def scratch_bytes(solve: Solve[DeviceArray]) -> int:
 def _aligned(size: int) -> int:
     """Return the bytes from one array in scratch memory to the next."""
     return -(-size // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
+
+
+def _together(arrays: Iterable[Scratch]) -> int:
+    """Return the bytes of arrays in scratch memory."""
+    return sum(_aligned(array.bytes) for array in arrays)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,28 +119,23 @@ class Prepared:
         self.kernel(launch.grid, launch.block, arguments, shared_mem=launch.shared_bytes)
 
 
-@lru_cache(PLANS_KEPT)
-def prepare(
-    planned: Callable[[tuple[Any, ...], int], Launch | None], key: tuple[Any, ...], device: int
-) -> Prepared | None:
-    """Plan a launch for a GPU, the current one, and compile its kernel. This is done once for calls of one kind.
+def prepared_for(asked: Asked) -> Prepared | None:
+    """Return the compiled launch of a solve, as `plan` or tuning chose it, or of gradients, as `plan_gradients` did.
 
-    Parameters
-    ----------
-    planned : callable
-        It plans the launch from what the plan depends on and the number of the GPU, or returns None.
-    key : tuple
-        What the plan depends on.
-    device : int
-        Number of the GPU.
+    None and errors are theirs. The current GPU must be that of the arrays.
     """
-    launch = planned(key, device)
+    return prepare(type(asked), asked.key, asked.a.device)
+
+
+@lru_cache(PLANS_KEPT)
+def prepare(kind: type, key: tuple[Any, ...], device: int) -> Prepared | None:
+    """Plan and compile once for all that is of one kind and has one key."""
+    launch = (_planned_gradients if kind is Gradients else _planned)(key, device)
     return None if launch is None else prepared_launch(launch, device)
 
 
-def prepared_for(solve: Solve[DeviceArray]) -> Prepared | None:
-    """Return the compiled launch of a solve, as `plan` or tuning chose it. None and errors are those of `plan`."""
-    return prepare(_planned, solve.key, solve.x.device)
+def _planned_gradients(key: tuple[Any, ...], device: int) -> Launch | None:
+    return plan_gradients(gradients_by_key(key), device_of(device))
 
 
 def _planned(key: tuple[Any, ...], device: int) -> Launch | None:
@@ -160,8 +152,8 @@ def forget_plans() -> None:
 
 def prepared_launch(launch: Launch, device: int) -> Prepared:
     """Compile the kernel of a launch for a GPU, the current one."""
-    arguments, size = tuple(map(_value, launch.arguments)), sum(_aligned(array.bytes) for array in launch.scratch)
-    return Prepared(launch, function_of(launch, device), arguments, _rereads(launch), size)
+    arguments = tuple(map(_value, launch.arguments))
+    return Prepared(launch, function_of(launch, device), arguments, _rereads(launch), _together(launch.scratch))
 
 
 def _rereads(launch: Launch) -> bool:

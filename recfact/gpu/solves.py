@@ -1,4 +1,4 @@
-"""A solve on a GPU: its arrays and options, with numbers or by the layout of the arrays alone.
+"""A solve on a GPU, and its gradients: arrays and options, with numbers or by the layout of the arrays alone.
 
 Kernels see a window as `Blocks`, and sequences that lie one behind the other in time as `Sequences`.
 """
@@ -119,6 +119,17 @@ class Solve(NamedTuple, Generic[A]):
         return self.a.key, self.u.key, self.x.key, x0, kept, gates, *asked
 
     @property
+    def arrays(self) -> dict[str, A | None]:
+        """The arrays by the names that kernels have for them."""
+        own: dict[str, A | None] = {"a": self.a, "u": self.u, "x": self.x, "x0": self.x0}
+        return own | {"starts": self.starts, "kept": self.kept, **dict(zip("kq", self.gates, strict=False))}
+
+    @property
+    def lender(self) -> A:
+        """The array whose library lends memory to kernels."""
+        return self.x
+
+    @property
     def geometry(self) -> Geometry:
         """The solve as the kernels see it. Raises ShapeError if it takes several launches."""
         if self.gates:
@@ -151,3 +162,78 @@ def by_key(key: tuple[Any, ...]) -> Solve[Strided]:
     before, parts = (None if one is None else Strided(*one) for one in (x0, kept))
     solve = Solve(Strided(*a), Strided(*u), Strided(*x), before, *asked)
     return solve._replace(gates=tuple(Strided(*gate) for gate in gates), kept=parts)
+
+
+class Gradients(NamedTuple, Generic[A]):
+    """Gradients of coefficients and inputs of a solve along the first axis.
+
+    Parameters
+    ----------
+    a, given, g : DeviceArray or Strided
+        Coefficients; states of the full recurrence, or inputs; and cotangents of the states, of number types that are
+        computed in one type. They broadcast to the shape of the gradients of the inputs.
+    du, da : DeviceArray or Strided
+        The gradients, likewise. The second has all steps, and is summed over the axes along which it is broadcast to
+        the shape of the first. A launch with an array "sums" writes parts of these sums to it instead.
+    window : Window
+        What is kept.
+    sequences : Sequences, optional
+        What time is made of.
+    states : bool, default True
+        Whether the states of the full recurrence are given. If not, and for windows, inputs are.
+    kept : DeviceArray or Strided, optional
+        Beside inputs of the full recurrence, the states that its solve kept.
+    starts : DeviceArray, optional
+        Where sequences start, and where the last one ends: in the order of the sweep back in time if states are read.
+    """
+
+    a: A
+    given: A
+    g: A
+    du: Strided
+    da: Strided
+    window: Window
+    sequences: Sequences | None = None
+    states: bool = True
+    kept: A | None = None
+    starts: A | None = None
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """All that a plan depends on."""
+        arrays = tuple(array.key for array in (self.a, self.given, self.g, self.du, self.da))
+        return arrays, self.window, self.sequences, self.states, None if self.kept is None else self.kept.key
+
+    @property
+    def arrays(self) -> dict[str, Strided | None]:
+        """The arrays by the names that kernels have for them."""
+        given = {"x" if self.reads_states else "u": self.given, "g": self.g, "states": self.kept}
+        return {"a": self.a, **given, "starts": self.starts, "du": self.du, "da": self.da, "sums": self.da}
+
+    @property
+    def lender(self) -> A:
+        """The array whose library lends memory to kernels."""
+        return self.given
+
+    @property
+    def geometry(self) -> Geometry:
+        """The transposed solve of the cotangents as the kernels see it. Raises ShapeError as a `Solve` does."""
+        return geometry_of(0, self.a, self.g, self.du, None, True, beside=(self.given, self.da), kept=self.kept)
+
+    @property
+    def blocks(self) -> Blocks:
+        """The window as the kernels see it."""
+        return blocks_of(self.window, self.du.shape[0] if self.sequences is None else self.sequences.longest)
+
+    @property
+    def reads_states(self) -> bool:
+        """Whether gradients start from all states."""
+        return self.states and self.blocks.terms is None
+
+
+def gradients_by_key(key: tuple[Any, ...]) -> Gradients[Strided]:
+    """Return the gradients of a key, without numbers."""
+    arrays, window, sequences, states, kept = key
+    parts = None if kept is None else Strided(*kept)
+    a, given, g, du, da = (Strided(*array) for array in arrays)
+    return Gradients(a, given, g, du, da, window, sequences, states, parts)

@@ -15,10 +15,12 @@ from samples import one_in
 
 import recfact as rf
 from recfact.gpu import gradients as gpu_gradients
+from recfact.gpu import run
 from recfact.gpu.launch import plan_gradients
 from recfact.gpu.multiprocessors import Device
 from recfact.gpu.plans import Launch
 from recfact.gpu.sequences import sequences_of
+from recfact.gpu.solves import Gradients
 from recfact.recurrence import forward
 from tools.gpu.emulator import RANDOM, TOGETHER, execute
 from tools.gpu.machine_code import usage
@@ -70,14 +72,14 @@ def planned_sequences(given: dict[str, np.ndarray], offsets: list[int], device: 
     numbers = np.array(offsets)
     given["starts"] = np.ascontiguousarray(numbers[-1] - numbers[::-1])
     places = (strided(given[name]) for name in ("a", "x", "g", "du", "da"))
-    launch = plan_gradients(*places, window=rf.Full(), device=device, sequences=sequences_of(numbers))
+    launch = plan_gradients(Gradients(*places, rf.Full(), sequences_of(numbers)), device)
     assert launch is not None
     return launch
 
 
 def planned(given: dict[str, np.ndarray], device: Device = H100) -> Launch | None:
     places = (strided(given[name]) for name in ("a", "x", "g", "du", "da"))
-    return plan_gradients(*places, window=rf.Full(), device=device)
+    return plan_gradients(Gradients(*places, rf.Full()), device)
 
 
 def check(given: dict[str, np.ndarray], dtype: str) -> None:
@@ -250,7 +252,7 @@ def test_few_lines_are_left_to_others():
     def plan(a_shape, x=x, device=device):
         a = np.empty(a_shape, f4)
         places = map(strided, (np.broadcast_to(a, (len(x), *a.shape[1:])), x, x, x, a))
-        return plan_gradients(*places, window=rf.Full(), device=device)
+        return plan_gradients(Gradients(*places, rf.Full()), device)
 
     assert plan((300, 8, 96)) is not None
     assert plan((300, 8, 1)) is not None  # 24 threads
@@ -316,7 +318,7 @@ def test_vjp_of_the_transpose_takes_one_solve_more(machine, rng, a_shape, window
 @pytest.mark.parametrize("window", ["full", "jagged:8", "jagged:8:2", "uniform:8"])
 @pytest.mark.parametrize("reverse", [False, True])
 def test_vjp_without_a_kernel_solves_no_more_than_its_formula_needs(machine, monkeypatch, rng, window, reverse):
-    monkeypatch.setattr(gpu_gradients, "plan_gradients", lambda *_, **options: None)
+    monkeypatch.setattr(run, "plan_gradients", lambda *_: None)
     a, u, g = given_to_vjp(rng, (60, 2, 8), (60, 2, 8), "float32")
     machine.launches.clear()
     found = rf.gradients.vjp(*map(on_gpu, (a, u, g)), axis=0, window=window, reverse=reverse)

@@ -20,6 +20,7 @@ from recfact.gpu.launch import plan_gradients
 from recfact.gpu.multiprocessors import Device
 from recfact.gpu.plans import Launch
 from recfact.gpu.sequences import sequences_of
+from recfact.gpu.solves import Gradients
 from recfact.windows import blocks_and_terms, check_window
 from tools.gpu.emulator import RANDOM, TOGETHER, execute
 from tools.gpu.machine_code import usage
@@ -92,7 +93,7 @@ def numbers(
 
 def planned(given: dict[str, np.ndarray], window: str, device: Device = H100) -> Launch | None:
     names = [name if name != "u" else "x" if window == "full" else "u" for name in NAMES]  # states, or inputs
-    return plan_gradients(*(strided(given[name]) for name in names), window=check_window(window), device=device)
+    return plan_gradients(Gradients(*(strided(given[name]) for name in names), check_window(window)), device)
 
 
 def planned_sequences(given: dict[str, np.ndarray], window: str, offsets: list[int]) -> Launch:
@@ -100,7 +101,7 @@ def planned_sequences(given: dict[str, np.ndarray], window: str, offsets: list[i
     given["starts"] = np.array(offsets)
     sequences = sequences_of(given["starts"])
     places = (strided(given[name]) for name in NAMES)
-    launch = plan_gradients(*places, window=check_window(window), device=H100, sequences=sequences)
+    launch = plan_gradients(Gradients(*places, check_window(window), sequences), H100)
     assert launch is not None
     return launch
 
@@ -424,7 +425,7 @@ def test_few_long_sequences_are_left_to_others():
     places = [strided(array) for array in (x, x, x, x, x)]
     for offsets in ([0, 4000, 8000], list(range(0, 8001, 100))):
         sequences = sequences_of(np.array(offsets))
-        launch = plan_gradients(*places, window=rf.Jagged(16), device=H100, sequences=sequences)
+        launch = plan_gradients(Gradients(*places, rf.Jagged(16), sequences), H100)
         assert (launch is None) == (len(offsets) == 3)
 
 

@@ -21,6 +21,7 @@ from recfact.gpu.launch import plan_gradients
 from recfact.gpu.multiprocessors import Device
 from recfact.gpu.plans import Launch
 from recfact.gpu.sequences import sequences_of
+from recfact.gpu.solves import Gradients
 from tools.gpu.emulator import RANDOM, TOGETHER, execute
 from tools.gpu.examples import TARGETS
 
@@ -47,7 +48,7 @@ def layouts(monkeypatch: pytest.MonkeyPatch) -> None:
 def planned(given: dict[str, np.ndarray], device: Device = H100, offsets: list[int] | None = None) -> Launch:
     sequences = None if offsets is None else sequences_of(np.array(offsets))
     places = (strided(given[name]) for name in ("a", "u", "g", "du", "da"))
-    launch = plan_gradients(*places, window=rf.Full(), device=device, sequences=sequences, states=False)
+    launch = plan_gradients(Gradients(*places, rf.Full(), sequences, states=False), device)
     assert launch is not None
     assert dict(launch.macros)["CARRIED"] == "1"
     return launch

@@ -9,6 +9,7 @@ from gpu.cases import H100, NUMPY
 from recfact.gpu.launch import plan_gradients
 from recfact.gpu.multiprocessors import Device
 from recfact.gpu.plans import Launch
+from recfact.gpu.solves import Gradients
 from recfact.number_types import accumulator
 from recfact.strides import Strided, contiguous
 from recfact.windows import check_window
@@ -63,7 +64,7 @@ def planned(
     rows, shared = in_memory(kind, lengths, order), in_memory(TYPES[kind], single, order)
     given = in_memory(accumulator(NUMPY[kind]).name, lengths, order) if window == "full" else rows
     arrays = [shared, given, rows, rows, shared]
-    return plan_gradients(*arrays, window=check_window(window), device=device), arrays
+    return plan_gradients(Gradients(*arrays, check_window(window)), device), arrays
 
 
 def test_plans_move_at_most_a_tenth_more(rng):

@@ -14,9 +14,11 @@ from gpu.stand_in import on_gpu
 
 import recfact as rf
 from recfact.gpu import gradients as gpu_gradients
+from recfact.gpu import run
 from recfact.gpu.launch import plan_gradients
 from recfact.gpu.multiprocessors import Device
 from recfact.gpu.plans import Launch
+from recfact.gpu.solves import Gradients
 from recfact.gradients.arguments import Given
 from recfact.gradients.products import pulled_back
 from recfact.windows import blocks_and_terms, check_window
@@ -62,7 +64,7 @@ def arrays(rng: np.random.Generator, layout: str, kinds: str, window: str) -> di
 
 def planned(given: dict[str, np.ndarray], window: str, device: Device = H100) -> Launch:
     names = ("a", "x" if window == "full" else "u", "g", "du", "da")
-    launch = plan_gradients(*(strided(given[name]) for name in names), window=check_window(window), device=device)
+    launch = plan_gradients(Gradients(*(strided(given[name]) for name in names), check_window(window)), device)
     assert launch is not None
     return launch
 
@@ -269,7 +271,7 @@ def test_inputs_of_the_transpose_have_gradients_that_are_rounded_once(machine, r
 
 @pytest.mark.parametrize("window", ["full", "jagged:8", "jagged:8:2", "uniform:8"])
 def test_halves_without_a_kernel_are_computed_in_float32(machine, monkeypatch, rng, window):
-    monkeypatch.setattr(gpu_gradients, "plan_gradients", lambda *_, **options: None)
+    monkeypatch.setattr(run, "plan_gradients", lambda *_: None)
     a, u, g = (random_numbers(rng, (60, 2, 8), "bfloat16", 0.9) for _ in "aug")
     found = rf.gradients.vjp(*map(on_gpu, (a, u, g)), axis=0, window=window)
     exact = rf.gradients.vjp(*(array.astype("f8") for array in (a, u, g)), axis=0, window=window)

@@ -24,7 +24,7 @@ from recfact.gpu.multiprocessors import Device
 from recfact.gpu.plans import Launch
 from recfact.gpu.sequences import sequences_of
 from recfact.gpu.solver import solve_and_keep
-from recfact.gpu.solves import PART_STEPS, Solve
+from recfact.gpu.solves import PART_STEPS, Gradients, Solve
 from recfact.gpu.sweep import Sweep
 from recfact.gradients.arguments import Given
 from recfact.gradients.products import pulled_back
@@ -245,14 +245,9 @@ def kept_of(given: dict[str, np.ndarray]) -> np.ndarray:
 def planned_back(
     given: dict[str, np.ndarray], kept: np.ndarray | None, device: Device = SMALL, offsets: np.ndarray | None = None
 ) -> Launch:
-    launch = plan_gradients(
-        *(strided(given[name]) for name in ("a", "u", "g", "du", "da")),
-        window=rf.Full(),
-        device=device,
-        sequences=None if offsets is None else sequences_of(offsets),
-        states=False,
-        kept=None if kept is None else strided(kept),
-    )
+    places = (strided(given[name]) for name in ("a", "u", "g", "du", "da"))
+    sequences, parts = None if offsets is None else sequences_of(offsets), None if kept is None else strided(kept)
+    launch = plan_gradients(Gradients(*places, rf.Full(), sequences, states=False, kept=parts), device)
     assert launch is not None
     macros = dict(launch.macros)
     assert (macros["CARRIED"], macros["KEPT"], len(launch.scratch)) == ("1", str(int(kept is not None)), kept is None)
@@ -461,7 +456,7 @@ def test_where_they_are_kept_gradients_read_them():
                         layout = full.__class__(kind, x.shape, (2 * heads * d, 2 * d, 2))
                         shared = full.__class__(kind, (n, heads, single), (2 * heads * single, 2 * single, 2))
                         launch = plan_gradients(
-                            shared, layout, layout, layout, shared, window=rf.Full(), device=device, states=False
+                            Gradients(shared, layout, layout, layout, shared, rf.Full(), states=False), device
                         )
                         reads = reads_kept(heads * d, d // single, n, device.multiprocessors)
                         wrong += reads and launch is None

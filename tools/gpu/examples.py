@@ -9,7 +9,7 @@ import numpy as np
 from recfact.gpu.launch import plan, plan_gradients
 from recfact.gpu.multiprocessors import Device
 from recfact.gpu.plans import Launch
-from recfact.gpu.solves import PART_STEPS, Solve
+from recfact.gpu.solves import PART_STEPS, Gradients, Solve
 from recfact.number_types import accumulator
 from recfact.strides import Strided, contiguous
 from recfact.windows import Full, Jagged, Uniform, Window
@@ -109,7 +109,7 @@ def described_gradients(
     a = contiguous(np.dtype(a_dtype or dtype), (n, heads, 1) if shared else (n, 1, d))
     given = contiguous(accumulator(kind), shape) if window == Full() and states else rows
     parts = contiguous(accumulator(kind), (n // PART_STEPS, heads, d)) if kept else None
-    launch = plan_gradients(a, given, rows, rows, a, window=window, device=device, states=states, kept=parts)
+    launch = plan_gradients(Gradients(a, given, rows, rows, a, window, states=states, kept=parts), device)
     if launch is None:
         raise ValueError(f"an example must have lines for all of the GPU, got {heads} heads of {d} channels")
     return launch
