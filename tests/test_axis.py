@@ -192,7 +192,11 @@ SEVERAL = {
     "exact.solve": lambda a, u, x0, **options: (exact.solve(a, u, WINDOW, x0, **options),),
 }
 ON_A_GPU = {"gpu.solve", "gpu.tune", "gpu.warm_up"}  # whose tests are their own
-HEADS = {"phalanx", "gpu.tune_phalanx"}  # whose arrays have axes of heads and features, too: tests/test_phalanx.py
+HEADS = {
+    "phalanx",
+    "gpu.tune_phalanx",
+    "gpu.warm_up_phalanx",
+}  # whose arrays have axes of heads and features, too: tests/test_phalanx.py
 
 POOLED = {"pr.choose_window", "pr.materialization_table"}
 """What answers for all sequences together."""

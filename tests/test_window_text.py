@@ -47,7 +47,8 @@ CALLS = {
     "truncation_error": lambda window: pr.exact.truncation_error(A, U, window).upper,
 }
 RESULTS = {"Verification"}  # what functions return, not what a user makes
-ON_A_GPU = {"gpu.solve", "gpu.tune", "gpu.tune_phalanx", "gpu.warm_up"}  # check their window before they look for one
+ON_A_GPU = {"gpu.solve", "gpu.tune", "gpu.tune_phalanx", "gpu.warm_up", "gpu.warm_up_phalanx"}
+"""What checks its window before it looks for a GPU."""
 
 
 def takers():

@@ -10,11 +10,12 @@ import numpy as np
 from recfact.array_functions import in_type
 from recfact.arrays import Array
 from recfact.gpu.availability import current_gpu, require
+from recfact.gpu.backward_window import reads_kept
 from recfact.gpu.cuda_streams import caller_stream, check_uncaptured
 from recfact.gpu.device_arrays import DeviceArray, as_device_array, empty_like, layout_like
 from recfact.gpu.run import prepared_for, start
 from recfact.gpu.sequences import sequences_of, starts_of
-from recfact.gpu.solves import ENDLESS, Gradients
+from recfact.gpu.solves import ENDLESS, Gradients, Sequences
 from recfact.number_types import NUMBER_TYPES, DType, accumulator
 from recfact.strides import Strided
 from recfact.windows import Full, Window
@@ -54,38 +55,76 @@ def gradients(
         The gradients, in the shapes of `a` and `given`. None if no kernel makes them at once.
     """
     current_gpu()
-    described = [as_device_array(array, name) for array, name in ((a, "a"), (given, "u"), (g, "g"))]
-    own_a, own, own_g = described
+    own_a, own, own_g = (as_device_array(array, name) for array, name in ((a, "a"), (given, "u"), (g, "g")))
     own_kept = None if kept is None else as_device_array(kept, "kept")
-    da_type, du_type = (accumulator(own.dtype) if kind is None else _named(kind) for kind in types)
-    every = {array.dtype for array in described} | {da_type, du_type}
-    if not every <= NUMBER_TYPES.keys() or len(set(map(accumulator, every))) > 1:
+    named = [None if kind is None else np.dtype(str(kind).removeprefix("torch.")) for kind in types]
+    sequences = None if offsets is None or 0 in own.shape else sequences_of(offsets)
+    asked = asked_gradients(own_a, own, own_g, window, sequences, (named[0], named[1]), states, own_kept)
+    if asked is None:
         return None
     require(own.device)
     tensors = own.library == "torch"
-    with caller_stream(described, own.device, tensors):
-        # Where a coefficient is repeated in memory, its gradients lie as those of the inputs do.
-        repeated = any(step == 0 and length > 1 for step, length in zip(own_a.strides, own_a.shape, strict=True))
-        du_layout = layout_like(own.shape, du_type, own)
-        da_layout = layout_like(own_a.shape, da_type, du_layout if repeated else own_a)
-        sequences = None if offsets is None or 0 in own.shape else sequences_of(offsets)
-        asked = Gradients(own_a, own, own_g, du_layout, da_layout, window, sequences, states, own_kept)
+    with caller_stream((own_a, own, own_g), own.device, tensors):
         prepared = prepared_for(asked)
         if prepared is None:
             return None
-        du = empty_like(own.shape, du_type, tensors, own.device, du_layout)
+        du = empty_like(own.shape, asked.du.dtype, tensors, own.device, asked.du)
         size = next((array.bytes for array in prepared.launch.scratch if array.name == "sums"), 0)
         if size:
-            da = _parts(own, da_layout, size)
+            da = _parts(own, asked.da, size)
         else:
-            da = empty_like(own_a.shape, da_type, tensors, own.device, da_layout)
+            da = empty_like(own_a.shape, asked.da.dtype, tensors, own.device, asked.da)
         starts = None if offsets is None else starts_of(offsets, asked.reads_states)
         start(asked._replace(du=du, da=da, starts=starts), prepared)
-        return in_type(da.owner.sum(0), da_type) if size else da.owner, du.owner
+        return in_type(da.owner.sum(0), asked.da.dtype) if size else da.owner, du.owner
 
 
-def _named(kind: Any) -> DType:
-    return np.dtype(str(kind).removeprefix("torch."))
+def asked_gradients(
+    a: DeviceArray,
+    given: DeviceArray,
+    g: DeviceArray,
+    window: Window,
+    sequences: Sequences | None,
+    types: tuple[DType | None, DType | None],
+    states: bool,
+    kept: DeviceArray | None = None,
+) -> Gradients[DeviceArray] | None:
+    """Describe gradients before there is memory for them, or return None if no kernel takes the number types together.
+
+    Parameters are those of `gradients`.
+    """
+    da_type, du_type = (accumulator(given.dtype) if kind is None else kind for kind in types)
+    every = {a.dtype, given.dtype, g.dtype, da_type, du_type}
+    if not every <= NUMBER_TYPES.keys() or len(set(map(accumulator, every))) > 1:
+        return None
+    # Where a coefficient is repeated in memory, its gradients lie as those of the inputs do.
+    repeated = any(step == 0 and length > 1 for step, length in zip(a.strides, a.shape, strict=True))
+    du = layout_like(given.shape, du_type, given)
+    da = layout_like(a.shape, da_type, du if repeated else a)
+    return Gradients(a, given, g, du, da, window, sequences, states, kept)
+
+
+def starts_from_kept(
+    a: tuple[int, ...], shape: tuple[int, ...], axis: int, sequences: int, multiprocessors: int
+) -> bool:
+    """Say whether gradients of halves start from states that their solve keeps, before their layout is known.
+
+    Parameters
+    ----------
+    a, shape : tuple of int
+        Shapes of coefficients and states of the full recurrence.
+    axis : int
+        Time, counted from the end.
+    sequences : int
+        How many there are.
+    multiprocessors : int
+        Of the GPU.
+    """
+    if 0 in shape:
+        return False
+    steps, numbers = shape[axis], math.prod(shape)
+    sharing = numbers // (math.prod(a) * (1 if len(a) >= -axis and a[axis] == steps else steps))
+    return reads_kept(numbers // steps * sequences, sharing, steps, multiprocessors)
 
 
 def _parts(own: DeviceArray, da: Strided, size: int) -> DeviceArray:

@@ -112,19 +112,30 @@ def gated_solve(a: Any, q: Any, k: Any, v: Any, window: Window) -> Iterator[Solv
     own_a, own_q, own_k, own = (
         as_device_array(array, name) for array, name in ((a, "a"), (q, "q"), (k, "k"), (v, "v"))
     )
-    arrays, dtype = (own_a, own_q, own_k, own), own_a.dtype
-    if (
-        own_q.shape != own_k.shape
-        or len({array.device for array in arrays}) > 1
-        or {own_q.dtype, own_k.dtype} != {own.dtype}
-        or own.dtype not in NUMBER_TYPES
-        or (dtype != own.dtype and not (own.dtype in HALVES and dtype == FLOAT32))
-    ):
+    if not fit_together(own_a, own_q, own_k, own):
         yield None
         return
     require(own.device)
     tensors = own.library == "torch"
-    with caller_stream(arrays, own.device, tensors):
-        y = empty_like(own.shape, dtype, tensors, own.device, own)
-        every = replace(own_a, shape=(*own_a.shape, 1), strides=(*own_a.strides, 0))
-        yield Solve(every, own, y, None, len(own.shape) - 3, window, gates=(own_k, own_q))
+    with caller_stream((own_a, own_q, own_k, own), own.device, tensors):
+        y = empty_like(own.shape, own_a.dtype, tensors, own.device, own)
+        yield with_gates(own_a, own_q, own_k, own, y, window)
+
+
+def fit_together(a: DeviceArray, q: DeviceArray, k: DeviceArray, v: DeviceArray) -> bool:
+    """Say whether a kernel takes such arrays of a mixer together."""
+    return (
+        q.shape == k.shape
+        and len({array.device for array in (a, q, k, v)}) == 1
+        and {q.dtype, k.dtype} == {v.dtype}
+        and v.dtype in NUMBER_TYPES
+        and (a.dtype == v.dtype or (v.dtype in HALVES and a.dtype == FLOAT32))
+    )
+
+
+def with_gates(
+    a: DeviceArray, q: DeviceArray, k: DeviceArray, v: DeviceArray, y: DeviceArray, window: Window
+) -> Solve[DeviceArray]:
+    """Describe a mixer, with a place for its result."""
+    every = replace(a, shape=(*a.shape, 1), strides=(*a.strides, 0))
+    return Solve(every, v, y, None, len(v.shape) - 3, window, gates=(k, q))

@@ -124,13 +124,13 @@ def prepared_for(asked: Asked) -> Prepared | None:
 
     None and errors are theirs. The current GPU must be that of the arrays.
     """
-    return prepare(type(asked), asked.key, asked.a.device)
+    return prepare(isinstance(asked, Gradients), asked.key, asked.a.device)
 
 
 @lru_cache(PLANS_KEPT)
-def prepare(kind: type, key: tuple[Any, ...], device: int) -> Prepared | None:
-    """Plan and compile once for all that is of one kind and has one key."""
-    launch = (_planned_gradients if kind is Gradients else _planned)(key, device)
+def prepare(gradients: bool, key: tuple[Any, ...], device: int) -> Prepared | None:
+    """Plan and compile once for all solves, or gradients, of one key."""
+    launch = (_planned_gradients if gradients else _planned)(key, device)
     return None if launch is None else prepared_launch(launch, device)
 
 

@@ -9,7 +9,7 @@ from recfact.arrays import Array, is_tensor, library_of, to_torch
 from recfact.errors import ArrayTypeError
 from recfact.gpu.availability import current_gpu, require
 from recfact.gpu.cuda_streams import check_uncaptured
-from recfact.gpu.device_arrays import DeviceArray, empty_like, of_cupy
+from recfact.gpu.device_arrays import DeviceArray, empty_like, layout_like, of_cupy
 from recfact.gpu.host_arrays import solve_segments, solve_sequences
 from recfact.gpu.operands import given_arrays, on_the_gpu, prepare_host, solve_options
 from recfact.gpu.run import run
@@ -138,14 +138,18 @@ def solve_and_keep(a: Any, u: Any, *, axis: int = -1, offsets: Any = None) -> tu
     """
     current_gpu()
     with on_the_gpu(given_arrays(a, u), axis, offsets) as (asked, offsets):
-        x, time = asked.x, asked.axis
-        wide = accumulator(x.dtype)
-        shape, strides = list(x.shape), list(x.strides)
-        shape[time], strides[time] = shape[time] // PART_STEPS, ENDLESS  # neighbouring lines keep theirs together
-        layout = Strided(wide, tuple(shape), tuple(strides))
-        kept = empty_like(layout.shape, wide, x.library == "torch", x.device, layout)
+        x, layout = asked.x, kept_layout(asked.x, asked.axis)
+        kept = empty_like(layout.shape, layout.dtype, x.library == "torch", x.device, layout)
         _run(asked._replace(kept=kept), offsets)
     return x.owner, kept.owner
+
+
+def kept_layout(x: Strided, axis: int) -> Strided:
+    """Describe the states that the solve of `x` keeps for the gradients. Neighbouring lines keep theirs together."""
+    shape, strides = list(x.shape), list(x.strides)
+    shape[axis], strides[axis] = shape[axis] // PART_STEPS, ENDLESS
+    wide = accumulator(x.dtype)
+    return layout_like(tuple(shape), wide, Strided(wide, tuple(shape), tuple(strides)))
 
 
 def _run(asked: Solve[DeviceArray], offsets: Array | None) -> None:

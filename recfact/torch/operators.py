@@ -10,7 +10,6 @@ read all of them. Compiled code then calls ``recfact::solve_and_keep``.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from inspect import signature
 from typing import Any
@@ -22,7 +21,7 @@ from torch._functorch.pyfunctorch import retrieve_all_functorch_interpreters
 
 from recfact.arrays import broadcast_shape, holds_memory
 from recfact.errors import OptionError
-from recfact.gpu.backward_window import reads_kept
+from recfact.gpu.gradients import starts_from_kept
 from recfact.gpu.solves import PART_STEPS
 from recfact.gradients.arguments import Given
 from recfact.gradients.differentials import derivative, transposed_derivative
@@ -67,13 +66,10 @@ def _keeps(a: Tensor, u: Tensor, sequences: int, dim: int) -> bool:
     """Say whether the gradients will start from states that the solve keeps."""
     if not (u.is_cuda and a.requires_grad and torch.is_grad_enabled()):
         return False
-    shape = broadcast_shape(a, u)
-    if u.dtype not in HALVES or _computed(a, u) != torch.float32 or 0 in shape:
+    if u.dtype not in HALVES or _computed(a, u) != torch.float32:
         return False
-    steps, numbers = shape[dim], math.prod(shape)
-    sharing = numbers // (a.numel() * (1 if a.ndim >= -dim and a.shape[dim] == steps else steps))
     multiprocessors = torch.cuda.get_device_properties(u.device).multi_processor_count
-    return reads_kept(numbers // steps * sequences, sharing, steps, multiprocessors)
+    return starts_from_kept(a.shape, broadcast_shape(a, u), dim, sequences, multiprocessors)
 
 
 def _solve(a: Tensor, u: Tensor, x0: Tensor | None, offsets: Any, dim: int, reverse: bool, window: Window) -> Tensor:
