@@ -56,8 +56,8 @@ TIMED = {
 OTHERS = {
     "accumulate", "adjust", "algorithm", "algorithms", "alpha", "axis", "bias", "bits", "block", "blocks",
     "carrier_solve", "cases", "casts", "channels", "com", "counts", "device", "earlier", "enclosures", "eps",
-    "exponent", "extended", "families", "finest", "flat", "fma", "format", "format_or_eps", "formats", "g_state", "gradients",
-    "halflife", "horizons", "ignore_na", "kept_norm", "kind", "kinds",
+    "exponent", "extended", "families", "finest", "flat", "fma", "format", "format_or_eps", "formats", "g_state",
+    "gradients", "halflife", "horizons", "ignore_na", "kept_norm", "kind", "kinds",
     "lags", "later", "lengths", "local_solve", "lower", "method", "min_periods", "n",
     "name", "nu", "offsets", "ord", "out", "overflow", "precision", "probability",
     "processes", "progress", "relative", "relative_to",
