@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import replace
 from importlib import resources
+from itertools import product
 
 import numpy as np
 import pytest
@@ -299,6 +301,32 @@ def test_too_many_dimensions():
     case = Case(u, u, u, 4)
     with pytest.raises(ShapeError, match="copy the arrays"):
         case.plan(Full())
+
+
+def launches_in_c_order(lengths: tuple[int, ...]) -> Counter[int]:
+    """Count how many launches solves take whose arrays lie in C order, wherever time is and whatever `a` shares."""
+    counts: Counter[int] = Counter()
+    for axis in range(len(lengths) + 1):
+        shape = (*lengths[:axis], 64, *lengths[axis:])
+        u = contiguous(FLOAT32, shape)
+        for own in product((False, True), repeat=len(lengths)):
+            kept = (*own[:axis], True, *own[axis:])
+            a = contiguous(FLOAT32, tuple(n if one else 1 for n, one in zip(shape, kept, strict=True)))
+            counts[slices_of(Solve(a, u, u, None, axis, Full()))] += 1
+    return counts
+
+
+def slices_of(solve: Solve) -> int:
+    try:
+        return int(plan(solve, H100) is not None)
+    except ShapeError:
+        return sum(map(slices_of, solve.slices()))
+
+
+def test_few_arrays_of_four_dimensions_take_several_launches():
+    assert launches_in_c_order((4, 8, 16)) == {1: 4 * 8}
+    assert launches_in_c_order((2, 4, 8, 16)) == {1: 64, 2: 16}  # as docs/gpu/index.md says
+    assert launches_in_c_order((5, 8, 3, 16)) == {1: 64, 3: 16}
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32", "complex128"])
