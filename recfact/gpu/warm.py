@@ -79,7 +79,7 @@ def warm_up(
     """
     window, reverse = solve_options(window, reverse, precision, x0)
     if boolean(gradients, "gradients") and reverse:
-        raise OptionError("don't go with reverse", "gradients", advice="differentiate once, or leave one of them out")
+        raise OptionError("don't go with reverse", "gradients", advice="leave one of them out")
     require(current_gpu())
     given = given_arrays(a, u, x0=x0)
     known = {name: _described(value, name) for name, value in given.items()}
