@@ -23,7 +23,8 @@ from recfact.recurrence import folded
 from recfact.windows import Full, Window
 
 # Solves coefficients and inputs into the states, from initial states or None, in a window and between offsets or None.
-Run = Callable[[Array, Array, Array, Array | None, Window, Array | None], None]
+# On a GPU it also takes a place for the last state of each segment, in the type computed in, and None for the others.
+Run = Callable[..., None]
 
 
 def input_places(count: int, block: int, phase: int) -> list[int]:

@@ -9,7 +9,7 @@ from recfact.gpu.lines import ACCESS_BYTES, THREADS, Lines, lines_of, narrowed, 
 from recfact.gpu.multiprocessors import Device, warps_of_registers, warps_wanted
 from recfact.gpu.plans import Launch, packed, wide
 from recfact.gpu.segments import Cost, at_work, cut, pace, split_blocks
-from recfact.gpu.solves import ENDLESS, PART_STEPS, Blocks, Sequences
+from recfact.gpu.solves import ENDLESS, Blocks, Sequences
 
 WIDEST_REGISTERS, WIDE_REGISTERS, NARROW_REGISTERS = 128, 96, 80  # of a thread
 NARROW_BYTES = 1024  # of a warp's chunk
@@ -97,7 +97,8 @@ class Sweep:
                 "RESIDENT": warps_of_registers(self.registers),
                 "SEQUENCES": int(sequences is not None),
                 "GATED": int(bool(gates)),
-                "KEPT": PART_STEPS if self.kept else 0,
+                "KEPT": geometry.every if self.kept else 0,
+            "WRITES": int(geometry.written),
             },
             (
                 *(wide(gate_heads=geometry.gate_heads) if gates else ()),
