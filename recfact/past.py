@@ -20,7 +20,7 @@ import numpy as np
 from recfact.array_functions import beside, broadcast_to, column, concatenate, in_type, namespace
 from recfact.arrays import Array
 from recfact.recurrence import folded
-from recfact.windows import Full, Window
+from recfact.windows import Full
 
 # Solves coefficients and inputs into the states, from initial states or None, in a window and between offsets or None.
 # On a GPU it also takes a place for the last state of each segment, in the type computed in, and None for the others.

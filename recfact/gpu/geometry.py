@@ -74,7 +74,8 @@ class Geometry:
 
     `steps` runs fastest, in the order of the recurrence. `channels` may share a coefficient. The steps of `x0` are the
     sequences that lie one behind the other, or there are none. Those of `kept` are the states that are kept, `every` so
-    many steps or, if that is negative, at the ends. If not `written`, `x` has no memory. Time is contiguous if neighbouring steps of input and result are neighbours in memory. `reverse` asks for the transpose. The
+    many steps or, if that is negative, at the end of each sequence. `x` has no memory if it isn't `written`. Time is
+    contiguous if neighbouring steps of input and result are neighbours in memory. `reverse` asks for the transpose. The
     views are forward in any case. `beside` are what gradients read and write, or the gates k and q of a Phalanx layer,
     each for `gate_heads` heads.
     """

@@ -213,7 +213,7 @@ def solve_through(
 
 def _run_first(a: Any, u: Any, x: Any, x0: Any, window: Window, offsets: Array | None = None, last: Any = None) -> None:
     """Solve CuPy's arrays along their first axis, into `x`, and put the last states into `last`, if there are these."""
-    before, inputs = (None if one is None else of_cupy(one) for one in (x0, u))
+    inputs, before = of_cupy(u), None if x0 is None else of_cupy(x0)
     states = _place(inputs) if x is None else of_cupy(x)
     solve = Solve(of_cupy(a), inputs, states, before, 0, window)
     if last is not None:
@@ -222,6 +222,6 @@ def _run_first(a: Any, u: Any, x: Any, x0: Any, window: Window, offsets: Array |
 
 
 def _place(inputs: DeviceArray) -> DeviceArray:
-    """Return where states would lie that nobody wants: where the inputs do, unless several of these are one in memory."""
+    """Return where states that nobody wants would lie: where inputs do, if each of these has a place of its own."""
     own = contiguous(inputs.dtype, inputs.shape).strides
     return replace(inputs, strides=own if 0 in inputs.strides else inputs.strides)

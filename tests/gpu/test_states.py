@@ -12,7 +12,6 @@ from gpu.cases import COMPUTED, NUMPY, random_numbers
 from gpu.stand_in import on_gpu
 
 import recfact as rf
-from recfact import continuation
 from recfact.array_functions import in_type
 from recfact.errors import ArrayTypeError, DeviceError, DTypeError, OptionError, OptionTypeError, ShapeError
 from recfact.number_types import BFLOAT16

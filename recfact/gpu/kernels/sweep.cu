@@ -133,15 +133,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
         left = block;
         return true;
     };
-    // Keep the state after so many steps, if it is one of those that are kept.
-    auto keep = [&](long long passed) {
+    // Put the state into a row of those that are kept.
+    auto keep_in = [&](long long row) {
 #if KEPT
-        if (KEPT < 0 ? passed != end : passed % KEPT != 0) return;
         Vector<Number, CHANNELS> state;
 #pragma unroll
         for (int c = 0; c < CHANNELS; ++c) state.set(c, states.state[c]);
-        const long long row = KEPT < 0 ? 0 : passed / KEPT - 1;
         store_vector(reinterpret_cast<Number*>(kept + row * kept_step), state);
+#endif
+    };
+    // Keep the state after so many steps, if it is one of those that are kept.
+    auto keep = [&](long long passed) {
+#if KEPT > 0
+        if (passed % KEPT == 0) keep_in(passed / KEPT - 1);
 #endif
     };
     // One step with nothing on its way: at the very start, and at the end of the line.
@@ -228,4 +232,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
         }
     }
     while (position < end) step_alone();
+    if (KEPT < 0) keep_in(0);
 }
