@@ -27,7 +27,7 @@ from recfact.state import State, alike, joined, made, turned
 from recfact.state_parts import WHOLE, check_fits, check_state, holds_steps, initial_place, normal_form
 from recfact.windows import Full, Window
 
-PIECE, PIECE_ON_GPU, LEAST_STEPS = 1 << 16, 1 << 24, 1 << 8
+PIECE, LEAST_STEPS = 1 << 16, 1 << 8
 """Numbers that are solved at once where states aren't kept, of at least so many steps."""
 
 
@@ -196,20 +196,22 @@ def solve_whole(run: Run, a: Array, u: Array, x: Array | None, offsets: list[int
     last, begun = xp.zeros(past.parts.shape[1:], kept), [held > 0 for held in past.held]
     if any(begun):
         last[:] = past.parts[0]
-    if x is None and u.dtype == kept and len(offsets) == 2 and xp is np:
+    if xp is not np:  # kernels round states themselves, and say what the last ones were before
+        run(reset(a, offsets, begun), u, x, past.parts[0] if any(begun) else None, Full(), np.array(offsets), last)
+        taken_up = [old or cut < following for (cut, following), old in zip(pairwise(offsets), begun, strict=True)]
+        return Past(past.block, past.terms, last[None], past.phase, list(map(int, taken_up)))
+    if x is None and u.dtype == kept and len(offsets) == 2:
         x = in_one_place(n, np.empty(u.shape[1:], kept))
     if x is not None and x.dtype == kept:
         solve_piece(run, a, u, x, offsets, last, begun)
         return Past(past.block, past.terms, last[None], past.phase, list(map(int, begun)))
-    steps = max(LEAST_STEPS, (PIECE if xp is np else PIECE_ON_GPU) // max(1, prod(u.shape[1:])))
-    spare = xp.empty((min(n, steps), *u.shape[1:]), kept)
+    steps = max(LEAST_STEPS, PIECE // max(1, prod(u.shape[1:])))
+    spare = np.empty((min(n, steps), *u.shape[1:]), kept)
     for start in range(0, n, steps):
         end = min(start + steps, n)
         first, behind = bisect_right(offsets, start) - 1, bisect_left(offsets, end)
         cuts = [min(max(offset - start, 0), end - start) for offset in offsets[first : behind + 1]]
-        own_a, own_u = a[start:end], u[start:end]
-        if xp is np:  # kernels of GPUs take halves beside states of float32
-            own_a, own_u = own_a.astype(kept, copy=False), own_u.astype(kept, copy=False)
+        own_a, own_u = a[start:end].astype(kept, copy=False), u[start:end].astype(kept, copy=False)
         states, own_begun = spare[: end - start], begun[first:behind]
         solve_piece(run, own_a, own_u, states, cuts, last[first:behind], own_begun)
         begun[first:behind] = own_begun
@@ -220,11 +222,7 @@ def solve_whole(run: Run, a: Array, u: Array, x: Array | None, offsets: list[int
 
 def solve_piece(run: Run, a: Array, u: Array, x: Array, cuts: list[int], last: Array, begun: list[bool]) -> None:
     """Solve segments from their `last` states, which follow those that have `begun`, and replace both."""
-    x0 = last if any(begun) else None
-    if x0 is not None:
-        fresh = zip(pairwise(cuts), begun, strict=True)
-        a = without(a, [cut for (cut, following), old in fresh if cut < following and not old])
-    solve_between(run, a, u, x, x0, Full(), cuts)
+    solve_between(run, reset(a, cuts, begun), u, x, last if any(begun) else None, Full(), cuts)
     for segment, (cut, following) in enumerate(pairwise(cuts)):
         if cut < following:
             last[segment], begun[segment] = x[following - 1], True
@@ -235,11 +233,14 @@ def in_one_place(n: int, place: Array) -> Array:
     return np.lib.stride_tricks.as_strided(place, (n, *place.shape), (0, *place.strides))
 
 
-def without(a: Array, steps: list[int]) -> Array:
-    """Return coefficients with 0 at some steps, if a coefficient there times a state of 0 wouldn't be 0.
+def reset(a: Array, cuts: list[int], begun: list[bool]) -> Array:
+    """Return coefficients with 0 where segments start that haven't begun beside others that have.
 
-    On a GPU they always are, because the host doesn't wait for an answer.
+    They stay as they are if a coefficient there times a state of 0 is 0. On a GPU they don't, because the host doesn't
+    wait for an answer.
     """
+    fresh = zip(pairwise(cuts), begun, strict=True)
+    steps = [cut for (cut, following), old in fresh if cut < following and not old] if any(begun) else []
     if not steps or (type(a) is np.ndarray and a.dtype != object and np.isfinite(a[steps]).all()):
         return a
     numbers: Array = bits(a).copy()

@@ -17,13 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from recfact.array_functions import beside, broadcast_to, column, concatenate, in_type, namespace
+from recfact.array_functions import beside, bits, broadcast_to, column, concatenate, in_type, namespace
 from recfact.arrays import Array
 from recfact.recurrence import folded
-from recfact.windows import Full, Window
+from recfact.windows import Full
 
 # Solves coefficients and inputs into the states, from initial states or None, in a window and between offsets or None.
-Run = Callable[[Array, Array, Array, Array | None, Window, Array | None], None]
+# On a GPU it also takes a place for the last state of each segment, in the type computed in, and None for the others.
+Run = Callable[..., None]
 
 
 def input_places(count: int, block: int, phase: int) -> list[int]:
@@ -119,7 +120,9 @@ class Past:
         """Return the number of ghost steps that stand for the past of a segment."""
         return (self.held[segment] - 1) * self.block + self.phase[segment] if self.phase[segment] else 0
 
-    def steps(self, a: Array, u: Array, segment: int, first: int, last: int) -> tuple[Array, Array]:
+    def steps(
+        self, a: Array, u: Array, segment: int, first: int, last: int, as_given: bool = False
+    ) -> tuple[Array, Array]:
         """Return coefficients and inputs of some steps of a segment, in the type of the parts.
 
         Parameters
@@ -130,10 +133,15 @@ class Past:
             Its number.
         first, last : int
             The first wanted step, which starts a block, and the step after the last one, counted from the first ghost.
+        as_given : bool, default False
+            Whether they stay in the types that they have. The past must add nothing to them.
         """
         ghosts, held = self.ghosts(segment), self.held[segment]
         real = slice(max(first - ghosts, 0), last - ghosts)
-        a, u = (in_type(array[real], self.parts.dtype) for array in (a, u))
+        a, u = a[real], u[real]
+        if as_given:
+            return a, u
+        a, u = (_in_type_once(array, self.parts.dtype) for array in (a, u))
         if first < ghosts:
             known = self.parts[: held - first // self.block]
             past = history(
@@ -149,15 +157,22 @@ class Past:
 
     def after(self, run: Run, a: Array, u: Array, offsets: Sequence[int]) -> Past:
         """Return the past of the steps that follow. An empty segment passes on its own past."""
-        phase, held, tails = list(self.phase), list(self.held), {}
+        phase, held, spans = list(self.phase), list(self.held), {}
+        xp = namespace(self.parts)
+        as_given = xp is not np and self.block > 1  # kernels of GPUs take halves, but a past comes in a wider type
         for segment, (start, end) in enumerate(pairwise(offsets)):
             if start < end:
-                total = self.ghosts(segment) + end - start
+                ghosts = self.ghosts(segment)
+                total = ghosts + end - start
                 blocks = -(-total // self.block)
                 phase[segment], held[segment] = (total - 1) % self.block + 1, min(blocks, self.terms + 1)
                 first = (blocks - held[segment]) * self.block
-                tails[segment] = self.steps(a[start:end], u[start:end], segment, first, total)
-        xp = namespace(self.parts)
+                spans[segment] = slice(start, end), first, total
+                as_given = as_given and first >= ghosts and (first > 0 or not self.held[segment])
+        tails = {
+            segment: self.steps(a[span], u[span], segment, first, total, as_given)
+            for segment, (span, first, total) in spans.items()
+        }
         parts = xp.zeros((max(held, default=0), *self.parts.shape[1:]), self.parts.dtype)
         if len(tails) < len(held):
             parts[: len(self.parts)] = self.parts[: len(parts)]
@@ -168,8 +183,11 @@ class Past:
                     inputs[::-1],
                 )
         else:
-            endings = [Ending(*tail, self.block, self.terms) for tail in tails.values()]
-            parts[:, beside(parts, np.array(list(tails), int))] = sums(run, endings, len(parts))
+            if xp is np:
+                ends = sums(run, [Ending(*tail, self.block, self.terms) for tail in tails.values()], len(parts))
+            else:
+                ends = sums_on_gpu(run, list(tails.values()), self.block, len(parts), parts.dtype)
+            parts[:, beside(parts, np.array(list(tails), int))] = ends
         return Past(self.block, self.terms, parts, phase, held)
 
 
@@ -190,3 +208,62 @@ def sums(run: Run, endings: Sequence[Ending], count: int) -> Array:
     run(a, u, u, None, Full(), np.array(offsets) if len(endings) > 1 else None)
     lasts: Array = u[beside(u, np.array(offsets[1:], int) - 1), :count]
     return lasts.swapaxes(0, 1)
+
+
+def sums_on_gpu(run: Run, tails: Sequence[tuple[Array, Array]], block: int, count: int, dtype: Any) -> Array:
+    """Return what `sums` does, where kernels take many sequences and write their last states alone.
+
+    Each block is a sequence from zero. Then its last state passes through the steps behind it, which have no inputs.
+
+    Parameters
+    ----------
+    run : callable
+        A function that solves on a GPU.
+    tails : sequence of (array, array), shape (n, ...)
+        Coefficients and inputs of the last blocks of each sequence, at most `count` of `block` steps.
+    dtype : dtype
+        The type that they are computed in.
+    """
+    lengths = np.array([len(u) for _, u in tails])
+    ends = np.cumsum(lengths)
+    starts, blocks = ends - lengths, -(-lengths // block)
+    a, u = (_one_behind_the_other(arrays) for arrays in zip(*tails, strict=True))
+    xp, rows = namespace(u), u.shape[1:]
+
+    def last_states(inputs: Any, firsts: Any, x0: Any) -> Any:
+        """Return those of as many sequences for each tail as begin in it, which may be empty."""
+        states = xp.zeros((firsts.size, *rows), dtype)
+        before = None if x0 is None else x0.reshape(states.shape)
+        run(a, inputs, None, before, Full(), np.append(firsts, ends[-1]), states)
+        return states.reshape((*firsts.shape, *rows))
+
+    def begins(behind: Any) -> Any:
+        """Return where the block begins that so many others are behind: the tail, if it doesn't have one."""
+        return starts[:, None] + np.maximum(blocks[:, None] - 1 - behind, 0) * block
+
+    reached = last_states(u, begins(np.arange(count)[::-1]), None)
+    parts, nothing = [reached[:, -1]], broadcast_to(xp.zeros((1,) * u.ndim, u.dtype), u.shape)
+    for k in range(1, count):
+        turn = np.where(blocks[:, None] > k, begins(k - 1), ends[:, None])
+        entering = xp.zeros((len(tails), 2, *rows), dtype)
+        entering[:, 1] = reached[:, -1 - k]
+        parts.append(last_states(nothing, np.concatenate([starts[:, None], turn], 1), entering)[:, 1])
+    return xp.stack(parts)
+
+
+def _one_behind_the_other(arrays: Sequence[Array]) -> Any:
+    if len(arrays) == 1:
+        return arrays[0]
+    rows, dtype, once = arrays[0].shape[1:], arrays[0].dtype, [_once(one) for one in arrays]
+    alike = len({one.shape[1:] for one in once}) == 1
+    joined = concatenate([bits(one) for one in (once if alike else arrays)]).view(dtype)
+    return broadcast_to(joined, (len(joined), *rows))
+
+
+def _once(array: Array) -> Array:
+    """Return an array without what stands beside itself: a single place along axes that are one in memory."""
+    return array[(slice(None), *(slice(0, 1) if step == 0 else slice(None) for step in array.strides[1:]))]
+
+
+def _in_type_once(array: Array, dtype: Any) -> Any:
+    return array if array.dtype == dtype else broadcast_to(in_type(_once(array), dtype), array.shape)

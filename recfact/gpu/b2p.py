@@ -6,7 +6,7 @@ from recfact.gpu.geometry import Geometry
 from recfact.gpu.multiprocessors import Device, warps_of_registers, warps_wanted
 from recfact.gpu.plans import Argument, Launch, packed, pointers, strides, texts, wide
 from recfact.gpu.segments import Cost, at_work, cut, pace, split_blocks
-from recfact.gpu.solves import PART_STEPS, Blocks, Sequences
+from recfact.gpu.solves import Blocks, Sequences
 
 TILE = 16  # steps and channels of a tile
 WARPS = 4  # of a thread block of b2p
@@ -156,7 +156,8 @@ class B2P:
             "INITIAL": int(geometry.x0 is not None),
             "SEQUENCES": int(packs),
             "GATED": int(bool(gates)),
-            "KEPT": PART_STEPS if kept else 0,
+            "KEPT": geometry.every if kept else 0,
+            "WRITES": int(geometry.written),
         }
         return Launch(
             "b2p",

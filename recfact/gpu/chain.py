@@ -7,7 +7,7 @@ from dataclasses import replace
 from recfact.gpu.lines import Lines, narrowed, steps_with_room
 from recfact.gpu.multiprocessors import warps_of_registers
 from recfact.gpu.plans import Argument, Launch, Scratch, packed, wide
-from recfact.gpu.solves import PART_STEPS, Sequences
+from recfact.gpu.solves import Sequences
 
 WARPS, REGISTERS = 11, 80  # that own steps, of a tile; of a thread
 MOST_REGISTERS = 96  # where sequences with coefficients of their own keep states: on 10.0 and 12.0 they spilled
@@ -52,7 +52,8 @@ def chain(lines: Lines, why: str, sequences: Sequences | None = None) -> Launch:
         {
             "INITIAL": int(geometry.x0 is not None),
             "SEQUENCES": int(sequences is not None),
-            "KEPT": PART_STEPS if kept else 0,
+            "KEPT": geometry.every if kept else 0,
+            "WRITES": int(geometry.written),
             **lines.chunks(steps),
             "WARPS": WARPS,
             "RESIDENT": warps_of_registers(registers),

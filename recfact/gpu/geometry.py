@@ -73,7 +73,8 @@ class Geometry:
     """A solve as the kernels see it.
 
     `steps` runs fastest, in the order of the recurrence. `channels` may share a coefficient. The steps of `x0` are the
-    sequences that lie one behind the other, or there are none. Those of `kept` are the states that are kept. Time is
+    sequences that lie one behind the other, or there are none. Those of `kept` are the states that are kept, `every` so
+    many steps or, if that is negative, at the end of each sequence. `x` has no memory if it isn't `written`. Time is
     contiguous if neighbouring steps of input and result are neighbours in memory. `reverse` asks for the transpose. The
     views are forward in any case. `beside` are what gradients read and write, or the gates k and q of a Phalanx layer,
     each for `gate_heads` heads.
@@ -91,6 +92,8 @@ class Geometry:
     beside: tuple[View, ...] = ()
     gate_heads: int = 1
     kept: View | None = None
+    every: int = 0
+    written: bool = True
 
     @cached_property
     def time_contiguous(self) -> bool:
@@ -125,7 +128,7 @@ class Geometry:
     @property
     def views(self) -> dict[str, View | None]:
         """The arrays, forward."""
-        return {"a": self.a, "u": self.u, "x": self.x, "x0": self.x0}
+        return {"a": self.a, "u": self.u, "x": self.x if self.written else None, "x0": self.x0}
 
     @property
     def swept(self) -> dict[str, View | None]:

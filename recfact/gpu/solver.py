@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from recfact.arrays import Array, is_tensor, library_of, to_torch
@@ -14,10 +15,10 @@ from recfact.gpu.host_arrays import solve_segments, solve_sequences
 from recfact.gpu.operands import given_arrays, on_the_gpu, prepare_host, solve_options
 from recfact.gpu.run import run
 from recfact.gpu.sequences import of_sequences
-from recfact.gpu.solves import ENDLESS, PART_STEPS, Solve
+from recfact.gpu.solves import ENDLESS, LAST, PART_STEPS, Solve
 from recfact.gpu.tuning import tune_first
 from recfact.number_types import DType, accumulator
-from recfact.strides import Strided
+from recfact.strides import Strided, contiguous
 from recfact.windows import Full, Window, WindowLike
 
 
@@ -207,12 +208,22 @@ def solve_through(
         if entering is not None and offsets is not None:
             step = (*own_x.shape[:axis], len(offsets) - 1, *own_x.shape[axis + 1 :])
             entering = cupy.moveaxis(cupy.broadcast_to(entering, step), axis, 0)
-        x = None if not states else own_x.as_cupy()
+        x = own_x.as_cupy() if states else None
         end = go_on(_run_first, own_a.as_cupy(), own_u.as_cupy(), x, entering, axis, offsets, own_a.dtype)
     return (out if out is not None else x), end
 
 
-def _run_first(a: Any, u: Any, x: Any, x0: Any, window: Window, offsets: Array | None = None) -> None:
-    """Solve CuPy's arrays along their first axis, into `x`."""
-    before = None if x0 is None else of_cupy(x0)
-    _run(Solve(of_cupy(a), of_cupy(u), of_cupy(x), before, 0, window, False, "full"), offsets)
+def _run_first(a: Any, u: Any, x: Any, x0: Any, window: Window, offsets: Array | None = None, last: Any = None) -> None:
+    """Solve CuPy's arrays along their first axis, into `x`, and put the last states into `last`, if there are these."""
+    inputs, before = of_cupy(u), None if x0 is None else of_cupy(x0)
+    states = _place(inputs) if x is None else of_cupy(x)
+    solve = Solve(of_cupy(a), inputs, states, before, 0, window)
+    if last is not None:
+        solve = solve._replace(kept=of_cupy(last), every=LAST, written=x is not None)
+    _run(solve, offsets)
+
+
+def _place(inputs: DeviceArray) -> DeviceArray:
+    """Return where states that nobody wants would lie: where inputs do, if each of these has a place of its own."""
+    own = contiguous(inputs.dtype, inputs.shape).strides
+    return replace(inputs, strides=own if 0 in inputs.strides else inputs.strides)

@@ -6,7 +6,7 @@ Kernels see a window as `Blocks`, and sequences that lie one behind the other in
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from recfact.gpu.geometry import Geometry, gated_geometry, geometry_of
@@ -15,6 +15,7 @@ from recfact.windows import Window, blocks_and_terms
 
 ENDLESS = 1 << 62  # steps of a block that never ends, a multiple of every chunk
 PART_STEPS = 16  # from one state of the full recurrence that is kept for its gradients to the next
+LAST = -1  # in its place: the last state of each sequence is kept
 FULL, ALONE, NEIGHBOUR = 0, 1, 2  # values of the macro WINDOW
 
 
@@ -93,8 +94,13 @@ class Solve(NamedTuple, Generic[A]):
         k and q of a Phalanx layer, or none. The last two axes of inputs and result are then heads and their features,
         and those of the gates are groups of heads and features.
     kept : DeviceArray or Strided, optional
-        Where the states after every `PART_STEPS` steps of the full recurrence go, in the type of the computation. Time
-        has one place for so many steps. Those of a sequence begin at the place of its first step.
+        Where some states of the full recurrence go, in the type of the computation.
+    every : int
+        The steps from one of them to the next. Time has one place for so many steps there, and those of a sequence
+        begin at the place of its first step. If it is `LAST`, time has a place for the last state of each sequence,
+        which stays as it is if the sequence has no steps.
+    written : bool
+        Whether states go to `x`. Otherwise those that are kept are all that is wanted.
     """
 
     a: A
@@ -109,6 +115,8 @@ class Solve(NamedTuple, Generic[A]):
     starts: A | None = None
     gates: tuple[A, ...] = ()
     kept: A | None = None
+    every: int = PART_STEPS
+    written: bool = True
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -116,7 +124,7 @@ class Solve(NamedTuple, Generic[A]):
         x0, kept = (None if one is None else one.key for one in (self.x0, self.kept))
         gates = tuple(gate.key for gate in self.gates)
         asked = self.axis, self.window, self.reverse, self.precision, self.sequences
-        return self.a.key, self.u.key, self.x.key, x0, kept, gates, *asked
+        return self.a.key, self.u.key, self.x.key, x0, kept, self.every, self.written, gates, *asked
 
     @property
     def arrays(self) -> dict[str, A | None]:
@@ -135,7 +143,8 @@ class Solve(NamedTuple, Generic[A]):
         if self.gates:
             return gated_geometry(self.axis, self.a, self.u, self.x, self.gates)
         count = 0 if self.sequences is None else self.sequences.count
-        return geometry_of(self.axis, self.a, self.u, self.x, self.x0, self.reverse, count, kept=self.kept)
+        geometry = geometry_of(self.axis, self.a, self.u, self.x, self.x0, self.reverse, count, kept=self.kept)
+        return replace(geometry, every=self.every, written=self.written)
 
     @property
     def blocks(self) -> Blocks:
@@ -158,10 +167,11 @@ class Solve(NamedTuple, Generic[A]):
 
 def by_key(key: tuple[Any, ...]) -> Solve[Strided]:
     """Return the solve of a key, without numbers."""
-    a, u, x, x0, kept, gates, *asked = key
+    a, u, x, x0, kept, every, written, gates, *asked = key
     before, parts = (None if one is None else Strided(*one) for one in (x0, kept))
     solve = Solve(Strided(*a), Strided(*u), Strided(*x), before, *asked)
-    return solve._replace(gates=tuple(Strided(*gate) for gate in gates), kept=parts)
+    own = tuple(Strided(*gate) for gate in gates)
+    return solve._replace(gates=own, kept=parts, every=every, written=written)
 
 
 class Gradients(NamedTuple, Generic[A]):

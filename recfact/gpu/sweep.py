@@ -9,7 +9,7 @@ from recfact.gpu.lines import ACCESS_BYTES, THREADS, Lines, lines_of, narrowed, 
 from recfact.gpu.multiprocessors import Device, warps_of_registers, warps_wanted
 from recfact.gpu.plans import Launch, packed, wide
 from recfact.gpu.segments import Cost, at_work, cut, pace, split_blocks
-from recfact.gpu.solves import ENDLESS, PART_STEPS, Blocks, Sequences
+from recfact.gpu.solves import ENDLESS, LAST, Blocks, Sequences
 
 WIDEST_REGISTERS, WIDE_REGISTERS, NARROW_REGISTERS = 128, 96, 80  # of a thread
 NARROW_BYTES = 1024  # of a warp's chunk
@@ -62,10 +62,11 @@ class Sweep:
         ahead = 32 * self.lines.channels * geometry.u.type.size * self.steps * streams  # bytes of a warp's next chunk
         # Halves beside coefficients or results in float32 fill registers with both, and with states twice as wide. So
         # do numbers of 8 bytes, and the places where blocks begin inside a chunk. On capability 7.5 gates take more
-        # than elsewhere if coefficients move one by one.
+        # than elsewhere if coefficients move one by one. A place for last states beside all others is held to the end.
         mixed = max(geometry.a.type.size, geometry.x.type.size) > geometry.u.type.size
         gated = streams > 1 and self.lines.coefficient_steps == 1 and device.capability < (8, 0)
-        full = mixed or gated or geometry.u.type.size == 8 or blocks.length % self.steps > 0
+        ends = geometry.kept is not None and geometry.every == LAST and geometry.written
+        full = mixed or gated or ends or geometry.u.type.size == 8 or blocks.length % self.steps > 0
         wide = WIDEST_REGISTERS if full else WIDE_REGISTERS
         self.registers = NARROW_REGISTERS if ahead <= NARROW_BYTES else wide
         wanted = warps_wanted(ahead, device.limits.room(THREADS // 32, self.registers), device, share)
@@ -97,7 +98,8 @@ class Sweep:
                 "RESIDENT": warps_of_registers(self.registers),
                 "SEQUENCES": int(sequences is not None),
                 "GATED": int(bool(gates)),
-                "KEPT": PART_STEPS if self.kept else 0,
+                "KEPT": geometry.every if self.kept else 0,
+                "WRITES": int(geometry.written),
             },
             (
                 *(wide(gate_heads=geometry.gate_heads) if gates else ()),

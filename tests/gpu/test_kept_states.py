@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -80,8 +81,11 @@ def made(rng: np.random.Generator, name: str) -> dict[str, np.ndarray]:
     return {key: array if order is None or key == "kept" else in_order(array, order) for key, array in given.items()}
 
 
-def described(given: dict[str, np.ndarray], offsets: list[int] | None = None) -> Solve:
-    solve = Solve(*(strided(given[name]) for name in "aux"), None, 0, rf.Full(), kept=strided(given["kept"]))
+def described(given: dict[str, np.ndarray], offsets: list[int] | None = None, **options: Any) -> Solve:
+    """Describe the solve of a case, with other `options` than it has to keep states for gradients."""
+    x0 = strided(given["x0"]) if "x0" in given else None
+    places = (strided(given[name]) for name in "aux")
+    solve = Solve(*places, x0, 0, rf.Full(), kept=strided(given["kept"]))._replace(**options)
     if offsets is None:
         return solve
     given["starts"] = np.array(offsets)
@@ -89,10 +93,10 @@ def described(given: dict[str, np.ndarray], offsets: list[int] | None = None) ->
 
 
 def planned(
-    given: dict[str, np.ndarray], name: str, offsets: list[int] | None = None, device: Device = SMALL
+    given: dict[str, np.ndarray], name: str, offsets: list[int] | None = None, device: Device = SMALL, **options: Any
 ) -> Launch:
     """Return the launch of a case. With sequences it is that of the kernel that the case names, whatever is planned."""
-    solve, kernel = described(given, offsets), name.split(maxsplit=1)[0]
+    solve, kernel = described(given, offsets, **options), name.split(maxsplit=1)[0]
     geometry, blocks, sequences = solve.geometry, solve.blocks, solve.sequences
     if sequences is None:
         launch = plan(solve, device)
@@ -317,18 +321,18 @@ SEQUENCES = [0, 7, 40, 75]
 # The kernel, what is in its source, and what is put there.
 FAULTS = {
     "kept one chunk late": ("sweep", "keep(position - (chunks - 1) * STEPS)", "keep(position - chunks * STEPS)"),
-    "kept half as often": ("sweep", "if (passed % KEPT != 0) return;", "if (passed % (2 * KEPT) != 0) return;"),
-    "rows of sequences from the start of time": ("sweep", "+ segment.origin / KEPT * kept_step", ""),
-    "all states in one row": ("sweep", "(passed / KEPT - 1) * kept_step", "0"),
+    "kept half as often": ("sweep", "if (passed % KEPT == 0)", "if (passed % (2 * KEPT) == 0)"),
+    "rows of sequences from the start of time": ("sweep", "segment.origin / KEPT", "0"),
+    "all states in one row": ("sweep", "keep_in(passed / KEPT - 1)", "keep_in(0)"),
     "kept by a warp one step late": ("chain", "(position + s + 1) % KEPT", "(position + s) % KEPT"),
     "kept in the next row": ("chain", "(position + s) / KEPT", "(position + s + 1) / KEPT"),
     "steps of sequences from the start of time": (
         "chain",
-        "(EVERYONE, passed_steps",
-        "(EVERYONE, (position + lane + 1)",
+        "ends : passed_steps",
+        "ends : (position + lane + 1)",
     ),
-    "rows of sequences that a tile cuts": ("chain", "= origin / KEPT + passed_steps", "= passed_steps"),
-    "tiles of sequences in the first rows": ("b2p", "segment.origin / KEPT * kept_step", "0"),
+    "rows of sequences that a tile cuts": ("chain", ": origin / KEPT + passed_steps", ": passed_steps"),
+    "tiles of sequences in the first rows": ("b2p", "segment.origin / KEPT", "0"),
     "what a tile began with": ("b2p", "(work.carrier(version) + lane));\n", "(work.carrier(1 - version) + lane));\n"),
     "one tile too many": ("b2p", "tile * static_cast<long long>(TILE) <= steps", "true"),
     "the part before read": ("backward_window", "passed(index - 2));\n#pragma", "passed(index - 1));\n#pragma"),

@@ -12,7 +12,6 @@ from gpu.cases import COMPUTED, NUMPY, random_numbers
 from gpu.stand_in import on_gpu
 
 import recfact as rf
-from recfact import continuation
 from recfact.array_functions import in_type
 from recfact.errors import ArrayTypeError, DeviceError, DTypeError, OptionError, OptionTypeError, ShapeError
 from recfact.number_types import BFLOAT16
@@ -147,7 +146,6 @@ def test_states_of_rows_at_different_steps(machine, rng, window, dtype):
 @pytest.mark.parametrize("window", [Full(), Jagged(8)], ids=str)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_no_states_are_kept_if_none_are_wanted(machine, rng, monkeypatch, window, dtype):
-    monkeypatch.setattr(continuation, "PIECE_ON_GPU", 1024)
     a, u = draw(rng, dtype, 600, 4)
     state = rf.solve(on_gpu(a), on_gpu(u), axis=0, window=window, return_state=True, states=False)
     exact = [rf.solve(f(a), f(u), axis=0, window=window, return_state=True)[1] for f in EXACTLY]

@@ -26,7 +26,8 @@
 // with a result or a carrier that isn't finite is repeated by plain steps: 0 * inf would spread it to rows before its
 // cause, and a product of coefficients may overflow in half precision where the states don't.
 //
-// With KEPT, the states after so many steps each go to `kept` as they are passed on.
+// With KEPT, the states after so many steps each go to `kept` as they are passed on; or if it is negative, what the last
+// tile of each sequence passes on. Coefficients beyond the end are 1 then, and inputs 0, so this is the last state.
 //
 // Element (batch, head, channel, step) of an array lies at batch * array_batch + head * array_head + channel *
 // array_channel + step * array_step BYTES from its pointer, which is at step 0. Inputs and outputs are contiguous along
@@ -46,7 +47,9 @@
 //   INITIAL                      1 if x0 holds the initial states, and with SEQUENCES those of each sequence
 //   SEQUENCES                    1 if time holds sequences of their own
 //   GATED                        1 if the gates k and q of a Phalanx layer act on inputs and states (tile_gates.cuh)
-//   KEPT                         from one state that is kept to the next, a tile; 0 if none is
+//   KEPT                         from one state that is kept to the next, a tile; -1 if the last of a sequence is; 0 if
+//                                none is
+//   WRITES                       1 if states go to `x`, 0 if only those that are kept are wanted
 #include "products.cuh"
 #include "sequences.cuh"
 
@@ -135,9 +138,10 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, RESIDENT / WARPS) b2p(
 #endif
 
 #if KEPT
-    static_assert(WINDOW == 0 && !REVERSE && KEPT == TILE, "what tiles of the full recurrence pass on is kept");
-    kept += b * kept_batch + h * kept_head + (channel + lane) * kept_channel +
-            segment.origin / KEPT * kept_step;
+    static_assert(WINDOW == 0 && !REVERSE && (KEPT == TILE || KEPT < 0),
+                  "what tiles of the full recurrence pass on is kept");
+    kept += b * kept_batch + h * kept_head + (channel + lane) * kept_channel;
+    kept += (KEPT < 0 ? segment.sequence : segment.origin / KEPT) * kept_step;
 #endif
 
     // Which tiles, in the order of the sweep, have what a lane moves: those from `first` on, `count` of them. Only the
@@ -177,6 +181,10 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, RESIDENT / WARPS) b2p(
         u_next += AHEAD * u_step;
         a_next += AHEAD * a_step;
     };
+    // The lane's coefficient of a tile that has arrived.
+    auto coefficient = [&](int tile, int stage) {
+        return KEPT < 0 && !in_rest_a && tile == tiles - 1 ? 1.0f : widen(ahead[stage]);
+    };
     // Have a tile in shared memory, behind the next barrier.
     auto arrive = [&](int stage) {
 #if ASYNCHRONOUS
@@ -196,7 +204,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, RESIDENT / WARPS) b2p(
                                                  segment.sequence * x0_step));
         store_shared(work.carrier(1) + lane, state);
         if (LONG) store_shared(work.local_carrier(1) + lane, state);
-        store_shared(work.coefficients(0) + lane, widen(ahead[0]));
+        store_shared(work.coefficients(0) + lane, coefficient(tile, 0));
     }
     arrive(0);
     __syncwarp();
@@ -223,7 +231,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, RESIDENT / WARPS) b2p(
             if (LONG) left += (left <= TILE ? block : 0) - TILE;
             multiply_tile(work, stage);
             set_out(tile + STAGES - 1, (stage + STAGES - 1) % STAGES);  // in the place of the tile before
-            if (lane < TILE) store_shared(work.coefficients(1 - version) + lane, widen(ahead[(stage + 1) % STAGES]));
+            if (lane < TILE)
+                store_shared(work.coefficients(1 - version) + lane, coefficient(tile + 1, (stage + 1) % STAGES));
             if (SHIFTED && turn < TILE && lane < TILE)
                 store_shared(work.local_carrier(version) + lane, reach_from(work, lane, stage, version, turn));
             __syncwarp();
@@ -318,7 +327,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, RESIDENT / WARPS) b2p(
             const bool here = static_cast<unsigned int>(tile - x_first) < x_count;
             const Vector<OUTPUT, HALF> results = join(quads[0], quads[1], at.second);
 #pragma unroll
-            for (int k = 0; k < results.ACCESSES; ++k)
+            for (int k = 0; k < (WRITES ? results.ACCESSES : 0); ++k)
                 store_if(reinterpret_cast<Packet<16>*>(x_next) + k, results.packets[k], here);
             x_next += AHEAD * x_step;
 
@@ -330,9 +339,9 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, RESIDENT / WARPS) b2p(
             if (!GATED) arrive((stage + 1) % STAGES);
             __syncwarp();
 #if KEPT
-            if (lane < wide && tile * static_cast<long long>(TILE) <= steps)  // not of the ragged tile
-                store(reinterpret_cast<float*>(kept), load_shared(work.carrier(version) + lane));
-            kept += kept_step;
+            const bool keeps = KEPT < 0 ? tile == end : tile * static_cast<long long>(TILE) <= steps;  // whole tiles
+            if (lane < wide && keeps) store(reinterpret_cast<float*>(kept), load_shared(work.carrier(version) + lane));
+            if (KEPT > 0) kept += kept_step;
 #endif
         }
     }

@@ -16,14 +16,16 @@
 // there as if the tile began with them, so what one sequence holds changes no bit of another. And such a tile mostly
 // knows its last state before it looks back.
 //
-// With KEPT, the states after so many steps each, of all time or of a sequence, go to `kept` as they are computed.
+// With KEPT, the states after so many steps each, of all time or of a sequence, go to `kept` as they are computed; or if
+// it is negative, the last state of each. If nothing else is written, only warps that have one of them step again.
 //
 // Macros: those of lines.cuh, and
 //   WARPS     of a thread block, besides the one that looks back
 //   RESIDENT  warps for which a multiprocessor is to have registers
 //   INITIAL   1 if x0 holds the initial states, and with SEQUENCES those of each sequence
 //   SEQUENCES 1 if time holds sequences of their own
-//   KEPT      from one state that is kept to the next; 0 if none is
+//   KEPT      from one state that is kept to the next; -1 if the last of a sequence is; 0 if none is
+//   WRITES    1 if states go to `x`, 0 if only those that are kept are wanted
 // `counters` holds the counter of tiles and then a flag for each tile, all 0 at the start. `aggregates` and `states`
 // hold 32 * (CHANNELS + COEFFICIENTS) and 32 * CHANNELS numbers for each tile. In all three the tiles of a column are
 // next to each other: those of the same lines.
@@ -124,7 +126,7 @@ __device__ __forceinline__ void write_whole(Chunk& chunk, State state, char* x, 
 #pragma unroll
         for (int c = 0; c < CHANNELS; ++c) outputs.set(TIME_CONTIGUOUS ? in_access(s, TIMES) : c, state.items[c]);
         keep(s, state);
-        if (s % TIMES == TIMES - 1 && (!SEQUENCES || owns))
+        if (WRITES && s % TIMES == TIMES - 1 && (!SEQUENCES || owns))
             store_vector(const_cast<OUTPUT*>(at<OUTPUT>(x, s + 1 - TIMES, x_step)) + access_start(TIMES), outputs);
     }
 }
@@ -142,7 +144,7 @@ __device__ __forceinline__ State write_steps(Chunk& chunk, State state, char* x,
             Vector<OUTPUT, CHANNELS> outputs;
 #pragma unroll
             for (int c = 0; c < CHANNELS; ++c) outputs.set(c, state.items[c]);
-            if (owns) store_vector(reinterpret_cast<OUTPUT*>(x), outputs);
+            if (WRITES && owns) store_vector(reinterpret_cast<OUTPUT*>(x), outputs);
             keep(s, state);
             x += x_step;
         }
@@ -319,14 +321,20 @@ extern "C" __global__ void __launch_bounds__((WARPS + 1) * 32, RESIDENT / (WARPS
                             s < here, INITIAL || position + s > 0);
     }
     Entrances entrances = {{}, x0, x0_channel, x0_step};
+    bool keeps_any = true;
 #if SEQUENCES
     entrances.starts.find(starts, sequences, position, lane);
 #if KEPT
     // Lane s asks for step s: how many steps of its sequence have passed, and where their last state goes.
-    const long long origin = load(starts + entrances.starts.sequence), passed_steps = position + lane + 1 - origin;
-    const long long own_row = origin / KEPT + passed_steps / KEPT - 1;
-    const unsigned int keeps = __ballot_sync(EVERYONE, passed_steps % KEPT == 0);
+    const long long sequence = entrances.starts.sequence, origin = load(starts + sequence);
+    const long long passed_steps = position + lane + 1 - origin;
+    const long long own_row = KEPT < 0 ? sequence : origin / KEPT + passed_steps / KEPT - 1;
+    const bool ends = KEPT < 0 && load(starts + sequence + 1) - origin == passed_steps;
+    const unsigned int keeps = __ballot_sync(EVERYONE, KEPT < 0 ? ends : passed_steps % KEPT == 0);
+    keeps_any = keeps != 0;
 #endif
+#elif KEPT
+    keeps_any = here > 0 && here == left;
 #endif
     board.put(warp, fold(chunk, entrances));
     block_barrier();
@@ -334,6 +342,7 @@ extern "C" __global__ void __launch_bounds__((WARPS + 1) * 32, RESIDENT / (WARPS
     const unsigned int passed = load_shared(&parts_passed);
     const bool waits = passed != ALL_PARTS;
     if (!SEQUENCES && whole && !waits && !owns) return;
+    if (!WRITES && !waits && !keeps_any) return;
     if (waits) wait_turns(0, warp);
     State state = board.state();
     if (warp > 0) {
@@ -356,8 +365,9 @@ extern "C" __global__ void __launch_bounds__((WARPS + 1) * 32, RESIDENT / (WARPS
         const long long row = __shfl_sync(EVERYONE, own_row, s);
 #else
         static_assert(STEPS % KEPT == 0 || KEPT % STEPS == 0, "states are kept at the same steps of all chunks");
-        if ((s + 1) % (STEPS < KEPT ? STEPS : KEPT) != 0 || (position + s + 1) % KEPT != 0) return;
-        const long long row = (position + s) / KEPT;
+        constexpr int EVERY = KEPT < 0 ? 1 : STEPS < KEPT ? STEPS : KEPT;
+        if ((s + 1) % EVERY != 0 || (KEPT < 0 ? s + 1 != left : (position + s + 1) % KEPT != 0)) return;
+        const long long row = KEPT < 0 ? 0 : (position + s) / KEPT;
 #endif
         if (owns) store_vector(reinterpret_cast<Number*>(kept + row * kept_step), reached);
 #endif

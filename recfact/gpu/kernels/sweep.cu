@@ -14,14 +14,17 @@
 // With GATED, the gates k and q of a Phalanx layer act on inputs and states. `gate_heads` heads next to each other
 // share them, and their strides of heads lead from one such group to the next.
 //
-// With KEPT, the states after so many steps each, of the full recurrence, go to `kept` as they are computed.
+// With KEPT, the states after so many steps each, of the full recurrence, go to `kept` as they are computed; or if it is
+// negative, the last state of each sequence.
 //
 // Macros: those of lines.cuh and gates.cuh, and
 //   UNIT                         divides STEPS and `block`: blocks begin so many steps from each other and from chunks
 //   WINDOW                       0 full, 1 blocks alone, 2 blocks and the one before
 //   INITIAL                      1 if x0 holds the initial states, and with SEQUENCES those of each sequence
 //   SEQUENCES                    1 if time holds sequences of their own
-//   KEPT                         from one state that is kept to the next, whole chunks; 0 if none is, and with gates
+//   KEPT                         from one state that is kept to the next, whole chunks; -1 if the last of a sequence is;
+//                                0 if none is, and with gates
+//   WRITES                       1 if states go to `x`, 0 if only those that are kept are wanted
 //   THREADS                      of a thread block
 //   RESIDENT                     warps for which a multiprocessor is to have registers
 #include "gates.cuh"
@@ -112,8 +115,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
     gates.k_step = k_step, gates.q_step = q_step;
 #endif
 #if KEPT
-    static_assert(WINDOW != ALONE && WINDOW != NEIGHBOUR && KEPT % STEPS == 0, "states are kept after whole chunks");
-    kept += line.in(kept_batch, kept_head, kept_channel) + segment.origin / KEPT * kept_step;
+    static_assert(WINDOW != ALONE && WINDOW != NEIGHBOUR && (KEPT < 0 || KEPT % STEPS == 0),
+                  "states are kept after whole chunks, or at the end");
+    kept += line.in(kept_batch, kept_head, kept_channel);
+    kept += (KEPT < 0 ? segment.sequence : segment.origin / KEPT) * kept_step;
 #endif
 
     States states;
@@ -128,14 +133,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
         left = block;
         return true;
     };
-    // Keep the state after so many steps, if it is one of those that are kept.
-    auto keep = [&](long long passed) {
+    // Put the state into a row of those that are kept.
+    auto keep_in = [&](long long row) {
 #if KEPT
-        if (passed % KEPT != 0) return;
         Vector<Number, CHANNELS> state;
 #pragma unroll
         for (int c = 0; c < CHANNELS; ++c) state.set(c, states.state[c]);
-        store_vector(reinterpret_cast<Number*>(kept + (passed / KEPT - 1) * kept_step), state);
+        store_vector(reinterpret_cast<Number*>(kept + row * kept_step), state);
+#endif
+    };
+    // Keep the state after so many steps, if it is one of those that are kept.
+    auto keep = [&](long long passed) {
+#if KEPT > 0
+        if (passed % KEPT == 0) keep_in(passed / KEPT - 1);
 #endif
     };
     // One step with nothing on its way: at the very start, and at the end of the line.
@@ -154,7 +164,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
             states.advance(c, coefficient, gates.input(0, c, inputs[c]), fresh);
             outputs.set(c, gates.output(0, c, states.state[c], inputs[c]));
         }
-        if (position >= begin) store_vector(reinterpret_cast<OUTPUT*>(x), outputs);
+        if (WRITES && position >= begin) store_vector(reinterpret_cast<OUTPUT*>(x), outputs);
         a += a_step, u += u_step, x += x_step;
         gates.pass(1);
         ++position, --left;
@@ -211,7 +221,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
                 if (more) gates.load(STEPS + s);
                 if (s % TIMES == TIMES - 1) {
                     if (more) chunk.load_inputs(s / TIMES, u, u_step);
-                    if (writes)
+                    if (WRITES && writes)
                         store_vector(const_cast<OUTPUT*>(at<OUTPUT>(x, s + 1 - TIMES, x_step)) + access_start(TIMES),
                                      outputs);
                 }
@@ -222,4 +232,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) s
         }
     }
     while (position < end) step_alone();
+    if (KEPT < 0) keep_in(0);
 }
