@@ -65,15 +65,18 @@ class GradientLines(NamedTuple):
         return f"{self.lines.reason}, {groups}{most}{self.lanes} threads share coefficients"
 
     @property
-    def warps(self) -> int:
-        """How many warps own the lines of one segment. Groups of threads are whole in each."""
-        return self.thread_blocks(32)
+    def places(self) -> int:
+        """How many threads own the lines of one segment, with those that the last groups lack."""
+        return self.lines.count // self.sharing * self.parts * self.lanes
+
+    def owners(self, threads: int) -> int:
+        """Return how many of so many threads own lines. Groups are whole in each warp."""
+        return threads // 32 * (32 // self.lanes * self.lanes)
 
     def thread_blocks(self, threads: int, segments: int = 1, sequences: Sequences | None = None) -> int:
-        """Return how many groups of threads own the lines of all segments."""
-        places = self.lines.count // self.sharing * self.parts * self.lanes
-        owners = threads // 32 * (32 // self.lanes * self.lanes)
-        return -(-places // owners) * segments if sequences is None else -(-places * segments // owners)
+        """Return how many groups of threads own the lines of all segments. One may have lines of several sequences."""
+        owners = self.owners(threads)
+        return -(-self.places // owners) * segments if sequences is None else -(-self.places * segments // owners)
 
     def launch(
         self,

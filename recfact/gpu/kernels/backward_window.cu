@@ -29,10 +29,11 @@
 //   GIVEN     number type of u
 //   TERMS     blocks that a block sees before its own; 1 if SLIDES
 //   SLIDES, CARRIED, KEPT  1 or 0, as above
-//   SEQUENCES 1 if segments are sequences of their own, one behind the other, of which each thread has a line of one
+//   SEQUENCES 1 if time holds sequences of their own, one behind the other, and segments are parts of them
 //   THREADS   of a thread block
 //   RESIDENT  warps for which a multiprocessor is to have registers
 #include "block_sums.cuh"
+#include "sequences.cuh"
 #include "sums.cuh"
 
 // Whether a chunk and the one after it have all their STEPS steps. Most have, and need not ask for each.
@@ -47,6 +48,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
     const char* a, const char* u, const char* g, char* du, char* da,
     char* states,  // CARRIED: states after blocks, as they are computed; those of a sequence from where its first step is
     const long long* starts,  // SEQUENCES: of each, and the end of the last one
+    long long sequences,
     long long steps,
     int block,           // steps of a block; the last may be shorter
     long long blocks,    // of a segment
@@ -61,11 +63,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
     long long states_batch, long long states_head, long long states_channel, STRIDE states_step) {
     const Member part(segments, batch * heads * lines, sharing);
     if (!part.exists) return;
-    const long long origin = part.origin(starts, steps);
-    if (SEQUENCES && steps == 0) return;
+#if SEQUENCES
+    const Segment segment(part.segment, starts, sequences, blocks * block);
+#else
+    const Segment segment(part.segment, steps);
+#endif
+    steps = segment.steps;
+    const long long origin = segment.origin;
     // Blocks of time: all of them, and those that are written.
-    const long long begin = SEQUENCES ? 0 : part.segment * blocks, whole = (steps + block - 1) / block;
-    const long long end = !SEQUENCES && begin + blocks < whole ? begin + blocks : whole;
+    const long long begin = segment.index * blocks, whole = (steps + block - 1) / block;
+    const long long end = begin + blocks < whole ? begin + blocks : whole;
+    if (SEQUENCES && begin >= end) return;
     const Line line(part.line, heads, lines, 1);
     a += line.in(a_batch, a_head, a_channel) + origin * a_step;
     u += line.in(u_batch, u_head, u_channel) + origin * u_step;
