@@ -12,7 +12,7 @@ from recfact.gpu.multiprocessors import KIB, WARPS_NEEDED, Device, warps_wanted
 from recfact.gpu.plans import Argument, Launch, Scratch, packed, wide
 from recfact.gpu.segments import LEAST_STEPS, Split, are_enough, at_work, cut, split_blocks
 from recfact.gpu.solves import ENDLESS, PART_STEPS, Blocks, Sequences
-from recfact.gpu.sums import MOST_LANES, GradientLines, gradient_lines
+from recfact.gpu.sums import MOST_LANES, GradientLines, gradient_lines, initial_gradient
 from recfact.number_types import NUMBER_TYPES
 
 MOST_CHANNELS = 16  # of a thread
@@ -36,7 +36,7 @@ def backward_window(
     ----------
     geometry : Geometry
         Coefficients, cotangents and gradients of inputs, in reverse. Beside them are inputs and gradients of
-        coefficients, and perhaps the states that a solve of the full recurrence kept.
+        coefficients, and perhaps initial states, and the states that a solve of the full recurrence kept.
     blocks : Blocks
         Windows with a few blocks before each, or of blocks of one step, which keep as many lags as blocks; or all.
     device : Device
@@ -85,6 +85,7 @@ def backward_window(
         "a": geometry.a,
         "u": inputs,
         "g": geometry.u,
+        "x0": geometry.x0,
         "du": geometry.x,
         "da": sums,
         "states": geometry.kept if carried else None,
@@ -99,11 +100,13 @@ def backward_window(
             "SLIDES": int(slides),
             "CARRIED": int(carried),
             "KEPT": int(kept),
+            "INITIAL": int(geometry.x0 is not None),
             "SEQUENCES": int(sequences is not None),
             "THREADS": THREADS,
             "RESIDENT": fitted.room,
         },
         (
+            initial_gradient(views),
             *packed(sequences),
             *wide(steps=geometry.steps),
             Argument("block", "int", length),

@@ -31,8 +31,9 @@ def gradients(
     types: tuple[Any, Any] = (None, None),
     states: bool = True,
     kept: Any = None,
-) -> tuple[Any, Any] | None:
-    """Return the gradients of coefficients and inputs along the first axis.
+    x0: Any = None,
+) -> tuple[Any, Any, Any] | None:
+    """Return the gradients of coefficients, inputs and initial states along the first axis.
 
     Parameters
     ----------
@@ -49,11 +50,15 @@ def gradients(
         Whether the states of `Full` are given. If not, and for other windows, inputs are.
     kept : array, optional
         Beside inputs of `Full`, the states that its solve kept, as `solve_and_keep` returns them.
+    x0 : array, optional
+        Initial states, the sequences on their first axis, or one row. They broadcast to that of `given` otherwise.
 
     Returns
     -------
     da, du : array
         The gradients, in the shapes of `a` and `given`. None if no kernel makes them at once.
+    d0 : array, or None
+        That of the initial states of all lines, in the type of the computation.
     """
     current_gpu()
     described = [as_device_array(array, name) for array, name in ((a, "a"), (given, "u"), (g, "g"))]
@@ -62,6 +67,8 @@ def gradients(
     da_type, du_type = (accumulator(own.dtype) if kind is None else _named(kind) for kind in types)
     every = {array.dtype for array in described} | {da_type, du_type}
     if not every <= NUMBER_TYPES.keys() or len(set(map(accumulator, every))) > 1:
+        return None
+    if x0 is not None and not np.can_cast(as_device_array(x0, "x0").dtype, accumulator(own.dtype), "same_kind"):
         return None
     require(own.device)
     tensors = own.library == "torch"
@@ -73,6 +80,8 @@ def gradients(
         sequences = None if offsets is None or 0 in own.shape else sequences_of(offsets)
         key = (*(array.key for array in (*described, du_layout, da_layout)), window, sequences, states)
         key = (*key, None if own_kept is None else own_kept.key)
+        entering = None if x0 is None else _rows(own, x0.shape[0], x0)
+        key = (*key, None if entering is None else entering.key)
         prepared = prepare(_planned, key, own.device)
         if prepared is None:
             return None
@@ -88,16 +97,29 @@ def gradients(
             places["starts"] = starts_of(offsets, given_states)  # in the order of its sweep
         if own_kept is not None:
             places["states"] = own_kept
+        d0 = None
+        if entering is not None:
+            places["x0"], places["d0"] = entering, _rows(own, x0.shape[0], 0)  # as a sequence without steps has it
+            d0 = places["d0"].owner
         addresses = {name: array.address for name, array in places.items()}
         if "states" in scratch:
             found = scratch_for(own, scratch["states"])
             addresses["states"] = found.data.ptr
         prepared.start(addresses)
-        return in_type(sums.owner.sum(0), da_type) if "sums" in scratch else sums.owner, du.owner
+        return in_type(sums.owner.sum(0), da_type) if "sums" in scratch else sums.owner, du.owner, d0
 
 
 def _named(kind: Any) -> DType:
     return np.dtype(str(kind).removeprefix("torch."))
+
+
+def _rows(own: DeviceArray, count: int, values: Any) -> DeviceArray:
+    """Return new states of all lines, in the type of the computation. Axes lie in the order of `own`."""
+    wide, shape = accumulator(own.dtype), (count, *own.shape[1:])
+    like = Strided(wide, shape, (ENDLESS, *own.strides[1:]))
+    rows = empty_like(shape, wide, own.library == "torch", own.device, like)
+    rows.owner[...] = values
+    return rows
 
 
 def _parts(own: DeviceArray, da: Strided, size: int) -> DeviceArray:
@@ -111,9 +133,21 @@ def _parts(own: DeviceArray, da: Strided, size: int) -> DeviceArray:
 
 
 def _planned(key: tuple[Any, ...], device: int) -> Launch | None:
-    *arrays, window, sequences, states, kept = key
+    *arrays, window, sequences, states, kept, x0 = key
     a, given, g, du, da = (Strided(*layout) for layout in arrays)
-    parts, own = None if kept is None else Strided(*kept), device_of(device)
+    parts, entering = (None if one is None else Strided(*one) for one in (kept, x0))
+    if entering is not None and sequences is None:
+        entering = entering.taken(0, 0)
     return plan_gradients(
-        a, given, g, du, da, window=window, device=own, sequences=sequences, states=states, kept=parts
+        a,
+        given,
+        g,
+        du,
+        da,
+        window=window,
+        device=device_of(device),
+        sequences=sequences,
+        states=states,
+        kept=parts,
+        x0=entering,
     )

@@ -84,6 +84,7 @@ def plan_gradients(
     sequences: Sequences | None = None,
     states: bool = True,
     kept: Strided | None = None,
+    x0: Strided | None = None,
 ) -> Launch | None:
     """Plan the gradients of coefficients and inputs along the first axis.
 
@@ -106,6 +107,9 @@ def plan_gradients(
         Whether the states of the full recurrence are given. If not, inputs are.
     kept : Strided, optional
         Beside inputs of the full recurrence, the states that its solve kept.
+    x0 : Strided, optional
+        Initial states in the type of the computation, with sequences on their first axis if there are any. The launch
+        writes their gradients, which lie in the same way, to an array "d0".
 
     Returns
     -------
@@ -116,7 +120,8 @@ def plan_gradients(
         return None
     blocks = blocks_of(window, du.shape[0] if sequences is None else sequences.longest)
     try:
-        geometry = geometry_of(0, a, g, du, None, True, beside=(given, da), kept=kept)
+        count = 0 if sequences is None else sequences.count
+        geometry = geometry_of(0, a, g, du, x0, True, count, beside=(given, da), kept=kept)
     except ShapeError:
         return None
     if blocks.terms is None and states:

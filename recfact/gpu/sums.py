@@ -153,8 +153,8 @@ def gradient_lines(
     else:
         repeated = sums.channel and geometry.a.channel == 0  # one coefficient, with a gradient for each channel
         most = 1 if repeated else min(lines.channels, most)
-        others = [beside, *([sums] if sums.channel else []), *([geometry.kept] if geometry.kept else [])]
-        lines = narrowed(lines, most, tuple(others))
+        others = beside, sums if sums.channel else None, geometry.kept, geometry.x0
+        lines = narrowed(lines, most, tuple(view for view in others if view))
     extents = _extents(lines)
     shared = [axis for axis in AXES if getattr(sums, axis) == 0]
     sharing = prod(extents[axis] for axis in shared)
@@ -164,6 +164,12 @@ def gradient_lines(
     steps = steps_with_room(most_steps, lines.access, step_bytes, GRADIENT_BYTES)
     axes = (*shared, *(axis for axis in AXES if axis not in shared))
     return GradientLines(lines, steps, axes, sharing, parts, -(-sharing // parts))
+
+
+def initial_gradient(views: Views) -> Argument:
+    """Return the argument that points to the gradients of initial states, which lie as these do."""
+    x0 = views["x0"]
+    return Argument("d0", "char*", "d0" if x0 else None, x0.start if x0 else 0)
 
 
 def _extents(lines: Lines) -> dict[str, int]:

@@ -236,7 +236,7 @@ def test_many_segments_are_made():
         assert segments > 4000 // halo // 20
 
 
-# Offsets of sequences, also of none, one and several steps, which stay whole or are cut. Blocks of rows end with accesses.
+# Offsets of sequences, also of none, one and several steps, which stay whole or are cut. Those of rows fit accesses.
 WHOLE = {False: [0, 0, 7, 8, 24, 60], True: [0, 0, 8, 12, 24, 60]}
 CUT = {False: [0, 0, 3, 5, 350, 350, 351, 367, 699, 700, 700], True: [0, 8, 8, 24, 360, 368, 704]}
 
@@ -584,7 +584,7 @@ def test_products_of_coefficients_that_overflow_do_not_matter_in_blocks(machine,
 
 def test_tensors_give_tensors(machine, rng):
     given = [random_numbers(rng, (30, 4), "float32", 0.9) for _ in "aug"]
-    da, du = gpu_gradients.gradients(*map(torch_stand_in.tensor, given), rf.Jagged(4))
+    da, du, _ = gpu_gradients.gradients(*map(torch_stand_in.tensor, given), rf.Jagged(4))
     assert isinstance(da, torch_stand_in.Tensor)
     same = gpu_gradients.gradients(*map(on_gpu, given), rf.Jagged(4))
     np.testing.assert_array_equal(da.numpy(), same[0].get())
