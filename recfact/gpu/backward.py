@@ -8,7 +8,7 @@ from recfact.gpu.multiprocessors import Device, warps_of_registers
 from recfact.gpu.plans import Launch, starts, wide
 from recfact.gpu.segments import are_enough
 from recfact.gpu.solves import ENDLESS, Sequences
-from recfact.gpu.sums import gradient_lines
+from recfact.gpu.sums import gradient_lines, initial_gradient
 
 REGISTERS = 128  # of a thread
 
@@ -20,7 +20,7 @@ def backward(geometry: Geometry, device: Device, sequences: Sequences | None = N
     ----------
     geometry : Geometry
         Coefficients, cotangents and gradients of inputs, in reverse. Beside them are states and gradients of
-        coefficients.
+        coefficients, and perhaps initial states.
     device : Device
         To be kept busy.
     sequences : Sequences, optional
@@ -40,19 +40,26 @@ def backward(geometry: Geometry, device: Device, sequences: Sequences | None = N
     else:
         return None
     states, sums = geometry.beside
-    forward = {"a": geometry.a, "g": geometry.u, "x": states, "du": geometry.x, "da": sums}
-    views: Views = {name: view.backwards(geometry.steps - 1) for name, view in forward.items()}
+    read = {"a": geometry.a, "g": geometry.u, "x": states}
+    written = {"du": geometry.x, "da": sums}
+    last = geometry.steps - 1
+    views: Views = {
+        **{name: view.backwards(last) for name, view in read.items()},
+        "x0": geometry.x0 and geometry.x0.backwards(count - 1),
+        **{name: view.backwards(last) for name, view in written.items()},
+    }
     return owned.launch(
         "backward",
         views,
         owned.thread_blocks(THREADS, count, sequences),
         THREADS,
         {
+            "INITIAL": int(geometry.x0 is not None),
             "SEQUENCES": int(sequences is not None),
             "THREADS": THREADS,
             "RESIDENT": warps_of_registers(REGISTERS),
         },
-        (starts(sequences), *wide(steps=geometry.steps, segments=count)),
+        (initial_gradient(views), starts(sequences), *wide(steps=geometry.steps, segments=count)),
         (
             f"backward: {warps / device.multiprocessors:.1f} warps on a multiprocessor",
             owned.reason,

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from typing import NamedTuple
 
 from recfact.gpu.geometry import Geometry, View, Views
 from recfact.gpu.lines import ACCESS_BYTES
 from recfact.gpu.multiprocessors import KIB, WARPS_NEEDED, Device, warps_wanted
-from recfact.gpu.plans import Argument, Launch, Scratch, starts, wide
-from recfact.gpu.segments import LEAST_STEPS, Split, are_enough, split_blocks
+from recfact.gpu.plans import Argument, Launch, Scratch, packed, wide
+from recfact.gpu.segments import LEAST_STEPS, Split, are_enough, at_work, cut, split_blocks
 from recfact.gpu.solves import ENDLESS, PART_STEPS, Blocks, Sequences
-from recfact.gpu.sums import MOST_LANES, GradientLines, gradient_lines
+from recfact.gpu.sums import MOST_LANES, GradientLines, gradient_lines, initial_gradient
 from recfact.number_types import NUMBER_TYPES
 
 MOST_CHANNELS = 16  # of a thread
@@ -35,7 +36,7 @@ def backward_window(
     ----------
     geometry : Geometry
         Coefficients, cotangents and gradients of inputs, in reverse. Beside them are inputs and gradients of
-        coefficients, and perhaps the states that a solve of the full recurrence kept.
+        coefficients, and perhaps initial states, and the states that a solve of the full recurrence kept.
     blocks : Blocks
         Windows with a few blocks before each, or of blocks of one step, which keep as many lags as blocks; or all.
     device : Device
@@ -47,7 +48,7 @@ def backward_window(
     -------
     Launch or None
         None if this kernel isn't the one for it: there are many terms, what it keeps of blocks doesn't fit into shared
-        memory, or there are few lines of the full recurrence, or few and long sequences.
+        memory, or there are few lines of the full recurrence.
     """
     carried, slides = blocks.terms is None, blocks.length == 1 and (blocks.terms or 0) > 1
     kept, scratch = carried and geometry.kept is not None, tuple[Scratch, ...]()
@@ -75,14 +76,16 @@ def backward_window(
                 break
     if fitted is None:
         return None
-    owned, split, warps = fitted.owned, fitted.split, fitted.warps
-    if (carried or sequences is not None) and not are_enough(warps, geometry.steps, sequences, device):
+    owned, split = fitted.owned, fitted.split
+    thread_blocks = owned.thread_blocks(THREADS, split.segments, sequences)
+    if carried and not are_enough(thread_blocks, geometry.steps, sequences, device):
         return None
     inputs, sums = geometry.beside
     views: Views = {
         "a": geometry.a,
         "u": inputs,
         "g": geometry.u,
+        "x0": geometry.x0,
         "du": geometry.x,
         "da": sums,
         "states": geometry.kept if carried else None,
@@ -90,25 +93,27 @@ def backward_window(
     return owned.launch(
         "backward_window",
         views,
-        warps,
+        thread_blocks,
         THREADS,
         {
             "TERMS": terms,
             "SLIDES": int(slides),
             "CARRIED": int(carried),
             "KEPT": int(kept),
+            "INITIAL": int(geometry.x0 is not None),
             "SEQUENCES": int(sequences is not None),
             "THREADS": THREADS,
             "RESIDENT": fitted.room,
         },
         (
-            starts(sequences),
+            initial_gradient(views),
+            *packed(sequences),
             *wide(steps=geometry.steps),
             Argument("block", "int", length),
-            *wide(blocks=-(-geometry.steps // length) if carried else split.blocks, segments=split.segments),
+            *wide(blocks=split.blocks, segments=split.segments),
         ),
         (
-            f"backward_window: {warps / device.multiprocessors:.1f} warps on a multiprocessor",
+            f"backward_window: {fitted.warps / device.multiprocessors:.1f} warps on a multiprocessor",
             owned.reason,
             split.reason,
         ),
@@ -141,7 +146,7 @@ def _with_states(geometry: Geometry) -> tuple[Geometry, tuple[Scratch, ...]]:
 
 
 class _Fitted(NamedTuple):
-    """Lines, what blocks take, warps that a multiprocessor holds, a split of time, and how many warps it makes."""
+    """Lines, what blocks take, warps that a multiprocessor holds, a split of time, and how many warps are at work."""
 
     owned: GradientLines
     shared_bytes: int
@@ -170,7 +175,8 @@ def _fitted(
     many = slides or terms > 1 or size > 4 or blocks.terms is None
     registers = MANY_REGISTERS if many else BLOCK_REGISTERS
     unpaired = owned.uneven or owned.lanes & (owned.lanes - 1) > 0  # such lanes keep where each looks
-    if (slides and size > 8) or terms >= MANY_TERMS or (unpaired and registers == MANY_REGISTERS):
+    crowded = sequences is not None and terms * size >= TERM_BYTES
+    if (slides and size > 8) or terms >= MANY_TERMS or crowded or (unpaired and registers == MANY_REGISTERS):
         registers = MOST_REGISTERS
     elif unpaired:
         registers = MANY_REGISTERS
@@ -181,5 +187,12 @@ def _fitted(
     # A segment reads as many blocks after its own as before them. What sums in parts move leaves less for that.
     if blocks.terms is not None:
         blocks = blocks._replace(terms=2 * terms * min(owned.parts, 3))
-    split = split_blocks(owned.warps, geometry.steps, blocks, wanted, device, "block", sequences)
-    return _Fitted(owned, shared_bytes, room, split, owned.thread_blocks(THREADS, split.segments, sequences))
+    of_segment = owned.thread_blocks(THREADS) if sequences is None else Fraction(owned.places, owned.owners(THREADS))
+    split = split_blocks(of_segment, geometry.steps, blocks, wanted, device, "block")
+    if blocks.terms is None:
+        split = split._replace(blocks=geometry.steps // length + 1)  # all, of each sequence
+    split = cut(split, geometry.steps, length, sequences)
+    warps = owned.thread_blocks(THREADS, split.segments)
+    if sequences is not None:  # whose lines share warps
+        warps = -(-at_work(owned.places, split, geometry.steps, length, sequences) // owned.owners(THREADS))
+    return _Fitted(owned, shared_bytes, room, split, warps)

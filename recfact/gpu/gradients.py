@@ -30,8 +30,9 @@ def gradients(
     types: tuple[Any, Any] = (None, None),
     states: bool = True,
     kept: Any = None,
-) -> tuple[Any, Any] | None:
-    """Return the gradients of coefficients and inputs along the first axis.
+    x0: Any = None,
+) -> tuple[Any, Any, Any] | None:
+    """Return the gradients of coefficients, inputs and initial states along the first axis.
 
     Parameters
     ----------
@@ -48,18 +49,23 @@ def gradients(
         Whether the states of `Full` are given. If not, and for other windows, inputs are.
     kept : array, optional
         Beside inputs of `Full`, the states that its solve kept, as `solve_and_keep` returns them.
+    x0 : array, optional
+        Initial states, the sequences on their first axis, or one row. They broadcast to that of `given` otherwise.
 
     Returns
     -------
     da, du : array
         The gradients, in the shapes of `a` and `given`. None if no kernel makes them at once.
+    d0 : array, or None
+        That of the initial states of all lines, in the type of the computation.
     """
     current_gpu()
     own_a, own, own_g = (as_device_array(array, name) for array, name in ((a, "a"), (given, "u"), (g, "g")))
     own_kept = None if kept is None else as_device_array(kept, "kept")
     named = [None if kind is None else np.dtype(str(kind).removeprefix("torch.")) for kind in types]
     sequences = None if offsets is None or 0 in own.shape else sequences_of(offsets)
-    asked = asked_gradients(own_a, own, own_g, window, sequences, (named[0], named[1]), states, own_kept)
+    own_x0 = None if x0 is None else as_device_array(x0, "x0")
+    asked = asked_gradients(own_a, own, own_g, window, sequences, (named[0], named[1]), states, own_kept, own_x0)
     if asked is None:
         return None
     require(own.device)
@@ -75,8 +81,11 @@ def gradients(
         else:
             da = empty_like(own_a.shape, asked.da.dtype, tensors, own.device, asked.da)
         starts = None if offsets is None else starts_of(offsets, asked.reads_states)
-        start(asked._replace(du=du, da=da, starts=starts), prepared)
-        return in_type(da.owner.sum(0), asked.da.dtype) if size else da.owner, du.owner
+        d0 = None if x0 is None else _rows(own, x0.shape[0], 0)  # as a sequence without steps has it
+        before = None if x0 is None else _rows(own, x0.shape[0], x0)
+        start(asked._replace(du=du, da=da, starts=starts, x0=before, d0=d0), prepared)
+        summed = in_type(da.owner.sum(0), asked.da.dtype) if size else da.owner
+        return summed, du.owner, None if d0 is None else d0.owner
 
 
 def asked_gradients(
@@ -88,6 +97,7 @@ def asked_gradients(
     types: tuple[DType | None, DType | None],
     states: bool,
     kept: DeviceArray | None = None,
+    x0: Strided | None = None,
 ) -> Gradients[DeviceArray] | None:
     """Describe gradients before there is memory for them, or return None if no kernel takes the number types together.
 
@@ -101,7 +111,12 @@ def asked_gradients(
     repeated = any(step == 0 and length > 1 for step, length in zip(a.strides, a.shape, strict=True))
     du = layout_like(given.shape, du_type, given)
     da = layout_like(a.shape, da_type, du if repeated else a)
-    return Gradients(a, given, g, du, da, window, sequences, states, kept)
+    if x0 is not None:
+        if not np.can_cast(x0.dtype, accumulator(given.dtype), "same_kind"):
+            return None
+        x0 = _rows_like(given, x0.shape[0])
+        x0 = x0.taken(0, 0) if sequences is None else x0
+    return Gradients(a, given, g, du, da, window, sequences, states, kept, x0)
 
 
 def starts_from_kept(
@@ -125,6 +140,20 @@ def starts_from_kept(
     steps, numbers = shape[axis], math.prod(shape)
     sharing = numbers // (math.prod(a) * (1 if len(a) >= -axis and a[axis] == steps else steps))
     return reads_kept(numbers // steps * sequences, sharing, steps, multiprocessors)
+
+
+def _rows_like(own: Strided, count: int) -> Strided:
+    """Describe states of all lines, in the type of the computation. Axes lie in the order of `own`."""
+    wide, shape = accumulator(own.dtype), (count, *own.shape[1:])
+    return layout_like(shape, wide, Strided(wide, shape, (ENDLESS, *own.strides[1:])))
+
+
+def _rows(own: DeviceArray, count: int, values: Any) -> DeviceArray:
+    """Return such states."""
+    like = _rows_like(own, count)
+    rows = empty_like(like.shape, like.dtype, own.library == "torch", own.device, like)
+    rows.owner[...] = values
+    return rows
 
 
 def _parts(own: DeviceArray, da: Strided, size: int) -> DeviceArray:

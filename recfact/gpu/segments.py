@@ -41,9 +41,7 @@ class Split(NamedTuple):
     short: bool = False
 
 
-def split_time(
-    warps: int | Fraction, blocks: int, halo: int, wanted: Warps, device: Device, sequences: Sequences | None = None
-) -> Split:
+def split_time(warps: int | Fraction, blocks: int, halo: int, wanted: Warps, device: Device) -> Split:
     """Split time into segments, each of which reads `halo` blocks twice, so that there are enough warps.
 
     Parameters
@@ -58,11 +56,7 @@ def split_time(
         From `warps_wanted`.
     device : Device
         To be kept busy.
-    sequences : Sequences, optional
-        What time is made of. Each is then one segment.
     """
-    if sequences is not None:
-        return Split(0, sequences.count, f"{sequences.count} sequences, each from end to end")
     needed = min(WARPS_NEEDED * device.multiprocessors, wanted.places)
     most = max(1, blocks // (SEGMENT_BLOCKS * halo) if halo else blocks)
     segments = max(1, min(-(-wanted.wanted // warps), most))
@@ -97,12 +91,11 @@ def split_blocks(
     wanted: Warps,
     device: Device,
     part: str,
-    sequences: Sequences | None = None,
 ) -> Split:
     """Split time where blocks end, if it can be: a kernel of the exact recurrence goes from `part` to `part`."""
-    if blocks.terms is None and sequences is None:
+    if blocks.terms is None:
         return Split(1, 1, f"one segment: the exact recurrence passes its state from {part} to {part}")
-    return split_time(warps, -(-steps // blocks.length), blocks.terms or 0, wanted, device, sequences)
+    return split_time(warps, -(-steps // blocks.length), blocks.terms, wanted, device)
 
 
 def cut(split: Split, steps: int, length: int, sequences: Sequences | None) -> Split:

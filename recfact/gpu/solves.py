@@ -193,6 +193,9 @@ class Gradients(NamedTuple, Generic[A]):
         Whether the states of the full recurrence are given. If not, and for windows, inputs are.
     kept : DeviceArray or Strided, optional
         Beside inputs of the full recurrence, the states that its solve kept.
+    x0, d0 : DeviceArray or Strided, optional
+        Initial states in the type of the computation, with sequences on their first axis if there are any, and their
+        gradients, which lie in the same way.
     starts : DeviceArray, optional
         Where sequences start, and where the last one ends: in the order of the sweep back in time if states are read.
     """
@@ -206,19 +209,23 @@ class Gradients(NamedTuple, Generic[A]):
     sequences: Sequences | None = None
     states: bool = True
     kept: A | None = None
+    x0: Strided | None = None
+    d0: Strided | None = None
     starts: A | None = None
 
     @property
     def key(self) -> tuple[Any, ...]:
         """All that a plan depends on."""
         arrays = tuple(array.key for array in (self.a, self.given, self.g, self.du, self.da))
-        return arrays, self.window, self.sequences, self.states, None if self.kept is None else self.kept.key
+        kept, x0 = (None if one is None else one.key for one in (self.kept, self.x0))
+        return arrays, self.window, self.sequences, self.states, kept, x0
 
     @property
     def arrays(self) -> dict[str, Strided | None]:
         """The arrays by the names that kernels have for them."""
         given = {"x" if self.reads_states else "u": self.given, "g": self.g, "states": self.kept}
-        return {"a": self.a, **given, "starts": self.starts, "du": self.du, "da": self.da, "sums": self.da}
+        made = {"du": self.du, "da": self.da, "sums": self.da, "d0": self.d0}
+        return {"a": self.a, **given, "x0": self.x0, "starts": self.starts, **made}
 
     @property
     def lender(self) -> A:
@@ -228,7 +235,9 @@ class Gradients(NamedTuple, Generic[A]):
     @property
     def geometry(self) -> Geometry:
         """The transposed solve of the cotangents as the kernels see it. Raises ShapeError as a `Solve` does."""
-        return geometry_of(0, self.a, self.g, self.du, None, True, beside=(self.given, self.da), kept=self.kept)
+        count = 0 if self.sequences is None else self.sequences.count
+        beside = self.given, self.da
+        return geometry_of(0, self.a, self.g, self.du, self.x0, True, count, beside, self.kept)
 
     @property
     def blocks(self) -> Blocks:
@@ -243,7 +252,7 @@ class Gradients(NamedTuple, Generic[A]):
 
 def gradients_by_key(key: tuple[Any, ...]) -> Gradients[Strided]:
     """Return the gradients of a key, without numbers."""
-    arrays, window, sequences, states, kept = key
-    parts = None if kept is None else Strided(*kept)
+    arrays, window, sequences, states, kept, x0 = key
+    parts, before = (None if one is None else Strided(*one) for one in (kept, x0))
     a, given, g, du, da = (Strided(*array) for array in arrays)
-    return Gradients(a, given, g, du, da, window, sequences, states, parts)
+    return Gradients(a, given, g, du, da, window, sequences, states, parts, before)

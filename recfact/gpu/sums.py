@@ -65,15 +65,18 @@ class GradientLines(NamedTuple):
         return f"{self.lines.reason}, {groups}{most}{self.lanes} threads share coefficients"
 
     @property
-    def warps(self) -> int:
-        """How many warps own the lines of one segment. Groups of threads are whole in each."""
-        return self.thread_blocks(32)
+    def places(self) -> int:
+        """How many threads own the lines of one segment, with those that the last groups lack."""
+        return self.lines.count // self.sharing * self.parts * self.lanes
+
+    def owners(self, threads: int) -> int:
+        """Return how many of so many threads own lines. Groups are whole in each warp."""
+        return threads // 32 * (32 // self.lanes * self.lanes)
 
     def thread_blocks(self, threads: int, segments: int = 1, sequences: Sequences | None = None) -> int:
-        """Return how many groups of threads own the lines of all segments."""
-        places = self.lines.count // self.sharing * self.parts * self.lanes
-        owners = threads // 32 * (32 // self.lanes * self.lanes)
-        return -(-places // owners) * segments if sequences is None else -(-places * segments // owners)
+        """Return how many groups of threads own the lines of all segments. One may have lines of several sequences."""
+        owners = self.owners(threads)
+        return -(-self.places // owners) * segments if sequences is None else -(-self.places * segments // owners)
 
     def launch(
         self,
@@ -150,8 +153,8 @@ def gradient_lines(
     else:
         repeated = sums.channel and geometry.a.channel == 0  # one coefficient, with a gradient for each channel
         most = 1 if repeated else min(lines.channels, most)
-        others = [beside, *([sums] if sums.channel else []), *([geometry.kept] if geometry.kept else [])]
-        lines = narrowed(lines, most, tuple(others))
+        others = beside, sums if sums.channel else None, geometry.kept, geometry.x0
+        lines = narrowed(lines, most, tuple(view for view in others if view))
     extents = _extents(lines)
     shared = [axis for axis in AXES if getattr(sums, axis) == 0]
     sharing = prod(extents[axis] for axis in shared)
@@ -161,6 +164,12 @@ def gradient_lines(
     steps = steps_with_room(most_steps, lines.access, step_bytes, GRADIENT_BYTES)
     axes = (*shared, *(axis for axis in AXES if axis not in shared))
     return GradientLines(lines, steps, axes, sharing, parts, -(-sharing // parts))
+
+
+def initial_gradient(views: Views) -> Argument:
+    """Return the argument that points to the gradients of initial states, which lie as these do."""
+    x0 = views["x0"]
+    return Argument("d0", "char*", "d0" if x0 else None, x0.start if x0 else 0)
 
 
 def _extents(lines: Lines) -> dict[str, int]:

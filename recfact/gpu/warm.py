@@ -167,22 +167,19 @@ def _of_gradients(
 
     Coefficients, inputs and initial states are in their own number types.
     """
-    shape, axis, initial = solve.x.shape, solve.axis, x0 is not None
+    shape, axis, count = solve.x.shape, solve.axis, 1 if offsets is None else len(offsets) - 1
     rows = shape[axis], *shape[:axis], *shape[axis + 1 :]
     x = _time_first(_hollow(solve.x), shape, axis)
     found, kept = list[Prepared](), None
-    if isinstance(solve.window, Full) and not initial and u.dtype in HALVES and accumulator(x.dtype) == FLOAT32:
-        count = 1 if offsets is None else len(offsets) - 1
-        if starts_from_kept(a.shape, shape, axis - len(shape), count, device_of(solve.x.device).multiprocessors):
-            kept = _placed(kept_layout(_placed(x), 0))
-            found = _launches(solve._replace(kept=_placed(kept_layout(solve.x, axis))), offsets)
+    halves = u.dtype in HALVES and accumulator(x.dtype) == FLOAT32 and isinstance(solve.window, Full) and x0 is None
+    multiprocessors = device_of(solve.x.device).multiprocessors
+    if halves and starts_from_kept(a.shape, shape, axis - len(shape), count, multiprocessors):
+        kept = _placed(kept_layout(_placed(x), 0))
+        found = _launches(solve._replace(kept=_placed(kept_layout(solve.x, axis))), offsets)
     longest = shape[axis] if offsets is None else int(np.diff(offsets).max())
     whole = blocks_within(solve.window, longest) == (longest, 0)
     states = whole and kept is None and x.dtype not in HALVES
-    # An initial state is added to inputs in the type of the computation. Its gradients are added to sums in that type,
-    # and so are the parts of sums over more axes than those of the kernel.
-    inputs = u if x0 is None else _hollow(contiguous(np.result_type(accumulator(u.dtype), x0.dtype), shape))
-    read = x if states else np.broadcast_to(_time_first(inputs, shape, axis), rows)
+    read = x if states else np.broadcast_to(_time_first(u, shape, axis), rows)
     every = _time_first(a, shape, axis)
     every = np.broadcast_to(every, (rows[0], *every.shape[1:]))
     asked = asked_gradients(
@@ -191,9 +188,10 @@ def _of_gradients(
         _placed(x),
         Full() if whole else solve.window,
         None if offsets is None else sequences_of(offsets),
-        (None if initial or a.size < every.size else a.dtype, None if initial or u.size < read.size else u.dtype),
+        (None if a.size < every.size else a.dtype, None if u.size < read.size else u.dtype),  # what is summed further
         states,
         kept,
+        None if x0 is None else Strided(x0.dtype, (count,), (0,)),
     )
     prepared = None if asked is None else prepared_for(asked)
     return found if prepared is None else [*found, prepared]

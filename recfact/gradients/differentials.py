@@ -30,16 +30,16 @@ class Pass(NamedTuple):
         Solves coefficients and inputs for the states that it reads, in the type of the computation. None, or a function
         that returns None, if it reads the inputs instead.
     run : callable
-        It takes coefficients, inputs, cotangents, and the states or None. It returns the gradients of coefficients and
-        inputs, or None if the engine makes them in no single pass. The former may be summed to the shape of the
-        coefficients.
+        It takes coefficients, inputs, cotangents, and the states or None. It knows the initial states. It returns the
+        gradients of coefficients, inputs, and initial states if there are any, or None if the engine makes them in no
+        single pass. The first may be summed to the shape of the coefficients.
     transpose : callable or None
         Solves coefficients and cotangents for the gradient of the inputs of the transpose, which `run` doesn't return.
         None if the engine makes no gradients of the transpose.
     """
 
     states: Callable[[Any, Any], Any] | None
-    run: Callable[[Any, Any, Any, Any], tuple[Any, Any] | None]
+    run: Callable[[Any, Any, Any, Any], tuple[Any, Any, Any] | None]
     transpose: Callable[[Any, Any], Any] | None = None
 
 
@@ -70,24 +70,24 @@ def transposed_derivative(
     """
     # For the transpose, inputs and cotangents change roles. The states are then the gradient of the inputs.
     inputs, cotangents, forward, back = (g, u, None, x) if reverse else (u, g, x, None)
-    if x0 is not None:
-        starts = Starts(len(a), offsets)
-        first = starts.taken(a)
-        inputs = widened(inputs) + starts.spread(first * x0)
     found = None
     if engine is not None:
         if engine.states is not None and forward is None:
             forward = engine.states(a, inputs)
         found = engine.run(a, inputs, cotangents, forward)
-    if found is None:
-        a, inputs, cotangents = widened(a), widened(inputs), widened(cotangents)
-        blocks = BlockSolves(a, window, offsets, solve)
-        da, forward, back = coefficient_gradient(blocks, inputs, cotangents, forward, back)
-    else:
-        da, back = found
-    if reverse:
+    if found is not None:
+        if not reverse:
+            return found
         if forward is None and engine is not None and engine.transpose is not None:
             forward = engine.transpose(a, inputs)
+        return found[0], forward, None
+    a, inputs, cotangents = widened(a), widened(inputs), widened(cotangents)
+    if x0 is not None:
+        starts = Starts(len(a), offsets)
+        first = starts.taken(a)
+        inputs = inputs + starts.spread(first * x0)
+    da, forward, back = coefficient_gradient(BlockSolves(a, window, offsets, solve), inputs, cotangents, forward, back)
+    if reverse:
         return da, forward, None
     if x0 is None:
         return da, back, None

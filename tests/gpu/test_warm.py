@@ -65,6 +65,8 @@ GRADIENTS = {
     "float32 and halves": ((60, 8), (60, 8), "bfloat16", "f4", {"axis": 0, "window": "jagged:8"}, "u"),
     "blocks": ((2, 60, 1), (2, 60, 8), "f4", "bfloat16", {"axis": 1, "window": "jagged:16"}, "u"),
     "initial states of blocks": ((60, 1), (60, 8), "f2", "f2", {"axis": 0, "window": "jagged:8", "x0": ONE}, "u"),
+    "wide initial states": ((60, 8), (60, 8), "f2", "f2", {"axis": 0, "window": "jagged:8", "x0": np.ones(8)}, "u"),
+    "initial states of sequences": ((60, 8), (60, 8), "f4", "f4", {"axis": 0, "offsets": [0, 9, 60], "x0": ONE}, "x"),
     "several blocks": ((60, 8), (60, 8), "f4", "f4", {"axis": 0, "window": "jagged:8:2"}, "u"),
     "lags": ((60, 8), (60, 8), "c8", "c8", {"axis": 0, "window": "uniform:5"}, "u"),
     "one sequence": ((60, 8), (60, 8), "f4", "f4", {"axis": 0, "offsets": [0, 60]}, "x"),
@@ -114,7 +116,6 @@ def test_a_number_has_no_gradient(machine):
 SEVERAL = {
     "few lines": ((600, 1), "f4", "f4", {}, ["chain"]),
     "several types": ((60, 8), "f4", "f8", {}, ["sweep"]),
-    "wider initial states": ((60, 8), "f2", "f2", {"window": "jagged:8", "x0": np.ones(8)}, ["sweep"]),
     "no steps": ((0, 2), "f4", "f4", {}, []),
 }
 

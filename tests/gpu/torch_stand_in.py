@@ -82,6 +82,11 @@ class Tensor:
         shape, strides = (tuple(values[k] for k in order) for values in (self.shape, self.strides))
         return Tensor(self.memory, self.address, shape, strides, self.dtype, self.device.index)
 
+    def __setitem__(self, places, values):
+        assert places is Ellipsis
+        target, source = self.place, values.place if isinstance(values, Tensor) else None
+        put(lambda: np.copyto(numbers_at(*target), values if source is None else numbers_at(*source)))
+
     def sum(self, axis):
         return self._computed(self.shape[:axis] + self.shape[axis + 1 :], self.dtype, lambda own: own.sum(axis))
 

@@ -1,7 +1,9 @@
 // backward: the gradients of the full recurrence x_i = a_i x_{i-1} + u_i from its states x and their cotangents g, in
 // one pass over memory, back in time:
 //
-//   du_i = g_i + a_{i+1} du_{i+1},   da_i = the sum of du_i x_{i-1} over the channels that share a_i,   da_0 = 0.
+//   du_i = g_i + a_{i+1} du_{i+1},   da_i = the sum of du_i x_{i-1} over the channels that share a_i.
+//
+// If INITIAL, x_{-1} is an initial state, whose gradient is a_0 du_0. Otherwise da_0 = 0.
 //
 // A thread owns one line: CHANNELS channels next to each other in memory (TIME_CONTIGUOUS 0), or one channel whose
 // steps are next to each other (TIME_CONTIGUOUS 1). Lines that share their coefficients are counted one behind the
@@ -14,13 +16,15 @@
 //
 // Macros: those of lines.cuh for g and du, those of sums.cuh, and
 //   GIVEN     number type of x
+//   INITIAL   1 if x0 holds initial states, and with SEQUENCES those of each sequence in this order
 //   SEQUENCES 1 if time holds sequences of their own, one behind the other, of which each thread has a line of one
 //   THREADS   of a thread block
 //   RESIDENT  warps for which a multiprocessor is to have registers
 #include "sums.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) backward(
-    const char* a, const char* g, const char* x, char* du, char* da,
+    const char* a, const char* g, const char* x, const char* x0, char* du, char* da,
+    char* d0,                 // INITIAL: laid out as x0
     const long long* starts,  // SEQUENCES: of each in this order, and the end of the last one
     long long steps,
     long long segments,  // how many sequences there are
@@ -29,6 +33,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
     long long a_batch, long long a_head, long long a_channel, STRIDE a_step,
     long long g_batch, long long g_head, long long g_channel, STRIDE g_step,
     long long x_batch, long long x_head, long long x_channel, STRIDE x_step,
+    long long x0_batch, long long x0_head, long long x0_channel, long long x0_step,
     long long du_batch, long long du_head, long long du_channel, STRIDE du_step,
     long long da_batch, long long da_head, long long da_channel, STRIDE da_step) {
     const Member own(segments, batch * heads * lines, sharing);
@@ -112,9 +117,20 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
         }
     }
     for (; left > 0; left -= TIMES) access_alone(false);
-    Number none[CHANNELS];
+    Number products[CHANNELS];
 #pragma unroll
-    for (int c = 0; c < CHANNELS; ++c) none[c] = number<Number>(0);  // even if the state is infinite
-    sums.take(COEFFICIENT_STEPS - 1, none, own.lanes);
+    for (int c = 0; c < CHANNELS; ++c) products[c] = number<Number>(0);  // even if the state is infinite
+    if (INITIAL) {
+        const long long place = line.in(x0_batch, x0_head, x0_channel) + own.segment * x0_step;
+        const Vector<Number, CHANNELS> entering = load_vector<Number, CHANNELS>(at<Number>(x0 + place, 0, 0));
+        Vector<Number, CHANNELS> found;
+#pragma unroll
+        for (int c = 0; c < CHANNELS; ++c) {
+            products[c] = multiply(state[c], entering[c]);
+            found.set(c, multiply(factor[c % COEFFICIENTS], state[c]));
+        }
+        store_vector(reinterpret_cast<Number*>(d0 + place), found);
+    }
+    sums.take(COEFFICIENT_STEPS - 1, products, own.lanes);
     sums.store(at<SUM>(da, -COEFFICIENT_STEPS, da_step));
 }

@@ -22,17 +22,21 @@
 // w of the next one starts, and z goes on from block to block. So these are x and du themselves. The solve kept them
 // (KEPT), or a first way forwards finds them.
 //
+// If INITIAL, a_0 times an initial state is added to the first input, da_0 is du_0 times this state, and the state has the
+// gradient a_0 du_0.
+//
 // A segment of whole blocks starts TERMS blocks late, without writing, and looks into as many before its first. The
 // next STEPS steps of a and u, and of g, are always on their way from memory.
 //
 // Macros: those of lines.cuh for g and du, which go back in time; those of sums.cuh, and
 //   GIVEN     number type of u
 //   TERMS     blocks that a block sees before its own; 1 if SLIDES
-//   SLIDES, CARRIED, KEPT  1 or 0, as above
-//   SEQUENCES 1 if segments are sequences of their own, one behind the other, of which each thread has a line of one
+//   SLIDES, CARRIED, KEPT, INITIAL  1 or 0, as above
+//   SEQUENCES 1 if time holds sequences of their own, one behind the other, and segments are parts of them
 //   THREADS   of a thread block
 //   RESIDENT  warps for which a multiprocessor is to have registers
 #include "block_sums.cuh"
+#include "sequences.cuh"
 #include "sums.cuh"
 
 // Whether a chunk and the one after it have all their STEPS steps. Most have, and need not ask for each.
@@ -44,9 +48,13 @@ struct Partial {
 };
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) backward_window(
-    const char* a, const char* u, const char* g, char* du, char* da,
+    const char* a, const char* u, const char* g,
+    const char* x0,  // INITIAL: as it is computed, and with SEQUENCES that of each
+    char* du, char* da,
     char* states,  // CARRIED: states after blocks, as they are computed; those of a sequence from where its first step is
+    char* d0,  // INITIAL: laid out as x0
     const long long* starts,  // SEQUENCES: of each, and the end of the last one
+    long long sequences,
     long long steps,
     int block,           // steps of a block; the last may be shorter
     long long blocks,    // of a segment
@@ -56,16 +64,23 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
     long long a_batch, long long a_head, long long a_channel, STRIDE a_step,
     long long u_batch, long long u_head, long long u_channel, STRIDE u_step,
     long long g_batch, long long g_head, long long g_channel, STRIDE g_step,
+    long long x0_batch, long long x0_head, long long x0_channel, long long x0_step,
     long long du_batch, long long du_head, long long du_channel, STRIDE du_step,
     long long da_batch, long long da_head, long long da_channel, STRIDE da_step,
     long long states_batch, long long states_head, long long states_channel, STRIDE states_step) {
     const Member part(segments, batch * heads * lines, sharing);
     if (!part.exists) return;
-    const long long origin = part.origin(starts, steps);
-    if (SEQUENCES && steps == 0) return;
+#if SEQUENCES
+    const Segment segment(part.segment, starts, sequences, blocks * block);
+#else
+    const Segment segment(part.segment, steps);
+#endif
+    steps = segment.steps;
+    const long long origin = segment.origin;
     // Blocks of time: all of them, and those that are written.
-    const long long begin = SEQUENCES ? 0 : part.segment * blocks, whole = (steps + block - 1) / block;
-    const long long end = !SEQUENCES && begin + blocks < whole ? begin + blocks : whole;
+    const long long begin = segment.index * blocks, whole = (steps + block - 1) / block;
+    const long long end = begin + blocks < whole ? begin + blocks : whole;
+    if (SEQUENCES && begin >= end) return;
     const Line line(part.line, heads, lines, 1);
     a += line.in(a_batch, a_head, a_channel) + origin * a_step;
     u += line.in(u_batch, u_head, u_channel) + origin * u_step;
@@ -103,6 +118,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
         cotangents[s / TIMES] = load_vector<INPUT, WIDTH>(at<INPUT>(from, s, -g_step) + access_start(TIMES));
     };
 
+    const long long entering_at = line.in(x0_batch, x0_head, x0_channel) + segment.sequence * x0_step;
+    auto initial = [&](int c) { return load(reinterpret_cast<const Number*>(x0 + entering_at) + c); };
+    auto first_coefficient = [&](int c) -> Number {
+        return load_vector<COEFFICIENT, COEFFICIENTS>(at<COEFFICIENT>(a, 0, 0))[COEFFICIENTS == 1 ? 0 : c];
+    };
+    // The input of a step of what is on its way, which is the first of all or not.
+    auto input_of = [&](int s, int c, bool first) -> Number {
+        return INITIAL && s == 0 && first ? multiply_add(first_coefficient(c), initial(c), input(s, c)) : input(s, c);
+    };
+
     auto fetch_forwards = [&](int s, long long step) { fetch(s, a + step * a_step, u + step * u_step, step == 0); };
 
     // The state in which a block ends.
@@ -122,7 +147,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
             for (int s = 0; s < STEPS; ++s) {
 #pragma unroll
                 for (int c = 0; c < CHANNELS; ++c)
-                    before.set(c, multiply_add(coefficient(s, c), before[c], input(s, c)));
+                    before.set(c, multiply_add(coefficient(s, c), before[c], input_of(s, c, step == 0)));
                 if (s % TIMES == TIMES - 1 && step + STEPS < last) fetch_forwards(s + 1 - TIMES, step + STEPS);
             }
             // The last one is still there when it is needed.
@@ -171,7 +196,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
 #pragma unroll
                         for (int c = 0; c < CHANNELS; ++c) {
                             const bool alone = SLIDES || (!CARRIED && s == 0 && k == 0);
-                            state[c] = alone ? input(s, c) : multiply_add(of(factor, c), state[c], input(s, c));
+                            const Number added = input_of(s, c, index == 0 && k == 0);
+                            state[c] = alone ? added : multiply_add(of(factor, c), state[c], added);
                             values.set(c, state[c]);
                         }
                         row.set(k + s, values);
@@ -275,6 +301,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
                             for (int c = 0; c < CHANNELS; ++c) {
                                 gradients[c] = SLIDES && earlier ? other[0][c] : number<Number>(0);
                                 if (CARRIED && index > 0) gradients[c] = multiply(state[c], before[c]);
+                                if (INITIAL && index == 0) {
+                                    gradients[c] = multiply(total[c], initial(c));
+                                    store(reinterpret_cast<Number*>(d0 + entering_at) + c,
+                                          multiply(first_coefficient(c), total[c]));
+                                }
 #pragma unroll
                                 for (int q = 0; q < (SLIDES ? 0 : TERMS); ++q) {
                                     if (q <= following)
