@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 from recfact.gpu.availability import driver_release, driver_version, version_text
-from recfact.gpu.solves import Solve
+from recfact.gpu.solves import LAST, Solve
 from recfact.strides import Strided
 from recfact.windows import window_text
 
@@ -44,6 +44,9 @@ def kind_of(solve: Solve[Strided]) -> str:
     words = [types, nearest, f"{along} contiguous", window_text(solve.window), solve.precision]
     words += [f"gates of {geometry.gate_heads}"] * bool(solve.gates)
     words += ["shared"] * geometry.shared + ["reverse"] * geometry.reverse + ["x0"] * (geometry.x0 is not None)
+    if solve.kept is not None:
+        which = "last states" if solve.every == LAST else f"every {solve.every}th state"
+        words.append(f"{which} kept" if solve.written else f"{which} alone")
     if sequences is not None:
         unit = min(sequences.unit, LARGEST_UNIT)
         words.append(f"{_nearest(sequences.count)} sequences of {_nearest(sequences.longest)}, in units of {unit}")

@@ -18,7 +18,7 @@ from recfact.gpu import b2p, run, tuned, tuning
 from recfact.gpu.launch import alternatives, plan
 from recfact.gpu.multiprocessors import Device
 from recfact.gpu.sequences import sequences_of
-from recfact.gpu.solves import Solve
+from recfact.gpu.solves import LAST, Solve
 from recfact.number_types import BFLOAT16
 from recfact.strides import contiguous
 from recfact.windows import Full, Jagged, Uniform
@@ -158,6 +158,15 @@ def plan_of(a, u, offsets):
     places = (contiguous(array.dtype, array.shape) for array in (a, u, u))
     solve = Solve(*places, None, 1, Full(), sequences=sequences_of(np.array(offsets)))
     return plan(solve, run.device_of(0)).kernel
+
+
+def test_solves_that_keep_states_are_of_other_kinds():
+    u, parts, last = (contiguous(BFLOAT16, shape) for shape in ((64, 2), (4, 2), (1, 2)))
+    plain = Solve(u, u, u, None, 0, Full())
+    several = plain._replace(kept=parts), plain._replace(kept=last, every=LAST)
+    kinds = [tuned.kind_of(solve) for solve in (plain, *several, several[1]._replace(written=False))]
+    added = [kind.removeprefix(kinds[0]) for kind in kinds]
+    assert added == ["", ", every 16th state kept", ", last states kept", ", last states alone"]
 
 
 @pytest.mark.parametrize("window", [Full(), Jagged(16), Jagged(20), Jagged(5, 0)])
