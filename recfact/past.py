@@ -247,7 +247,8 @@ def sums_on_gpu(run: Run, tails: Sequence[tuple[Array, Array]], block: int, coun
         entering = xp.zeros((len(tails), 2, *rows), dtype)
         entering[:, 1] = reached[:, -1 - k]
         parts.append(last_states(nothing, np.concatenate([starts[:, None], turn], 1), entering)[:, 1])
-    return xp.stack(parts)
+    together: Array = xp.stack(parts)
+    return together
 
 
 def _one_behind_the_other(arrays: Sequence[Array]) -> Any:
