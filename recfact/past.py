@@ -200,13 +200,12 @@ def sums(run: Run, endings: Sequence[Ending], count: int) -> Array:
     offsets = [0, *accumulate(len(ending.u) for ending in endings)]
     like = endings[0].u
     shape = (offsets[-1], max(2, count), *like.shape[2:])  # a single channel would be none, but a row
-    xp = namespace(like)
-    a, u = (xp.zeros(shape, like.dtype) for _ in "au")
+    a, u = (np.zeros(shape, like.dtype) for _ in "au")
     for ending, (start, end) in zip(endings, pairwise(offsets), strict=True):
         blocks = ending.u.shape[1]
         a[start:end, :blocks], u[start:end, :blocks] = ending.a, ending.u
     run(a, u, u, None, Full(), np.array(offsets) if len(endings) > 1 else None)
-    lasts: Array = u[beside(u, np.array(offsets[1:], int) - 1), :count]
+    lasts: Array = u[np.array(offsets[1:], int) - 1, :count]
     return lasts.swapaxes(0, 1)
 
 
@@ -248,7 +247,8 @@ def sums_on_gpu(run: Run, tails: Sequence[tuple[Array, Array]], block: int, coun
         entering = xp.zeros((len(tails), 2, *rows), dtype)
         entering[:, 1] = reached[:, -1 - k]
         parts.append(last_states(nothing, np.concatenate([starts[:, None], turn], 1), entering)[:, 1])
-    return xp.stack(parts)
+    together: Array = xp.stack(parts)
+    return together
 
 
 def _one_behind_the_other(arrays: Sequence[Array]) -> Any:

@@ -14,6 +14,7 @@ from gpu.cases import H100, Case, random_numbers
 from gpu.stand_in import on_gpu
 from gpu.test_gradient_types import spills
 from gpu.test_kept_states import CASES, EMULATED, OFFSETS, made, planned
+from gpu.test_states import EXACTLY, same_states
 
 import recfact as rf
 from recfact.gpu.multiprocessors import Device
@@ -179,8 +180,8 @@ FAULTS = {
     "chain leaves out warps of sequences": ("chain", "keeps_any = keeps != 0", "keeps_any = false"),
     "chain writes whole chunks unasked": ("chain", "if (WRITES && s %", "if (s %"),
     "chain writes single steps unasked": ("chain", "if (WRITES && owns)", "if (owns)"),
-    "b2p lets nothing through the end": ("b2p", "tile == tiles - 1 ? 1.0f", "tile == tiles - 1 ? 0.0f"),
-    "b2p lets all through one tile early": ("b2p", "tile == tiles - 1 ? 1.0f", "tile == tiles - 2 ? 1.0f"),
+    "b2p lets nothing through the end": ("b2p", "tile == tiles - 1) return 1.0f", "tile == tiles - 1) return 0.0f"),
+    "b2p lets all through one tile early": ("b2p", "tile == tiles - 1) return", "tile == tiles - 2) return"),
     "b2p takes the tile before for the last": ("b2p", "KEPT < 0 ? tile == end", "KEPT < 0 ? tile == end - 1"),
     "b2p writes them to the first row of sequences": ("b2p", "KEPT < 0 ? segment.sequence", "KEPT < 0 ? 0"),
     "b2p goes on to the next row": ("b2p", "if (KEPT > 0) kept += kept_step", "kept += kept_step"),
@@ -253,3 +254,35 @@ def test_inputs_may_be_fewer_than_states(machine, rng):
     for u in (np.ones(8, "f4"), np.ones((40, 1, 1), "f4")):
         state = rf.solve(on_gpu(a), on_gpu(u), axis=0, return_state=True, states=False)
         np.testing.assert_array_equal(state.last.get(), rf.solve(on_gpu(a), on_gpu(u), axis=0).get()[-1])
+
+
+WINDOWS = ["jagged:16", "jagged:16:2", "jagged:5:0", "jagged:24:3", "jagged:200"]
+
+
+@pytest.mark.parametrize("offsets", [None, [0, 0, 7, 24, 150, 150, 400], [0, 400]], ids=["whole", "sequences", "one"])
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("shared", [False, True], ids=["own", "shared"])
+@pytest.mark.parametrize("types", TYPES)
+def test_sums_of_blocks_are_last_states(machine, rng, types, window, offsets, shared):
+    a = random_numbers(rng, (2, 400, 1 if shared else 4), types[0], 0.05)
+    given = [(a + np.array(0.95, a.dtype)).astype(a.dtype)]  # nothing fades so far that it underflows
+    given.append(random_numbers(rng, (2, 400, 4), types[1]))
+    for start in (offsets or [0])[:-1]:
+        given[0][:, start : start + 1] = np.nan  # the first coefficient of a sequence multiplies nothing
+    options = {"axis": 1, "window": window, "offsets": offsets, "return_state": True, "states": False}
+    state = rf.solve(*map(on_gpu, given), **options)
+    assert {dict(recorded.launch.macros)["WRITES"] for recorded in machine.launches} == {"0"}
+    assert len(machine.launches) == len(state.parts)  # one for all blocks, and one more for each that is behind
+    exact = [rf.solve(*map(how, given), **options) for how in EXACTLY]
+    same_states(state, *exact, types[0], 400)
+
+
+@pytest.mark.parametrize("window", ["jagged:8", "jagged:8:3"])
+def test_steps_behind_a_state_stay_in_halves_where_nothing_of_it_is_left(machine, rng, window):
+    a, u = (random_numbers(rng, (300, 4), "bfloat16", 0.9) for _ in "au")
+    options = {"axis": 0, "window": window, "return_state": True, "states": False}
+    first = rf.solve(on_gpu(a[:103]), on_gpu(u[:103]), **options)
+    machine.launches.clear()
+    end = rf.solve(on_gpu(a[103:]), on_gpu(u[103:]), state=first, **options)
+    assert {dict(recorded.launch.macros)["INPUT"] for recorded in machine.launches} == {"__nv_bfloat16"}
+    same_states(end, *(rf.solve(f(a), f(u), **options) for f in EXACTLY), "bfloat16", 300, 2)

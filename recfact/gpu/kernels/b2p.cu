@@ -183,7 +183,10 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, RESIDENT / WARPS) b2p(
     };
     // The lane's coefficient of a tile that has arrived.
     auto coefficient = [&](int tile, int stage) {
-        return KEPT < 0 && !in_rest_a && tile == tiles - 1 ? 1.0f : widen(ahead[stage]);
+#if KEPT < 0
+        if (!in_rest_a && tile == tiles - 1) return 1.0f;
+#endif
+        return widen(ahead[stage]);
     };
     // Have a tile in shared memory, behind the next barrier.
     auto arrive = [&](int stage) {
