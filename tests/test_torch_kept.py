@@ -20,9 +20,10 @@ def keeps(monkeypatch):
     """Keep states of halves on the CPU, and record what gradients are given."""
     given = []
 
-    def solve_and_keep(a, u, offsets, dim):
-        x = operators._solve(a, u, None, offsets, dim, False, rf.Full())
-        wide = rf.solve(a.detach().float(), u.detach().float(), axis=dim)
+    def solve_and_keep(a, u, x0, offsets, dim):
+        x = operators._solve(a, u, x0, offsets, dim, False, rf.Full())
+        own = None if x0 is None else x0.detach()
+        wide = rf.solve(a.detach().float(), u.detach().float(), x0=own, axis=dim)
         time = dim % x.ndim
         kept = wide.narrow(time, 0, wide.shape[time] // PART * PART).unflatten(time, (-1, PART)).select(time + 1, -1)
         return x, kept.movedim(time, 0).contiguous().movedim(0, time)
@@ -68,7 +69,8 @@ def test_gradients_are_the_same(keeps, monkeypatch):
     a, u = operands()
     found = gradients(a, u)
     assert keeps[-1] is not None
-    for options in ({"reverse": True}, {"window": "jagged:8"}, {"x0": 1.0}):  # which gradients take otherwise
+    of_each = {"x0": 1.0, "offsets": [0, 16, 70]}
+    for options in ({"reverse": True}, {"window": "jagged:8"}, of_each):  # which gradients take otherwise
         gradients(a, u, **options)
         assert keeps[-1] is None
     monkeypatch.setattr(operators, "_keeps", lambda *_: False)
@@ -111,31 +113,37 @@ def test_transforms_of_functions(keeps):
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
-@pytest.mark.parametrize("offsets", [None, [0, 16, 70]])
-def test_compiled_code_keeps_them(keeps, dynamic, offsets):
+@pytest.mark.parametrize(("offsets", "initial"), [(None, False), (None, True), ([0, 16, 70], False)])
+def test_compiled_code_keeps_them(keeps, dynamic, offsets, initial):
     offsets = None if offsets is None else torch.tensor(offsets)
-    a, u = operands()
+    given = operands()
+    if initial:
+        given = *given, torch.randn(2, 8).requires_grad_()
     torch._dynamo.reset()
-    compiled = torch.compile(
-        lambda a, u: rf.torch.solve(a, u, dim=1, offsets=offsets), backend="aot_eager", fullgraph=True, dynamic=dynamic
-    )
-    x = compiled(a, u)
-    found = torch.autograd.grad(x.float().square().sum(), (a, u))
+
+    def solved(a, u, x0=None):
+        return rf.torch.solve(a, u, x0=x0, dim=1, offsets=offsets)
+
+    compiled = torch.compile(solved, backend="aot_eager", fullgraph=True, dynamic=dynamic)
+    found = torch.autograd.grad(compiled(*given).float().square().sum(), given)
     assert keeps[-1].shape == (2, 4, 8)
     keeps.clear()
-    for one, other in zip(found, gradients(a, u, offsets=offsets), strict=True):
+    again = torch.autograd.grad(solved(*given).float().square().sum(), given)
+    assert keeps[-1].shape == (2, 4, 8)
+    for one, other in zip(found, again, strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=0)
     torch._dynamo.reset()
 
 
 def test_the_operator_is_as_torch_wants_it(keeps):
     a, u = operands()
-    for offsets in (None, torch.tensor([0, 16, 70])):
-        given = (a, u, offsets, -2)
+    for offsets, x0 in ((None, None), (None, torch.randn(2, 8).requires_grad_()), (torch.tensor([0, 16, 70]), None)):
+        given = (a, u, x0, offsets, -2)
         assert set(torch.library.opcheck(torch.ops.recfact.solve_and_keep, given).values()) == {"SUCCESS"}
         with torch.no_grad():
             x, kept = torch.ops.recfact.solve_and_keep(*given)
-            back = (a.detach(), u.detach(), None, None, kept, torch.ones_like(x), offsets, -2, False, "full")
+            own = None if x0 is None else x0.detach()
+            back = (a.detach(), u.detach(), own, None, kept, torch.ones_like(x), offsets, -2, False, "full")
             assert set(torch.library.opcheck(torch.ops.recfact.solve_gradients, back).values()) == {"SUCCESS"}
 
 

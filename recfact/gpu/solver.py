@@ -116,12 +116,12 @@ def solve(
     return asked.x.owner if out is None else out
 
 
-def solve_and_keep(a: Any, u: Any, *, axis: int = -1, offsets: Any = None) -> tuple[Any, Any]:
+def solve_and_keep(a: Any, u: Any, *, x0: Any = None, axis: int = -1, offsets: Any = None) -> tuple[Any, Any]:
     """Solve arrays on a GPU without a window, and keep states for the gradients.
 
     Parameters
     ----------
-    a, u, axis, offsets
+    a, u, x0, axis, offsets
         As for `solve`.
 
     Returns
@@ -138,7 +138,7 @@ def solve_and_keep(a: Any, u: Any, *, axis: int = -1, offsets: Any = None) -> tu
         As for `solve`.
     """
     current_gpu()
-    with on_the_gpu(given_arrays(a, u), axis, offsets) as (asked, offsets):
+    with on_the_gpu(given_arrays(a, u, x0=x0), axis, offsets) as (asked, offsets):
         x, layout = asked.x, kept_layout(asked.x, asked.axis)
         kept = empty_like(layout.shape, layout.dtype, x.library == "torch", x.device, layout)
         _run(asked._replace(kept=kept), offsets)

@@ -171,9 +171,14 @@ def _of_gradients(
     rows = shape[axis], *shape[:axis], *shape[axis + 1 :]
     x = _time_first(_hollow(solve.x), shape, axis)
     found, kept = list[Prepared](), None
-    halves = u.dtype in HALVES and accumulator(x.dtype) == FLOAT32 and isinstance(solve.window, Full) and x0 is None
+    plain = isinstance(solve.window, Full) and (x0 is None or offsets is None)
     multiprocessors = device_of(solve.x.device).multiprocessors
-    if halves and starts_from_kept(a.shape, shape, axis - len(shape), count, multiprocessors):
+    if (
+        plain
+        and u.dtype in HALVES
+        and accumulator(x.dtype) == FLOAT32
+        and starts_from_kept(a.shape, shape, axis - len(shape), count, multiprocessors)
+    ):
         kept = _placed(kept_layout(_placed(x), 0))
         found = _launches(solve._replace(kept=_placed(kept_layout(solve.x, axis))), offsets)
     longest = shape[axis] if offsets is None else int(np.diff(offsets).max())

@@ -50,11 +50,12 @@ def recurrence(
     dim : int
         The axis of time, counted from the end because vmap may add leading axes.
     """
-    plain = not reverse and x0 is None and isinstance(window, Full)
+    # Where sequences have initial states, threads of `chain` would spill if they kept states, too.
+    plain = not reverse and isinstance(window, Full) and (x0 is None or offsets is None)
     keeps = plain and _keeps(a, u, 1 if offsets is None else len(offsets) - 1, dim)
     if torch.compiler.is_compiling():
         if keeps:
-            kept_too: Tensor = torch.ops.recfact.solve_and_keep(a, u, offsets, dim)[0]
+            kept_too: Tensor = torch.ops.recfact.solve_and_keep(a, u, x0, offsets, dim)[0]
             return kept_too
         moved: Tensor = torch.ops.recfact.solve(a, u, x0, offsets, dim, reverse, window_text(window))
         return moved
@@ -81,11 +82,12 @@ def _solve(a: Tensor, u: Tensor, x0: Tensor | None, offsets: Any, dim: int, reve
     return x
 
 
-def _solve_and_keep(a: Tensor, u: Tensor, offsets: Any, dim: int) -> tuple[Tensor, Tensor]:
+def _solve_and_keep(a: Tensor, u: Tensor, x0: Tensor | None, offsets: Any, dim: int) -> tuple[Tensor, Tensor]:
     """Solve without a window on a GPU, and return what `recfact.gpu.solver.solve_and_keep` does."""
     from recfact.gpu.solver import solve_and_keep
 
-    x, kept = solve_and_keep(a.detach(), u.detach(), axis=dim, offsets=offsets)
+    own = None if x0 is None else x0.detach()
+    x, kept = solve_and_keep(a.detach(), u.detach(), x0=own, axis=dim, offsets=offsets)
     return x, kept
 
 
@@ -93,11 +95,13 @@ class Recurrence(torch.autograd.Function):
     """`recurrence` for eager code and for torch.func, with states that are kept, or None."""
 
     @staticmethod
-    def forward(keeps: bool, a: Tensor, u: Tensor, *others: Any) -> tuple[Tensor, Tensor | None]:
+    def forward(
+        keeps: bool, a: Tensor, u: Tensor, x0: Tensor | None, offsets: Any, dim: int, *others: Any
+    ) -> tuple[Tensor, Tensor | None]:
         """Return the states, and those that are kept."""
-        if keeps and holds_memory(a) and holds_memory(u):
-            return _solve_and_keep(a, u, *others[1:3])
-        return _solve(a, u, *others), None
+        if keeps and all(holds_memory(one) for one in (a, u, x0) if one is not None):
+            return _solve_and_keep(a, u, x0, offsets, dim)
+        return _solve(a, u, x0, offsets, dim, *others), None
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor | None]) -> None:
@@ -291,15 +295,17 @@ def _(a: Tensor, u: Tensor, *_: Any) -> Tensor:
 
 
 @torch.library.custom_op("recfact::solve_and_keep", mutates_args=())
-def compiled_solve_and_keep(a: Tensor, u: Tensor, offsets: Tensor | None, dim: int) -> tuple[Tensor, Tensor]:
+def compiled_solve_and_keep(
+    a: Tensor, u: Tensor, x0: Tensor | None, offsets: Tensor | None, dim: int
+) -> tuple[Tensor, Tensor]:
     """Solve in compiled code without a window, and keep states."""
-    return _solve_and_keep(a, u, offsets, dim)
+    return _solve_and_keep(a, u, x0, offsets, dim)
 
 
 @compiled_solve_and_keep.register_fake
-def _(a: Tensor, u: Tensor, offsets: Any, dim: int) -> tuple[Tensor, Tensor]:
+def _(a: Tensor, u: Tensor, x0: Any, offsets: Any, dim: int) -> tuple[Tensor, Tensor]:
     """Return tensors that lie in memory as the states will. The parts of time are outermost for those that are kept."""
-    x: Tensor = compiled_solve(a, u, None, offsets, dim, False, "full")
+    x: Tensor = compiled_solve(a, u, x0, offsets, dim, False, "full")
     time, strides, shape = dim % x.ndim, x.stride(), list(x.shape)
     order = sorted(range(x.ndim), key=lambda k: (k != time, -strides[k]))
     shape[time] //= PART_STEPS
@@ -341,15 +347,15 @@ def _compiled_backward(ctx: Any, g: Tensor) -> tuple[Any, ...]:
 
 
 def _keep_parts(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    a, u, offsets, ctx.dim = inputs
+    a, u, x0, offsets, ctx.dim = inputs
     ctx.mark_non_differentiable(output[1])
-    ctx.save_for_backward(a, u, output[1], offsets)
+    ctx.save_for_backward(a, u, x0, output[1], offsets)
 
 
 def _backward_from_parts(ctx: Any, g: Tensor, _: Any) -> tuple[Any, ...]:
-    a, u, kept, offsets = ctx.saved_tensors
-    da, du, _ = compiled_gradients(a, u, None, None, kept, g, offsets, ctx.dim, False, "full")
-    return da, du, None, None
+    a, u, x0, kept, offsets = ctx.saved_tensors
+    da, du, d0 = compiled_gradients(a, u, x0, None, kept, g, offsets, ctx.dim, False, "full")
+    return da, du, None if x0 is None else d0, None, None
 
 
 compiled_solve.register_autograd(_compiled_backward, setup_context=_keep)

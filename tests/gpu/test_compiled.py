@@ -53,7 +53,7 @@ def test_compiled_code_knows_where_states_lie_that_are_kept(machine, monkeypatch
     monkeypatch.setitem(sys.modules, "torch", torch)
     for own, *real in found:
         with torch._subclasses.FakeTensorMode():
-            pair = operators.compiled_solve_and_keep(*fakes(own), None, -2)
+            pair = operators.compiled_solve_and_keep(*fakes(own), None, None, -2)
         for fake, array in zip(pair, real, strict=True):
             assert fake.shape == array.shape
             assert [4 * step for step in fake.stride()] == list(array.strides)

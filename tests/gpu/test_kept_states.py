@@ -224,7 +224,8 @@ def test_nothing_spills_where_they_are_kept(rng, capability):
     for name in CASES:
         given = made(rng, name)
         device = Device(capability, 1)
-        launches = [plan(described(given), device)]
+        x0 = strided(np.zeros(given["x"].shape[1:], given["kept"].dtype))
+        launches = [plan(solve, device) for solve in (described(given), described(given)._replace(x0=x0))]
         if name in OFFSETS and (capability >= (8, 0) or "b2p" not in name):
             launches.append(planned(given, name, OFFSETS[name], device))
         for launch in launches:
@@ -408,6 +409,28 @@ def test_a_solve_returns_them_and_gradients_start_from_them(machine, rng, shape,
     without = pulled_back(asked[1], *there, None, None, rf.Full(), None, None)
     for one, other in zip(found[:2], without[:2], strict=True):
         np.testing.assert_array_equal(bits(one), bits(other))
+
+
+@pytest.mark.parametrize("shape", [(60, 2, 8), (600, 2, 8)])
+def test_they_follow_from_an_initial_state_and_so_do_gradients(machine, rng, shape):
+    a, u, g = (random_numbers(rng, shape, "bfloat16", 0.9) for _ in "aug")
+    a[...] = 1 - abs(a.astype("f4")) / 64  # it lasts
+    x0 = random_numbers(rng, shape[1:], "float32", 9)
+    there, entering = [on_gpu(array) for array in (a, u, g)], on_gpu(x0)
+    x, kept = solve_and_keep(*there[:2], x0=entering, axis=0)
+    np.testing.assert_array_equal(bits(x), bits(rf.solve(*there[:2], x0=entering, axis=0)))
+    wide = rf.solve(a.astype("f8"), u.astype("f8"), x0=x0.astype("f8"), axis=0)
+    np.testing.assert_allclose(kept.get(), wide[15::16], rtol=1e-4, atol=1e-4)
+    given = Given(*there[:2], entering, 0, None, False, own_types=True)
+    machine.launches.clear()
+    found = pulled_back(given, *there, None, None, rf.Full(), None, None, kept)
+    if len(a) == 60:
+        (launch,) = (recorded.launch for recorded in machine.launches)
+        assert [dict(launch.macros)[name] for name in ("KEPT", "INITIAL")] == ["1", "1"]
+    exact = rf.gradients.vjp(*(array.astype("f8") for array in (a, u, g)), x0=x0.astype("f8"), axis=0)
+    for got, value in zip(found, exact, strict=True):
+        numbers = (bits(got).astype(np.uint32) << 16).view("f4")
+        np.testing.assert_allclose(numbers, value, rtol=2**-8, atol=1e-2)
 
 
 def test_arrays_of_too_many_axes_keep_them_slice_by_slice(machine, rng):

@@ -61,7 +61,15 @@ GRADIENTS = {
     "halves and float32": ((60, 2, 1), (60, 2, 8), "f4", "bfloat16", {"axis": 0}, "kept"),
     "sequences of halves": ((60, 8), (60, 8), "f2", "f2", {"axis": 0, "offsets": [0, 10, 10, 60]}, "kept"),
     "halves of a window that keeps all": ((60, 8), (60, 8), "f2", "f2", {"axis": 0, "window": "jagged:64"}, "u"),
-    "halves, initial ones": ((60, 8), (60, 8), "f2", "f2", {"axis": 0, "x0": ONE}, "u"),
+    "halves, initial ones": ((60, 8), (60, 8), "f2", "f2", {"axis": 0, "x0": ONE}, "kept"),
+    "sequences of halves, initial ones": (
+        (60, 8),
+        (60, 8),
+        "f2",
+        "f2",
+        {"axis": 0, "x0": ONE, "offsets": [0, 9, 60]},
+        "u",
+    ),
     "float32 and halves": ((60, 8), (60, 8), "bfloat16", "f4", {"axis": 0, "window": "jagged:8"}, "u"),
     "blocks": ((2, 60, 1), (2, 60, 8), "f4", "bfloat16", {"axis": 1, "window": "jagged:16"}, "u"),
     "initial states of blocks": ((60, 1), (60, 8), "f2", "f2", {"axis": 0, "window": "jagged:8", "x0": ONE}, "u"),
@@ -77,7 +85,7 @@ def as_torch_does(a, u, kept, *, x0=None, axis, offsets=None, window="full"):
     """Solve arrays on a GPU, and make the gradients of torch's tensors."""
     states = None
     if kept:
-        x, states = solve_and_keep(a, u, axis=axis, offsets=offsets)
+        x, states = solve_and_keep(a, u, x0=x0, axis=axis, offsets=offsets)
     else:
         x = rf.gpu.solve(a, u, x0=x0, axis=axis, offsets=offsets, window=window)
     given = Given(a, u, x0, axis, offsets, False, own_types=True)

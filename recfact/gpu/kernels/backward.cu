@@ -46,6 +46,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
     x += line.in(x_batch, x_head, x_channel) + origin * x_step;
     du += line.in(du_batch, du_head, du_channel) + origin * du_step;
     da += line.in(da_batch, da_head, da_channel) + own.group * da_part + origin * da_step;
+    const long long entering_at = line.in(x0_batch, x0_head, x0_channel) + own.segment * x0_step;
 
     Number state[CHANNELS], factor[COEFFICIENTS];  // du and a of the step after
 #pragma unroll
@@ -121,15 +122,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT * 32 / THREADS) b
 #pragma unroll
     for (int c = 0; c < CHANNELS; ++c) products[c] = number<Number>(0);  // even if the state is infinite
     if (INITIAL) {
-        const long long place = line.in(x0_batch, x0_head, x0_channel) + own.segment * x0_step;
-        const Vector<Number, CHANNELS> entering = load_vector<Number, CHANNELS>(at<Number>(x0 + place, 0, 0));
+        const Vector<Number, CHANNELS> entering = load_vector<Number, CHANNELS>(at<Number>(x0 + entering_at, 0, 0));
         Vector<Number, CHANNELS> found;
 #pragma unroll
         for (int c = 0; c < CHANNELS; ++c) {
             products[c] = multiply(state[c], entering[c]);
             found.set(c, multiply(factor[c % COEFFICIENTS], state[c]));
         }
-        store_vector(reinterpret_cast<Number*>(d0 + place), found);
+        store_vector(reinterpret_cast<Number*>(d0 + entering_at), found);
     }
     sums.take(COEFFICIENT_STEPS - 1, products, own.lanes);
     sums.store(at<SUM>(da, -COEFFICIENT_STEPS, da_step));
