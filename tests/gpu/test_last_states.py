@@ -286,3 +286,19 @@ def test_steps_behind_a_state_stay_in_halves_where_nothing_of_it_is_left(machine
     end = rf.solve(on_gpu(a[103:]), on_gpu(u[103:]), state=first, **options)
     assert {dict(recorded.launch.macros)["INPUT"] for recorded in machine.launches} == {"__nv_bfloat16"}
     same_states(end, *(rf.solve(f(a), f(u), **options) for f in EXACTLY), "bfloat16", 300, 2)
+
+
+@pytest.mark.parametrize("types", TYPES)
+@pytest.mark.parametrize("window", ["jagged:4", "jagged:4:2", "jagged:5:0"])
+def test_a_past_that_is_still_seen_is_part_of_the_sums(machine, rng, window, types):
+    a, u = (random_numbers(rng, (24, 3), kind, 0.9) for kind in types)
+    x0 = random_numbers(rng, (3,), "complex64" if types[0] == "complex64" else "float32")
+    options = {"axis": 0, "window": window, "return_state": True, "states": False}
+    for first in (1, 3, 4, 9):
+        state = rf.solve(on_gpu(a[:first]), on_gpu(u[:first]), x0=on_gpu(x0), **options)
+        exact = [rf.solve(f(a[:first]), f(u[:first]), x0=f(x0), **options) for f in EXACTLY]
+        same_states(state, *exact, types[0], first)
+        for end in (first + 1, first + 6, 24):
+            after = rf.solve(on_gpu(a[first:end]), on_gpu(u[first:end]), state=state, **options)
+            whole = [rf.solve(f(a[:end]), f(u[:end]), x0=f(x0), **options) for f in EXACTLY]
+            same_states(after, *whole, types[0], end, 2)
