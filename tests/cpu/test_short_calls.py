@@ -29,6 +29,9 @@ def test_the_bits_are_those_of_other_calls(rng, dtype, special):
         assert solve_short(a, u, out) is out
         assert out.tobytes() == expected.tobytes()
         assert np.isnan(np.concatenate([whole[:8], whole[-8:]]).astype(float)).all()
+        owned = np.empty(n, dtype)
+        assert solve_short(a, u, owned) is owned
+        assert owned.tobytes() == expected.tobytes()
         assert solve_short(a, u, u) is u
         assert u.tobytes() == expected.tobytes()
 
@@ -39,6 +42,7 @@ def test_other_arrays_are_left_to_others(rng, monkeypatch):
     frozen = out.copy()
     frozen.flags.writeable = False
     both = np.zeros(60)
+    own, other = np.full(40, 0.5), np.full(40, 0.5)  # they own their memory
     others = [
         (a[:, None], u[:, None]), (a[:1], u), (a[::2], u[::2]), (a[::-1], u[::-1]), (a[:0], u[:0]), (a.astype("f4"), u),
         (a.astype(">f8"), u.astype(">f8")), (a + 0j, u + 0j), (a.astype(object), u.astype(object)),
@@ -48,10 +52,12 @@ def test_other_arrays_are_left_to_others(rng, monkeypatch):
         assert solve_short(*arrays, None) is None
     assert solve_short(a, u, np.zeros(80)[::2]) is None
     assert solve_short(a, both[10:50], both[10:50]) is None  # the same numbers as another array object
+    assert solve_short(other, own[:], own) is None
     refused = [
         (a, u, frozen), (a, u, a), (a, u, out[:39]), (a, u, out.astype("f4")), (a, u, out[None]), (a, u, [0.0] * 40),
         (both[10:50], u, both[:40]), (both[:40], u, both[10:50]), (a, both[10:50], both[:40]),
-        (a, both[:40], both[1:41]),
+        (a, both[:40], both[1:41]), (own, other, own), (own, own, own),
+        (own[:], other, own), (own, other, own[:]),
     ]  # fmt: skip
     for *arrays, place in refused:
         assert solve_short(*arrays, place) is None
