@@ -56,7 +56,8 @@ WORTH_HALO = 4
 # Size of a run in bytes, if the blocks aren't longer. The numbers of a group of runs must fit into the first-level
 # cache. It has room for less if tables of the group lie beside them, as for uniform windows and several channels
 # (TABLED_RUN). A run of a jagged window has at least LEAST_BLOCKS blocks for each carrier term. Up to NEAR_RUN bytes
-# of them the next group waits in the first-level cache, and else in the second one.
+# of them the next group waits in the first-level cache, and else in the second one. That of a uniform window of up to
+# WHOLE_SLICES lags consists of whole slices: in longer blocks, a slice that is cut is a small part.
 # The next four say which windows are too long for runs:
 # * LONG_BLOCK: bytes of accumulators in a block, times the number of terms.
 # * LONG_RUN: the same where there are no tiles, for complex numbers and several channels. Then runs are faster as long
@@ -66,9 +67,10 @@ WORTH_HALO = 4
 RUN = 320
 TABLED_RUN = 256
 LEAST_BLOCKS = 4
+WHOLE_SLICES = 32
 NEAR_RUN = 1024
 LONG_BLOCK = 2048
-LONG_RUN = 1 << 14
+LONG_RUN = 1 << 15
 ONE_START = 64
 LONG_LAGS = 256
 

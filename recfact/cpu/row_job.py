@@ -172,7 +172,8 @@ class Job:
         """Solve the uniform window by runs. The arguments are those of `run`."""
         first = -(self.end - start - rows[2] if self.tile.reverse else start) % lags
         most = limits.most_blocks(lags, self.x.itemsize, tabled=True)
-        most += -most % (CHUNK // gcd(CHUNK, lags))  # a run then consists of whole slices
+        if lags <= limits.WHOLE_SLICES:
+            most += -most % (CHUNK // gcd(CHUNK, lags))  # a run then consists of whole slices
         vectors = 3 * lags + 3 * most * lags + 21
         _scratch, room, stage = self.room_and_stage(vectors * RUNS * states.itemsize, most * lags)
         x0 = np.ascontiguousarray(states[:, 0])
