@@ -15,16 +15,18 @@ from typing import Any
 from recfact.cpu.block_runs import blocks_in_run, steps_skipped
 from recfact.cpu.channel_mending import areas_at
 from recfact.cpu.channel_runs import (
+    Channel,
     channel_edge,
     channel_of,
     factors_in_run,
     first_of_step,
     gather_both,
     scatter,
+    takes_two,
 )
 from recfact.cpu.channel_steps import Steps
 from recfact.cpu.channel_sums import suffixes
-from recfact.cpu.channel_vectors import factor_at, place
+from recfact.cpu.channel_vectors import doubled, factor_at, place
 from recfact.cpu.channel_windows import TAME, slide_groups
 from recfact.cpu.chunks import CHUNK
 from recfact.cpu.compilation import apart, helper, kernel
@@ -37,6 +39,8 @@ from recfact.cpu.scales import SPACING, no_scale, rescaled, scaled
 from recfact.cpu.stage import clear_stage, enter_stage, leave_stage
 from recfact.cpu.tile_solvers import runs_in_reverse
 from recfact.cpu.turning import Strides
+
+MOST_LAGS_OF_TWO = 64  # so many lags of two channels at once have room in the first-level cache
 
 
 @helper
@@ -233,6 +237,44 @@ def walk_on(
 
 
 @apart
+def slide_channels(
+    runs: Any,
+    lanes: Any,
+    channel: Channel,
+    blocks: int,
+    lags: int,
+    turn: int,
+    channels: int,
+    before: int,
+    sums: int,
+) -> bool:
+    """Do what `follow_channels` does for a uniform window. Return whether nothing is wild.
+
+    `before` is that of `solve_band`. At `sums` is room for the suffix sums of two blocks.
+    """
+    one, kept = accumulator(single(runs)), accumulator(runs)
+    word, row = size(kept), size(lanes)
+    a, a_step, u, u_step = channel.a, channel.a_step, channel.u, channel.u_step
+    earlier, later = sums, sums + lags * row
+    walk_back(lanes, a, a_step, u, u_step, (blocks - 1) * lags, lags, later)
+    for beside in range(row // word):
+        own = before + channel_of(runs, turn + beside, channels) * lags * size(one)
+        for k in range(lags - 1):
+            at = k * row + beside * word
+            last = load(kept, later, at)
+            store(kept, earlier, at, entered(runs, last, load(one, own, k * size(one))))
+            store(one, own, k * size(one), load(one, later, at + word - size(one)))
+    highest, largest = nought(lanes), nought(lanes)
+    for index in range(blocks):
+        if index < blocks - 1:
+            walk_back(lanes, a, a_step, u, u_step, index * lags, lags, later)
+        highest, largest = walk_on(lanes, a, a_step, u, u_step, index * lags, lags, earlier, highest, largest)
+        earlier, later = later, earlier
+    calm: bool = is_calm(lanes, highest, largest, lags)
+    return calm
+
+
+@apart
 def solve_band(
     runs: Any,
     a: int,
@@ -250,30 +292,23 @@ def solve_band(
     At `before` are the suffix sums of the block before, for each channel. In the end those of the last block are there.
     The other parameters are those of `channel_runs.solve_blocks`.
     """
-    one, kept = accumulator(single(runs)), accumulator(runs)
+    kept = accumulator(runs)
     word, run = size(kept), blocks * lags
-    earlier, later = room + CHUNK * word, room + (CHUNK + lags) * word
-    inputs = later + lags * word
+    sums = room + CHUNK * word
+    inputs = sums + 4 * lags * word
     count = factors_in_run(runs, a_step, run, channels)
     factors, factor_step, factor_lane = gather_both(runs, a, u, count, run, channels, inputs)
-    step = channels * word
-    highest, largest = nought(kept), nought(kept)
-    for turn in range(channels):
-        own_a, own_u = factors + turn * factor_lane, inputs + turn * word
-        own = before + channel_of(runs, turn, channels) * lags * size(one)
-        walk_back(kept, own_a, factor_step, own_u, step, run - lags, lags, later)
-        for k in range(lags - 1):
-            last = load(kept, later, k * word)
-            store(kept, earlier, k * word, entered(runs, last, load(one, own, k * size(one))))
-            store(one, own, k * size(one), load(one, later, (k + 1) * word - size(one)))
-        for index in range(blocks):
-            if index < blocks - 1:
-                walk_back(kept, own_a, factor_step, own_u, step, index * lags, lags, later)
-            highest, largest = walk_on(
-                kept, own_a, factor_step, own_u, step, index * lags, lags, earlier, highest, largest
-            )
-            earlier, later = later, earlier
-    if not is_calm(kept, highest, largest, lags):
+    turn, calm = 0, True
+    while turn < channels:
+        channel = Channel(factors + turn * factor_lane, factor_step, inputs + turn * word, channels * word)
+        if lags <= MOST_LAGS_OF_TWO and takes_two(kept, factor_lane, channels - turn):
+            fine = slide_channels(runs, doubled(kept), channel, blocks, lags, turn, channels, before, sums)
+            turn += 2
+        else:
+            fine = slide_channels(runs, kept, channel, blocks, lags, turn, channels, before, sums)
+            turn += 1
+        calm = calm and fine
+    if not calm:
         return False
     scatter(runs, a, u, x, count, run * channels, inputs, room)
     return True
@@ -314,7 +349,7 @@ def band_channels(
     scratch : address
         Room for ``lags channels`` accumulators, rounded up to a line, and for the scratch memory of `slide_steps`.
     room : address
-        Room for ``2 lags + 2 channels run + 12`` vectors of accumulators.
+        Room for ``4 lags + 2 channels run + 12`` vectors of accumulators.
     """
     word = size(accumulator(single(runs)))
     skipped = steps_skipped(runs, steps, skip)

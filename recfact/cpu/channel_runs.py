@@ -13,8 +13,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from recfact.cpu.block_runs import blocks_in_run, first_address, first_run, follow_steps, steps_skipped
+from recfact.cpu.channel_vectors import doubled
 from recfact.cpu.chunks import CHUNK
 from recfact.cpu.compilation import apart, helper, kernel
+from recfact.cpu.numbers import LINE
 from recfact.cpu.operations import accumulator, drain, fma, load, load_shared, nought, single, size, store, width
 from recfact.cpu.row_steps import Row, row_at
 from recfact.cpu.runs import a_side, entered, is_streamed, lead, load_slice, u_side, x_side
@@ -188,6 +190,54 @@ def first_of_step(runs: Any, base: int, number_step: int, dense_step: int, steps
     return at
 
 
+@helper
+def takes_two(kept: Any, factor_lane: int, left: int) -> bool:
+    """Return whether two channels of a table are solved at once, if so many are left.
+
+    Both fill a vector then, and don't wait for one another. `factor_lane` is that of `gather_both`.
+    """
+    return 2 * size(kept) <= LINE and factor_lane != 0 and left >= 2
+
+
+@apart
+def follow_channels(
+    runs: Any,
+    lanes: Any,
+    channel: Channel,
+    blocks: int,
+    block: int,
+    terms: int,
+    turn: int,
+    channels: int,
+    carried: int,
+    states: int,
+) -> None:
+    """Solve channel number `turn` of a table, and the ones beside it if `lanes` are those of several.
+
+    At `states` is room for the states of all terms.
+    """
+    one, kept = accumulator(single(runs)), accumulator(runs)
+    word, row = size(kept), size(lanes)
+    if terms > 0:
+        for term in range(terms):
+            store(lanes, states, term * row, nought(lanes))
+        for index in range(blocks - terms, blocks):
+            follow_block(lanes, channel, index * block, block, terms - 1, states, False)
+        for beside in range(row // word):
+            own = carried + channel_of(runs, turn + beside, channels) * (terms + 1) * size(one)
+            for term in range(terms):
+                at = term * row + beside * word
+                last = load(kept, states, at)
+                store(kept, states, at, entered(runs, last, load(one, own, term * size(one))))
+    store(lanes, states, terms * row, nought(lanes))
+    follow_blocks(lanes, channel, blocks, block, terms, states)
+    for beside in range(row // word):
+        own = carried + channel_of(runs, turn + beside, channels) * (terms + 1) * size(one)
+        for term in range(terms + 1):
+            last_lane = term * row + (beside + 1) * word - size(one)
+            store(one, own, term * size(one), load(one, states, last_lane))
+
+
 @apart
 def solve_blocks(
     runs: Any,
@@ -206,27 +256,21 @@ def solve_blocks(
 
     `carried` has the states of each channel in turn. `room` is as large as `block_channels` says.
     """
-    one, kept = accumulator(single(runs)), accumulator(runs)
+    kept = accumulator(runs)
     word, run = size(kept), blocks * block
     states = room + CHUNK * word
-    inputs = states + (terms + 1) * word
+    inputs = states + 2 * (terms + 1) * word
     count = factors_in_run(runs, a_step, run, channels)
     factors, factor_step, factor_lane = gather_both(runs, a, u, count, run, channels, inputs)
-    for turn in range(channels):
+    turn = 0
+    while turn < channels:
         channel = Channel(factors + turn * factor_lane, factor_step, inputs + turn * word, channels * word)
-        own = carried + channel_of(runs, turn, channels) * (terms + 1) * size(one)
-        if terms > 0:
-            for term in range(terms):
-                store(kept, states, term * word, nought(kept))
-            for index in range(blocks - terms, blocks):
-                follow_block(kept, channel, index * block, block, terms - 1, states, False)
-            for term in range(terms):
-                last = load(kept, states, term * word)
-                store(kept, states, term * word, entered(runs, last, load(one, own, term * size(one))))
-        store(kept, states, terms * word, nought(kept))
-        follow_blocks(kept, channel, blocks, block, terms, states)
-        for term in range(terms + 1):
-            store(one, own, term * size(one), load(one, states, (term + 1) * word - size(one)))
+        if takes_two(kept, factor_lane, channels - turn):
+            follow_channels(runs, doubled(kept), channel, blocks, block, terms, turn, channels, carried, states)
+            turn += 2
+        else:
+            follow_channels(runs, kept, channel, blocks, block, terms, turn, channels, carried, states)
+            turn += 1
     scatter(runs, a, u, x, count, run * channels, inputs, room)
 
 
@@ -259,7 +303,7 @@ def block_channels(
     states : address of accumulators, shape (count, channels, terms + 1)
         As in `block_runs`, like the other parameters.
     room : address
-        Room for ``terms + 13 + 2 channels run`` vectors of accumulators.
+        Room for ``2 terms + 14 + 2 channels run`` vectors of accumulators.
     """
     word = size(accumulator(single(runs)))
     skipped = steps_skipped(runs, steps, skip)

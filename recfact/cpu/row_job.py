@@ -151,7 +151,7 @@ class Job:
         entering = np.repeat(states[:, :1], terms + 1, axis=1)
         if channels > 1:
             most = limits.most_blocks(block, channels * self.x.itemsize, 2 * terms, tabled=True)
-            vectors = terms + 13 + 2 * channels * most * block
+            vectors = 2 * terms + 14 + 2 * channels * most * block
             _scratch, room, stage = self.room_and_stage(vectors * RUNS * states.itemsize, most * block * channels)
             arguments = (block, terms, entering, alone, first, skip, most, room, stage)
             block_channels[self.tile](*rows, channels, *arguments)
@@ -194,7 +194,7 @@ class Job:
         """Solve the uniform window of a few channels by runs. The arguments are those of `run`."""
         first = -(self.end - start - rows[2] if self.tile.reverse else start) % lags
         most = limits.most_blocks(lags, channels * self.x.itemsize, tabled=True)
-        vectors = (2 * lags + 2 * channels * most * lags + 12) * RUNS * states.itemsize
+        vectors = (4 * lags + 2 * channels * most * lags + 12) * RUNS * states.itemsize
         more = channels * (16 + (3 * lags + 5) * states.itemsize) + states.itemsize + LINE
         _scratch, room, stage = self.room_and_stage(vectors + more, most * lags * channels)
         x0 = np.ascontiguousarray(states[:, 0])
