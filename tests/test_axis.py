@@ -240,6 +240,7 @@ def problem(rng):
     return SimpleNamespace(a=a, u=u, x0=x0)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("name", sorted(SEVERAL.keys() - POOLED))
 def test_sequences_are_treated_as_they_are_alone(name, axis, problem):
@@ -367,6 +368,7 @@ def distance(x, reference):
     return np.abs(exactly(x) - reference).astype(np.float64)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("window", [rf.Full(), rf.Jagged(4), rf.Uniform(12), rf.Jagged(2, 9)], ids=str)
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_bounds_hold_for_the_states_of_solve(axis, window, random):
@@ -431,6 +433,7 @@ def test_verify_finds_it_in_four_sequences_side_by_side(rng):
     assert "at index" in str(v)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("window", [rf.Full(), rf.Jagged(4), rf.Uniform(12), rf.Jagged(2, 9)], ids=str)
 @pytest.mark.parametrize("algorithm", ["engine", "sequential", "mixed-precision"])
 def test_verify_of_segments(algorithm, window, rng):

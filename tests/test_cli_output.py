@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from samples import one_in
 from typer.testing import CliRunner
 
 import recfact
@@ -64,7 +65,7 @@ def test_a_full_disk_is_one_line_and_exit_code_1(arguments, monkeypatch):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-@pytest.mark.parametrize("arguments", [PRINTING["horizon"], ["--help"]], ids=" ".join)
+@pytest.mark.parametrize("arguments", one_in(2, [PRINTING["horizon"], ["--help"]]), ids=" ".join)
 def test_a_full_disk_leaves_nothing_to_say_at_the_end_of_a_process(arguments):
     with Path("/dev/full").open("w") as full:
         done = run(arguments, stdout=full, stderr=subprocess.PIPE)
@@ -93,7 +94,9 @@ def test_a_stream_that_is_closed(closed):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-@pytest.mark.parametrize("arguments", [["horizon", "nosuch"], ["report", "--a", "missing.npy", "--u", "a.csv"]])
+@pytest.mark.parametrize(
+    "arguments", one_in(2, [["horizon", "nosuch"], ["report", "--a", "missing.npy", "--u", "a.csv"]])
+)
 def test_errors_that_nobody_can_read_are_still_exit_codes(arguments):
     with Path("/dev/full").open("w") as full:
         assert run(arguments, stdout=subprocess.PIPE, stderr=full).returncode != 0

@@ -223,7 +223,10 @@ main()
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("half", ["half", "none"])
-@pytest.mark.parametrize(("kind", "window"), [("npy", "full"), ("npy", "jagged:16"), ("zarr", "uniform:30")])
+@pytest.mark.parametrize(
+    ("kind", "window"),
+    [("npy", "full"), pytest.param("npy", "jagged:16", marks=pytest.mark.slow), ("zarr", "uniform:30")],
+)
 def test_a_killed_solve_goes_on_and_writes_nothing_twice(kind, window, half, rng):
     written(rng, (STEPS,), kind=kind)
     options = ["solve", "--a", f"a.{kind}", "--u", f"u.{kind}", "--out", f"x.{kind}", "--window", window, "--x0", "2"]

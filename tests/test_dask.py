@@ -366,6 +366,7 @@ class Functions:
         return function
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("window", [Full(), Jagged(4), Uniform(6)], ids=str)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_chunks_on_gpus_stay_there(window, dtype, monkeypatch, rng):

@@ -18,7 +18,7 @@ N = 23
 WINDOWS = [Full(), Uniform(6), Jagged(4), Jagged(2, 3)]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("chunks", [5, (0, 4, 1, 18)], ids=str)
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
 @pytest.mark.parametrize("offsets", [None, [0, 5, 5, 6, 17, 23]])

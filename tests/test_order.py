@@ -5,7 +5,7 @@ applies them from the right.
 """
 
 from functools import reduce
-from itertools import pairwise, product
+from itertools import combinations_with_replacement, pairwise, product
 from operator import mul
 
 import numpy as np
@@ -140,8 +140,7 @@ def test_pieces_of_a_sequence(window):
     n = 9
     a, u, x0 = matrices(n, 1), matrices(n, 2), matrices(1, 3)[0]
     expected = rf.solve(a, u, x0=x0, window=window)
-    for first, second in product(range(n + 1), repeat=2):
-        cuts = sorted((first, second))
+    for cuts in combinations_with_replacement(range(n + 1), 2):
         pieces = zip(np.split(a, cuts), np.split(u, cuts), strict=True)
         assert same(np.concatenate(list(rf.solve_chunks(pieces, x0=x0, window=window))), expected)
 

@@ -228,6 +228,7 @@ def test_a_state_keeps_its_numbers_when_arrays_change():
         np.testing.assert_array_equal(own.parts, state.parts[:1])
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
 @pytest.mark.parametrize("window", [Full(), Uniform(700), Jagged(1000), Jagged(300, 4)], ids=str)
 def test_halves_are_rounded_only_where_they_are_read(window, dtype):

@@ -21,6 +21,8 @@ Array = np.ndarray[Any, Any]
 DTYPES = {np.dtype(kind).name: np.dtype(kind) for kind in ("f4", "f8", "c8", "c16", "f2", ml_dtypes.bfloat16)}
 TWINS = {"float16": "bfloat16", "complex128": "complex64"}
 """Types that only the slow tests have where many kernels are compiled, and those that take their place."""
+FEW_DTYPES = [pytest.param(name, marks=[pytest.mark.slow] * (name not in ("float32", "bfloat16"))) for name in DTYPES]
+"""A type that is computed in itself and one that isn't, where what is drawn decides which kernels are compiled."""
 EACH_DTYPE = [pytest.param(name, marks=[pytest.mark.slow] * (name in TWINS)) for name in DTYPES]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from records import sample_record
+from samples import one_in
 
 from recfact.bench.record import Record
 from recfact.report.rows import to_json
@@ -28,7 +29,7 @@ def publish(tmp_path, monkeypatch):
     return module
 
 
-@pytest.mark.parametrize("typed", [[], ["missing.json"], ["a", "b"]])
+@pytest.mark.parametrize("typed", one_in(3, [[], ["missing.json"], ["a", "b"]]))
 def test_wrong_usage_says_what_is_right(typed):
     command = [sys.executable, ROOT / "benchmarks" / "publish.py", *typed]
     here = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from guarded import Fenced, check_in_child
 from pairs import Grid
+from samples import one_in
 from walks import DTYPES, TWINS, Walk
 
 import recfact as rf
@@ -259,6 +260,7 @@ def part(rows: Iterable[Case], window: Window, run: str) -> list[Case]:
     return [row for row in rows if with_few_kernels(row, window) != row]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("dtype", "run"),
     [
@@ -270,8 +272,8 @@ def part(rows: Iterable[Case], window: Window, run: str) -> list[Case]:
 def test_sequences_split_among_threads(way, dtype, run):
     """Every length modulo a span on every number of threads, where the state before a piece matters to its end.
 
-    Each in one of the ways; `test_all_products` has them in all. Of each type the default run has every length in each
-    of the ways, but on one number of threads. The types and ways together have all.
+    Each in one of the ways; `test_all_products` has them in all. The default run has some of the types and ways, each
+    with every length on one number of threads.
     """
     whole = run == "slow"
     first = 3 * WAYS.index(way) + (VARIED, *OTHERS).index(dtype) % 3 if not whole else WAYS.index(way)
@@ -287,9 +289,22 @@ def test_sequences_split_among_threads(way, dtype, run):
     check_all(map(split_length, rows if whole else part(rows, Full(), run)), Full())
 
 
-@pytest.mark.parametrize(("kind", "window"), [*product(GRIDS, WINDOWS), ("few", SLIDING)], ids=str)
+@pytest.mark.parametrize(
+    ("kind", "window"),
+    [
+        *(
+            pytest.param(kind, window, marks=[pytest.mark.slow] * ((place + number) % 3 > 0))
+            for (place, kind), (number, window) in product(enumerate(GRIDS), enumerate(WINDOWS))
+        ),
+        ("few", SLIDING),
+    ],
+    ids=str,
+)
 def test_sequences(kind, window):
-    """Every length, or every shape, in every third window, each time on another number of threads."""
+    """Every length, or every shape, in every third window, each time on another number of threads.
+
+    The default run has each kind of sequences in every third window, and each window for one kind or two.
+    """
     choices = GRIDS[kind]
     longest = max(choices, key=lambda name: len(choices[name]))
     number = ALL_WINDOWS.index(window)
@@ -343,7 +358,7 @@ def check_stream(case: Case, window: Window) -> None:
 
 
 @pytest.mark.parametrize("run", ["default", pytest.param("slow", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("window", WINDOWS, ids=str)
+@pytest.mark.parametrize("window", one_in(2, WINDOWS), ids=str)
 def test_streams(window, run):
     """In the slow tests every length on every number of threads."""
     apart = [("n", "threads"), ("threads", "n")] if run == "default" else []

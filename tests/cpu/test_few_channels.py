@@ -49,6 +49,7 @@ def is_untouched(view, memory):
     return bool((memory[:start] == 255).all() and (memory[start + view.nbytes :] == 255).all())
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("channels", [2, 3])
 @pytest.mark.parametrize("way", ["forward", "from x0", "reverse"])

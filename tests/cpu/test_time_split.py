@@ -57,7 +57,7 @@ def test_the_tests_cut_rows_where_they_say():
     assert -(-N // SPAN) >= 2 * 5
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("direction", DIRECTIONS, ids=str)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float32", "float64"])

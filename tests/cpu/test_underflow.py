@@ -108,7 +108,7 @@ def along(a, u, reverse, window, channels):
     return x[::-1] if reverse else x
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("reverse", [False, True])
@@ -137,6 +137,7 @@ def test_terms_lose_less_in_long_windows_of_channels(kind, dtype, reverse, large
         assert not x[begin + steps :].any()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("dtype", "coefficient"), [(np.float32, 0.97), (np.float32, -0.6), (np.float64, 0.8)])
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("channels", [1, 20])
@@ -159,6 +160,7 @@ def test_long_products_of_a_uniform_window_keep_their_digits(dtype, coefficient,
         assert (abs((found - near[steps]) - rest[steps]) <= gamma * abs(near[steps]) + lost).all()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("lags", [46, 51, 96])
@@ -197,6 +199,7 @@ def test_products_of_a_uniform_window_return_from_where_they_are_small(dtype, tu
         np.testing.assert_array_equal(found[seen], np.ldexp(dtype(1), changes + power)[seen])
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64])
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("lags", [17, 18, 19, 32, 33, 47, 95, 96])

@@ -23,6 +23,7 @@ from market import (
     literal_matrix,
 )
 from noted import in_turn
+from samples import one_in
 from scipy.sparse.linalg import aslinearoperator, gmres, svds
 
 from recfact.errors import DTypeError, OptionError, ShapeError
@@ -106,7 +107,7 @@ def test_numbers_of_python_take_the_type_of_an_operator(dtype):
     assert (L * 2j).dtype == np.complex64
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", one_in(2, DTYPES))
 @in_turn("name", MARKET)
 def test_sums_products_and_powers_of_operators(name, dtype):
     n = 4 if dtype in OBJECTS else 7  # objects are slow

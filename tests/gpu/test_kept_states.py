@@ -386,6 +386,7 @@ def bits(array: stand_in.ndarray) -> np.ndarray:
 CUTS = {"whole": None, "short": [0, 10, 10, 27, 60], "long": [0, 20, 600], "one": [0, 60]}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("offsets", CUTS.values(), ids=CUTS)
 @pytest.mark.parametrize(("shape", "axis"), [((60, 2, 8), 0), ((2, 60, 8), 1), ((2, 3, 60), -1), ((60, 7), 0)])
 @pytest.mark.parametrize("kinds", [("bfloat16", "bfloat16"), ("float32", "float16"), ("float32", "float32")])

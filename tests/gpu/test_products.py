@@ -61,7 +61,7 @@ def composed(D, G, Z, T, R):  # the names of the formula
 TYPES = ["f4", "c8", "f2", BFLOAT16]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", OPERATORS)
 @pytest.mark.parametrize("way", ["as it is", "transposed", "adjoint"])
 @pytest.mark.parametrize("dtype", TYPES)

@@ -209,7 +209,7 @@ def test_pictures_are_saved(tmp_path, report, suffix):
     assert path.read_bytes() == first
 
 
-@pytest.mark.parametrize("picture", one_in(2, PICTURES))
+@pytest.mark.parametrize("picture", one_in(4, PICTURES))
 def test_a_picture_alone_computes_only_what_it_shows(monkeypatch, picture):
     """Neither norms nor verifications are in any picture, and the same picture comes of a whole report."""
     problem, formats = Problem(np.full(20, 0.5), np.ones(20), title="", source=""), ("bf16",)

@@ -245,8 +245,12 @@ print(verify_many("float16", "sequential", cases=100, lengths=(2, 3), processes=
 """
 
 
-def test_processes_from_a_prompt():
+@pytest.mark.slow
+def test_processes_from_a_command_line():
     assert run_in_child(CALL) == "True\n"
+
+
+def test_processes_from_a_prompt():
     prompt = [sys.executable, "-i", "-q"]
     done = subprocess.run(prompt, input=CALL, capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout == "True\n"
