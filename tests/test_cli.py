@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from processes import run_python
 from samples import one_in
 from typer.testing import CliRunner
 
@@ -47,12 +48,6 @@ def run_process(*arguments, **environment):
     return run_python("import sys; from recfact.cli import main; main()", *map(str, arguments), **environment)
 
 
-def run_python(code, *arguments, **environment):
-    here = {"PYTHONPATH": str(Path(recfact.__file__).parents[1])}
-    command = [sys.executable, "-c", code, *arguments]
-    return subprocess.run(command, capture_output=True, timeout=120, env={**os.environ, **here, **environment})
-
-
 @pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)])
 def test_help_shows_an_example(command):
     text = " ".join(run(*command, "--help").output.split())
@@ -81,7 +76,7 @@ try:
 finally:
     print(*{name.partition(".")[0] for name in sys.modules})
 """
-    loaded = run_python(code, *arguments).stdout.decode().splitlines()[-1].split()
+    loaded = run_python(code, *arguments).stdout.splitlines()[-1].split()
     assert "recfact" in loaded
     assert not {"scipy", "sympy", "matplotlib", "jinja2", "pandas", "torch"} & set(loaded)
 
@@ -279,9 +274,9 @@ def test_what_takes_longer_than_a_second_is_said():
         "with progress(4) as step: step('reading'); step('solving'); time.sleep(1.5)"
     )
     done = run_python(code)
-    assert done.stderr.decode().splitlines() == ["solving, 25 % ..."]
-    assert done.stdout == b""
-    assert run_python(code.replace("1.5", "0")).stderr == b""
+    assert done.stderr.splitlines() == ["solving, 25 % ..."]
+    assert done.stdout == ""
+    assert run_python(code.replace("1.5", "0")).stderr == ""
 
 
 def test_an_unwritable_page_is_exit_code_1():
@@ -424,7 +419,7 @@ def test_pictures_are_those_of_the_gallery():
 
 @pytest.mark.parametrize("columns", one_in(2, ["80", "100"]))
 def test_the_help_breaks_no_name_of_a_picture(columns):
-    text = run_process("plot", "--help", COLUMNS=columns, TERMINAL_WIDTH=columns).stdout.decode()
+    text = run_process("plot", "--help", COLUMNS=columns, TERMINAL_WIDTH=columns).stdout
     assert all(re.search(rf"[ <|]{picture}[,.>|]", text) for picture in PICTURES)
 
 
@@ -484,8 +479,8 @@ def test_a_terminal_sees_a_progress_bar(options):
 def test_in_a_process_errors_leave_no_traceback():
     Path("pickle.npy").write_bytes(b"\x80\x04\x95\x0b\x00\x00\x00")
     done = run_process("report", "--a", "pickle.npy", "--u", "pickle.npy")
-    assert (done.returncode, done.stdout) == (1, b"")
-    assert done.stderr.startswith(b"error: pickle.npy holds pickled Python objects, which are never loaded")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: pickle.npy holds pickled Python objects, which are never loaded")
     assert len(done.stderr.splitlines()) == 1
     assert run_process("report", "--block", "zero").returncode == 2
 
@@ -496,14 +491,17 @@ def test_a_terminal_without_mathematical_signs_gets_question_marks():
         "html.draw, html.inline_svg = lambda *_: None, lambda *_: ''\n"  # pictures take longer than all else
         "main()"
     )
-    done = run_python(code, "report", "--format", "bf16", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    here = {"PYTHONPATH": str(Path(recfact.__file__).parents[1])}
+    ascii_alone = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}  # which Python reads when it starts
+    command = [sys.executable, "-c", code, "report", "--format", "bf16"]
+    done = subprocess.run(command, capture_output=True, timeout=120, env={**os.environ, **here, **ascii_alone})
     assert done.returncode == 0, done.stderr
     assert b"Weekly CO? at Mauna Loa" in done.stdout
 
 
 def test_the_command_starts_without_the_heavy_packages():
     code = "import sys, recfact.cli; print(sorted({'matplotlib', 'jinja2', 'sympy', 'llvmlite'} & set(sys.modules)))"
-    assert run_python(code).stdout.split() == [b"[]"]
+    assert run_python(code).stdout.split() == ["[]"]
 
 
 def test_no_gpu_has_an_exit_code_of_its_own(monkeypatch):

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 
 import pytest
+from processes import run_in_child
 
 import recfact
 
@@ -23,10 +24,9 @@ HEAVY = ("cupy", "torch", "llvmlite", "sympy", "matplotlib", "jinja2", "typer", 
 
 
 def modules_after(code: str) -> set[str]:
-    """Return the top-level modules that a fresh interpreter holds after running `code`."""
+    """Return the top-level modules that a process has that ran `code` alone."""
     printing = f"import sys\n{code}\nprint(*{{name.partition('.')[0] for name in sys.modules}})"
-    run = subprocess.run([sys.executable, "-c", printing], capture_output=True, text=True, check=True, cwd=ROOT)
-    return set(run.stdout.split())
+    return set(run_in_child(printing).split())
 
 
 def test_importing_recfact_leaves_heavy_libraries_alone():
@@ -35,8 +35,7 @@ def test_importing_recfact_leaves_heavy_libraries_alone():
 
 def test_who_only_solves_does_not_wait_for_what_factorizations_need():
     code = "import sys, recfact; recfact.solve([0.5], [1.0]); print('scipy.sparse.linalg' in sys.modules)"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert run.stdout.split() == ["False"]
+    assert run_in_child(code).split() == ["False"]
 
 
 def test_no_library_is_imported_to_find_out_what_an_array_is():
@@ -115,8 +114,7 @@ def test_what_is_not_there_is_told_with_what_is(stub):
 def test_a_star_imports_what_is_exported(stub):
     package, _ = stubbed(stub)
     code = f"from {package.__name__} import *\nprint(*(name for name in dir() if name[:2] != '__'))"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert run.stdout.split() == package.__all__
+    assert run_in_child(code).split() == package.__all__
 
 
 @with_stubs
@@ -126,8 +124,7 @@ def test_a_module_never_takes_the_place_of_what_it_defines(stub):
     for name, value in names.items():
         if not isinstance(value, ModuleType) and find_spec(f"{package.__name__}.{name}"):
             code = f"import {package.__name__}.{name}, {package.__name__} as package; print(callable(package.{name}))"
-            run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-            assert run.stdout.split() == ["True"]
+            assert run_in_child(code).split() == ["True"]
 
 
 def test_the_package_finds_its_files_where_it_is_installed():

@@ -1,14 +1,13 @@
 """Every result as a dict, as rows, and as a DataFrame."""
 
 import json
-import subprocess
-import sys
 from dataclasses import is_dataclass
 from fractions import Fraction
 
 import numpy as np
 import pandas as pd
 import pytest
+from processes import run_in_child
 
 import recfact as rf
 from recfact import precision as pr
@@ -101,5 +100,4 @@ try:
 except ImportError as error:
     print(error)
 """
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "to_pandas needs pandas; install it with: pip install pandas"
+    assert run_in_child(code).strip() == "to_pandas needs pandas; install it with: pip install pandas"

@@ -1,7 +1,5 @@
 """The pictures as a library: figures from arrays, without pyplot and with the caller's settings left alone."""
 
-import subprocess
-import sys
 from fractions import Fraction
 
 import numpy as np
@@ -9,6 +7,7 @@ import pytest
 import sympy
 from matplotlib import rcParams
 from matplotlib.figure import Figure
+from processes import run_in_child
 
 import recfact as rf
 from recfact import plot, precision
@@ -115,8 +114,7 @@ def test_what_axes_cannot_scale_leaves_a_gap():
 
 def test_matplotlib_is_imported_by_the_call_alone():
     code = "import sys, recfact; recfact.plot.__all__; recfact.plot.operator; print('matplotlib' in sys.modules)"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "False"
+    assert run_in_child(code) == "False\n"
 
 
 def oklab(colour):

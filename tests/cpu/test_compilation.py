@@ -10,6 +10,7 @@ from threading import Barrier, Thread
 
 import numpy as np
 import pytest
+from processes import run_in_child, run_python
 
 from recfact.cpu import compilation
 from recfact.cpu.compilation import FOLDER, Kernel, announced, from_disk, kernel, source_stamp, to_disk
@@ -55,14 +56,7 @@ def test_machine_code_reads_objects_as_this_python_lays_them_out():
 
 def solve_in_child(cache, prepare=""):
     """Solve in a new process with a cache folder; return how many kernels it compiled, and what it wrote to stderr."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", SOLVE.format(prepare=textwrap.dedent(prepare))],
-        env={**os.environ, FOLDER: str(cache)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    done = run_python(SOLVE.format(prepare=textwrap.dedent(prepare)), **{FOLDER: str(cache)})
     assert done.returncode == 0, done.stderr
     return int(done.stdout), done.stderr
 
@@ -217,6 +211,4 @@ def test_the_stamp_follows_the_sources(monkeypatch, tmp_path):
 
 
 def test_nothing_imports_llvm_before_it_is_needed():
-    code = "import sys, recfact; print('llvmlite' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
+    assert run_in_child("import sys, recfact; print('llvmlite' in sys.modules)") == "False\n"

@@ -145,7 +145,7 @@ def name_of(row: Row) -> str:
 
 
 # Which values meet in the rows of the default run. All rows run with the slow tests.
-OFTEN = frozenset({("layout", "way"), ("layout", "window"), ("way", "window")})
+OFTEN = frozenset({("layout", "way"), ("layout", "window")})
 
 
 @cache

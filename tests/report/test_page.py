@@ -1,18 +1,17 @@
 """The page and its figures: complete, self-contained, and without traces in the caller's matplotlib."""
 
 import re
-import subprocess
 import sys
 from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
-from textwrap import dedent
 
 import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
+from processes import run_in_child
 from samples import one_in
 
 from recfact.errors import DataFileError, MissingExtraError, OptionError
@@ -151,7 +150,7 @@ def test_matplotlib_is_imported_late_and_pyplot_never():
         page(build_report(Problem(np.full(40, 0.5), np.ones(40), title="", source="made here"), formats=["bf16"]))
         assert "matplotlib.pyplot" not in sys.modules
     """
-    subprocess.run([sys.executable, "-c", dedent(code)], check=True, timeout=120)
+    run_in_child(code)
 
 
 @pytest.mark.parametrize("missing", ["matplotlib", "jinja2"])
