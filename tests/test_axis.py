@@ -263,6 +263,7 @@ SEGMENTED = sorted(
 )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("offsets", [[0, 1, 1, 4, 5], [0, 5], [0, 0, 2, 5]], ids=str)
 @pytest.mark.parametrize("name", [name for name in SEGMENTED if name not in POOLED | {"pr.truncation_norm"}])

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from processes import run_python
 from samples import one_in
 from typer.testing import CliRunner
 
@@ -34,11 +35,15 @@ def in_folder(tmp_path, monkeypatch):
     Path("a.csv").write_text("0.5\n0.25\n0.5\n0.25\n")
 
 
+FULL = 'os.open("/dev/full", os.O_WRONLY)'
+BROKEN = "(lambda reading, writing: os.close(reading) or writing)(*os.pipe())"
+
+
 def run(arguments, **streams):
-    command = [sys.executable, "-c", "from recfact.cli import main; main()", *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(Path(recfact.__file__).parents[1])}
-    # Not checked: what the tests look at is the exit code.
-    return subprocess.run(command, env=environment, timeout=120, check=False, **streams)
+    """Run the command in a process of its own, with other files in the place of its standard streams."""
+    places = {"stdout": 1, "stderr": 2}
+    opened = "".join(f"os.dup2({file}, {places[name]})\n" for name, file in streams.items())
+    return run_python(f"import os\n{opened}from recfact.cli import main\nmain()", *arguments)
 
 
 def test_every_command_is_among_them():
@@ -67,17 +72,13 @@ def test_a_full_disk_is_one_line_and_exit_code_1(arguments, monkeypatch):
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 @pytest.mark.parametrize("arguments", one_in(2, [PRINTING["horizon"], ["--help"]]), ids=" ".join)
 def test_a_full_disk_leaves_nothing_to_say_at_the_end_of_a_process(arguments):
-    with Path("/dev/full").open("w") as full:
-        done = run(arguments, stdout=full, stderr=subprocess.PIPE)
-    assert (done.returncode, done.stderr) == (1, b"error: the output can't be written: No space left on device\n")
+    done = run(arguments, stdout=FULL)
+    assert (done.returncode, done.stderr) == (1, "error: the output can't be written: No space left on device\n")
 
 
 def test_a_closed_pipe_is_one_line_and_exit_code_1():
-    reading, writing = os.pipe()
-    os.close(reading)
-    with os.fdopen(writing, "w") as pipe:
-        done = run(["horizon"], stdout=pipe, stderr=subprocess.PIPE)
-    assert (done.returncode, done.stderr) == (1, b"error: the output can't be written: Broken pipe\n")
+    done = run(["horizon"], stdout=BROKEN)
+    assert (done.returncode, done.stderr) == (1, "error: the output can't be written: Broken pipe\n")
 
 
 @pytest.mark.parametrize("closed", ["1", "2"])
@@ -98,14 +99,12 @@ def test_a_stream_that_is_closed(closed):
     "arguments", one_in(2, [["horizon", "nosuch"], ["report", "--a", "missing.npy", "--u", "a.csv"]])
 )
 def test_errors_that_nobody_can_read_are_still_exit_codes(arguments):
-    with Path("/dev/full").open("w") as full:
-        assert run(arguments, stdout=subprocess.PIPE, stderr=full).returncode != 0
+    assert run(arguments, stderr=FULL).returncode != 0
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 def test_an_error_of_the_output_that_nobody_can_read_is_still_an_exit_code():
-    with Path("/dev/full").open("w") as full:
-        assert run(["horizon"], stdout=full, stderr=full).returncode == 1
+    assert run(["horizon"], stdout=FULL, stderr=FULL).returncode == 1
 
 
 def test_an_error_of_a_file_is_not_one_of_the_output(tmp_path):

@@ -97,7 +97,11 @@ def test_tables_are_no_wider_than_the_terminal(width):
         assert heading.strip() in "\n".join(seen)
 
 
-@pytest.mark.parametrize("arguments", [["horizon"], ["horizon", "--actual"], ["materialize", "--blocks", 2]], ids=str)
+@pytest.mark.parametrize(
+    "arguments",
+    [["horizon"], pytest.param(["horizon", "--actual"], marks=pytest.mark.slow), ["materialize", "--blocks", 2]],
+    ids=str,
+)
 def test_tables_in_pipes_have_at_most_100_columns(arguments):
     lines = run(*arguments).stdout.splitlines()
     assert max(map(len, lines)) <= 100

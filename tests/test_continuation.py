@@ -115,6 +115,7 @@ def test_asking_for_the_state_changes_no_bit(window, dtype, rng):
             assert x.tobytes() == rf.solve(a, u, x0=start, axis=axis, window=window).tobytes()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
 def test_a_state_alone_is_that_of_a_solve(window, dtype, monkeypatch):

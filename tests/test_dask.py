@@ -128,6 +128,7 @@ def test_halves_pass_from_chunk_to_chunk_in_float32(method, dtype, rng):
         assert apart.mean() < 0.02
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("window", [Full(), Jagged(4), Uniform(5)], ids=str)
 @pytest.mark.parametrize("method", ["chain", "carriers"])
 @pytest.mark.parametrize("offsets", [None, [0, 9, 20]])
@@ -188,7 +189,7 @@ def names(x):
     return Counter(dask.utils.key_split(key) for key in dict(x.__dask_graph__()))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("window", [Full(), Jagged(16), Uniform(300)], ids=str)
 @pytest.mark.parametrize("method", ["chain", "carriers"])
 @pytest.mark.parametrize("reverse", [False, True])

@@ -110,6 +110,7 @@ def test_axes_of_length_one_may_have_empty_chunks(entering, cut):
         np.testing.assert_array_equal(own.compute(scheduler="sync"), right)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("window", "most"), [(Full(), 6), (Jagged(16), 4), (Uniform(300), 4)], ids=str)
 @pytest.mark.parametrize("reverse", [False, True])
 def test_a_chunk_takes_six_tasks_at_most(reverse, window, most):
@@ -119,7 +120,7 @@ def test_a_chunk_takes_six_tasks_at_most(reverse, window, most):
     assert len(ours) <= most * u.npartitions + 2
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("room", [1, 12, 60])
 @pytest.mark.parametrize("window", [Uniform(3), Jagged(2), Jagged(1, 3), Jagged(3, 0)], ids=str)
 @pytest.mark.parametrize("reverse", [False, True])

@@ -20,7 +20,7 @@ MODES = [
 ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("share", [0, 0.3, 0.7, 1])
 @pytest.mark.parametrize("mode", MODES, ids=str)
 def test_means_and_variances_are_those_of_pandas(mode, share, rng):
@@ -148,6 +148,7 @@ def across_gaps(values, alpha, adjust, ignore_na):
     return np.array(found, float).T
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("ignore_na", [True, False])
 @pytest.mark.parametrize("adjust", [True, False])
 def test_long_gaps_lose_no_digits(adjust, ignore_na, rng):

@@ -80,6 +80,7 @@ def test_nothing_is_something():
     assert rf.ewm(np.empty(0), alpha=0.5, offsets=[0, 0]).shape == (0,)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", ">f8"])
 @pytest.mark.parametrize("axis", [0, 1, 2, -1])
 def test_any_axis_and_number_type(dtype, axis, rng):

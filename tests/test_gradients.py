@@ -42,6 +42,7 @@ def triple_sum(a, u, g, x0, window, reverse):
     return da, du, None if x0 is None else d0
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("n", [*range(9), *(pytest.param(n, marks=pytest.mark.slow) for n in (9, 10, 13, 17))])
 @pytest.mark.parametrize("given", ["forward", "reverse", "initial state"])
 def test_both_are_exact(n, given, rng):

@@ -256,6 +256,7 @@ def test_a_special_number_at_every_place(window, reverse, steps, rng):
         array[place] = kept
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("window", [Full(), Jagged(16), Uniform(32), Jagged(100, 2), Uniform(300)], ids=str)
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("steps", [256, 261])

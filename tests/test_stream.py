@@ -93,6 +93,7 @@ def test_halves_change_kernels_at_the_windows_of_their_accumulators(dtype, rng):
         assert x.tobytes() == rf.solve(a, u, window=window).tobytes(), window
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("window", [Full(), Jagged(16), Jagged(100, 2), Uniform(32), Uniform(300), Uniform(3)], ids=str)
 @pytest.mark.parametrize("place", [0, 299, 300, 510])
 def test_nan_and_infinities_stay_in_their_place(window, place, rng):

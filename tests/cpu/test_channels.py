@@ -5,6 +5,7 @@ import pytest
 from fused import DTYPES, assert_same, defined, parts, problems, real_type, solve, to_storage
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from samples import one_in
 
 from recfact.recurrence import windowed
 from recfact.windows import Full, Jagged, Uniform
@@ -52,9 +53,10 @@ def error_bound(a, u, x0, reverse, window):
         return sum(gamma) * reach + 2 * span * eta * growth**2 * (1 + entries)
 
 
-@settings(max_examples=80)
-@given(problem=problems(most=45), window=st.sampled_from(LONG))
-def test_long_windows_within_the_bound_and_with_exact_special_values(problem, window):
+@pytest.mark.parametrize("window", one_in(2, LONG), ids=str)
+@settings(max_examples=24)
+@given(problem=problems(most=45))
+def test_long_windows_within_the_bound_and_with_exact_special_values(window, problem):
     a, u, x0, reverse = problem
     if u.dtype.itemsize == 2:
         u, a = u.astype(np.float32), a.astype(np.float32)

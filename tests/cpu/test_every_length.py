@@ -380,6 +380,7 @@ def test_all_products(kind, window):
     check_all(map(split_length, rows) if kind == "split" else rows, window)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("way", WAYS)
 def test_known_states_are_those_of_the_definition(dtype, way):

@@ -142,6 +142,7 @@ def test_pieces_have_the_bits_of_the_whole(initial, dtype, rng):
         assert np.concatenate(list(rf.solve_chunks(pieces, x0=x0, axis=1)), 1).tobytes() == x.tobytes()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("shape", [(1, 300, 1), (1, 1, 3), (2, 1, 1), (2, 1, 3), (1, 300, 3)])
 def test_pieces_that_share_numbers_have_the_bits_of_the_whole(shape, dtype, rng):

@@ -220,6 +220,7 @@ def test_long_blocks_and_segments_of_complex_numbers_have_no_tiles():
         assert rows.tile_for(kind, False, window) is None
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("real", "dtype"), [(np.float32, np.complex64), (np.float64, np.complex128)])
 @pytest.mark.parametrize("window", [Full(), Jagged(16), Jagged(7, 2), Uniform(32)], ids=str)
 @pytest.mark.parametrize("way", ["forward", "from x0", "reverse"])

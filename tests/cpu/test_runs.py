@@ -117,6 +117,7 @@ def test_which_channels_are_few(storage):
         assert runs_of_channels(dtype, False, window, 3, 1000, False) is None
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("window", [*JAGGED, *UNIFORM], ids=str)
 @pytest.mark.parametrize("reverse", [False, True])
 def test_bits_dont_depend_on_how_long_runs_are(window, reverse, monkeypatch, rng):

@@ -126,6 +126,7 @@ def test_threads_change_no_rounding_of_segments(window, reverse):
         assert solve_symbols(1700, SINGLE, window, reverse, threads=threads, offsets=edges) == alone
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize(("dtype", "extra"), [(SINGLE, 7), (DOUBLE, 6)], ids=str)
 @pytest.mark.parametrize("span", [256, 512])

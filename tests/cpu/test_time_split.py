@@ -81,6 +81,7 @@ def test_two_threads_read_no_piece_twice(direction, rng, split_rows):
     assert split_rows[4:] == [True, True]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("direction", DIRECTIONS, ids=str)
 @pytest.mark.parametrize("place", [0, 1, 3 * SPAN - 1, 3 * SPAN, N // 2, N - 2, N - 1])
 def test_nan_and_infinities_change_no_bit_either(place, direction, rng):

@@ -99,6 +99,7 @@ def test_jagged_is_the_decomposition_with_a_cut_carrier_series(n, block, terms):
     assert np.array_equal(expand(D + G @ Z @ series @ R), JaggedOperator(a, block, terms).to_dense())
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("block", [1, 3, 4])
 @pytest.mark.parametrize("terms", range(4))
 def test_a_jagged_row_is_a_uniform_row(block, terms, rng):
@@ -232,7 +233,7 @@ def test_all_number_types(dtype, window, rng):
     assert repr(operator) == f"<11x11 {kind} ({window!r}) with dtype={a.dtype}>"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("window", [Uniform(5), Jagged(4), Jagged(3, 2)])
 @pytest.mark.parametrize("name", ["decaying", "random", "near one"])

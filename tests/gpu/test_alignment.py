@@ -44,6 +44,7 @@ def compiler() -> None:
     need_compiler()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "starts",
     [

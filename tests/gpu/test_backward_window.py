@@ -209,6 +209,7 @@ def test_nan_stays_where_the_window_leads_it(rng, window, name):
             np.testing.assert_array_equal(np.isnan(given[gradient]), expected)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize(("window", "segments"), [("full", 1), ("jagged:5", 3), ("jagged:2:2", 4), ("uniform:6", 3)])
 def test_batches_that_lie_apart_from_each_other(rng, window, segments, shared):
@@ -535,6 +536,7 @@ def test_few_long_sequences_are_cut_as_one_would_be():
 OPTIONS = {"whole": None, "sequences": [0, 10, 10, 11, 40, 60]}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("initial", [False, True])
 @pytest.mark.parametrize("offsets", OPTIONS.values(), ids=OPTIONS)
 @pytest.mark.parametrize("window", ["jagged:8", "jagged:8:0", "jagged:3:2", "uniform:8"])

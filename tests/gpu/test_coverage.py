@@ -150,7 +150,7 @@ OFTEN = frozenset({("layout", "way"), ("layout", "window")})
 
 @cache
 def often(kernel: str) -> tuple[Row, ...]:
-    """Return rows of the sample in which every value occurs, and every layout meets every way and every window."""
+    """Return rows of the sample in which every value occurs, and every layout meets every window."""
     has = {}
     for row in sample(kernel):
         values = row._asdict()

@@ -194,6 +194,7 @@ def test_planted_faults_are_seen(rng, monkeypatch, fault):
         check(added(given), "full")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("window", ["full", "jagged:8", "uniform:8"])
 @pytest.mark.parametrize(
     ("shape", "single", "axis"),

@@ -193,6 +193,7 @@ def test_every_number_is_read_and_written_once(rng, monkeypatch, kinds, window, 
 OFFSETS = {"whole": None, "sequences": [0, 10, 10, 11, 40, 60]}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("offsets", OFFSETS.values(), ids=OFFSETS)
 @pytest.mark.parametrize("window", ["full", "jagged:8", "uniform:8"])
 @pytest.mark.parametrize("kinds", [("bfloat16", "bfloat16"), ("float16", "float16"), ("float32", "bfloat16")])

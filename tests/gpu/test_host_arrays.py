@@ -206,6 +206,7 @@ def test_arrays_on_the_gpu_stay_there_when_it_is_named(machine):
     assert isinstance(x, stand_in.ndarray)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("window", [Full(), Jagged(16), Jagged(16, 3)])
 @pytest.mark.parametrize("a_type", ["float32", "bfloat16"])
 @pytest.mark.parametrize("out", [None, "float32", "bfloat16"])

@@ -183,6 +183,7 @@ def disturb(case: Case, kind: str) -> None:
             a[...], a[:, ::3], u[:, : len(u[0]) // 2] = limit, 0, 0
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "kind", ["inputs", "coefficients", "first", "resets", "growth", "overflow of products", "large"]
 )

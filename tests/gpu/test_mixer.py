@@ -144,6 +144,7 @@ def test_results_are_those_of_the_host(rng, name):
     check(given, case.window, case.kernel)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("window", ["full", "jagged:3", "jagged:8", "jagged:8:0", "jagged:16", "jagged:25"])
 def test_every_length_of_the_last_block(rng, window, dtype):

@@ -207,6 +207,7 @@ def test_gradients(window):
         gradients_agree(window, 4000, dtype=dtype)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("dtype", "channels"), [("float32", 16), ("float32", 264), ("bfloat16", 16)])
 @pytest.mark.parametrize("window", GRADIENTS)
 def test_the_check_of_gradients_without_a_gpu(machine, window, dtype, channels):

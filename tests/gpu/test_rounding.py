@@ -67,6 +67,7 @@ def errors(case: Case, states: list[Fraction]) -> list[Fraction]:
     return [abs(Fraction(float(value)) - state) for value, state in zip(case.x[0, :, 0], states, strict=True)]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("window", [Uniform(3), Uniform(17), Jagged(5, 3), Jagged(2, 9), Jagged(16, 2)], ids=str)
 @pytest.mark.parametrize("reverse", [False, True])
 def test_sliding_is_within_the_bound_of_its_page(window, reverse):
@@ -108,6 +109,7 @@ def b2p(case: Case, precision: str, reverse: bool) -> tuple[list[Fraction], list
     return states, most
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("precision", ["full", "paper"])
 @pytest.mark.parametrize("reverse", [False, True])

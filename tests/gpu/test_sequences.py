@@ -99,6 +99,7 @@ def check(launch, a, u, x0, x, axis, window, reverse, offsets, flushed=False):
         assert (np.abs(np.moveaxis(x[steps], axis, 0).astype(expected.dtype) - expected) <= most).all(), (start, end)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("name", SOLVES)
 def test_each_sequence_is_solved_by_itself(machine, rng, name, reverse):

@@ -147,6 +147,7 @@ def test_the_paper_stores_one_term(machine, rng):
         check(machine, a, u, None, x.get(), 1, Jagged(16))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("a", "u", "x0"), [(0.5, None, 1.0), ([[0.5], [2.0], [0.25]], None, [1, 2, 3, 4]), (None, 2, 0), (0.5, None, 1e300)]
 )

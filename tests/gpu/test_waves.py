@@ -71,6 +71,7 @@ def runs_in_full_waves(launch: Launch, device: Device) -> None:
     assert waves == 1 or launch.grid[0] >= 0.75 * waves * places, (launch.grid, places, launch.reasons)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("window", [Jagged(16), Jagged(64), Jagged(128, 2), Uniform(64)], ids=str)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
 def test_no_plan_has_a_few_warps_more_than_there_is_room_for(window, dtype):

@@ -124,6 +124,7 @@ def test_binary128_in_fractions():
     assert arithmetic.multiply(third, third)[0] == FORMATS["binary128"].round(third[0] ** 2)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["binary32", "binary64"])
 @pytest.mark.parametrize(
     ("algorithm", "window"),

@@ -14,7 +14,7 @@ from recfact.precision.run import rounded_solve
 from recfact.precision.verification.case_families import FAMILIES, draw
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("name", ["float8_e5m2", "bfloat16", "binary16"])
 @pytest.mark.parametrize("fma", [False, True])

@@ -31,6 +31,7 @@ def test_actual_horizons_of_wide_formats():
         pr.actual_horizon(WIDE, algorithm="kogge-stone")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("order", [1, 2, np.inf, "fro"])
 @pytest.mark.parametrize("relative_to", ["input", "state"])
 @pytest.mark.parametrize("n", [None, 2000, 10**30])

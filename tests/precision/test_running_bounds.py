@@ -27,7 +27,7 @@ MADE = [
 ACCUMULATE = dict.fromkeys([name for name, _ in MADE]) | {"mixed-precision": "float32", "brent-kung": "float32"}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("name", ["float8_e4m3fn", "bfloat16", "binary16"])
 @pytest.mark.parametrize("underflow", ["gradual", "flush-after"])

@@ -39,7 +39,7 @@ def often_at_most(probability):
     return probability + math.sqrt(math.log(1e9) / (2 * RUNS))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("window", [rf.Full(), rf.Uniform(7), rf.Jagged(5)])
 @pytest.mark.parametrize("kind", ["gates", "sum", "tiny"])
 @pytest.mark.parametrize("name", ["bfloat16", "float16", "float8_e5m2"])

@@ -16,6 +16,7 @@ def parts(balls):
     return balls.centers, balls.radii
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "fmt", [FORMATS[name] for name in ("binary16", "bfloat16", "float8_e4m3fn", "binary32")], ids=str
 )

@@ -117,6 +117,7 @@ def all_of(rows, tol, relative_to, block):
     return {type(window): window for window in (shortest, cheapest) if window}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("relative_to", ["state", "input"])
 @pytest.mark.parametrize("block", [None, 1, 4])
 def test_the_choice_for_a_batch_is_good_for_every_sequence(relative_to, block, rng):

@@ -33,7 +33,7 @@ def coefficients(n, rng, scale=0.9):
     return a
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("window", FEW_WINDOWS, ids=str)
 @pytest.mark.parametrize("scale", [0.3, 0.9, 2.0])
 @pytest.mark.parametrize("relative_to", ["input", "state"])
