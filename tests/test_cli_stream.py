@@ -225,7 +225,11 @@ main()
 @pytest.mark.parametrize("half", ["half", "none"])
 @pytest.mark.parametrize(
     ("kind", "window"),
-    [("npy", "full"), pytest.param("npy", "jagged:16", marks=pytest.mark.slow), ("zarr", "uniform:30")],
+    [
+        ("npy", "full"),
+        pytest.param("npy", "jagged:16", marks=pytest.mark.slow),
+        pytest.param("zarr", "uniform:30", marks=pytest.mark.slow),
+    ],
 )
 def test_a_killed_solve_goes_on_and_writes_nothing_twice(kind, window, half, rng):
     written(rng, (STEPS,), kind=kind)

@@ -57,15 +57,18 @@ def test_rows_in_any_order_of_axes_are_solved_as_alone(window, threads, rng, mon
 # What is read backwards in the default run. Each of these is a dozen kernels to be compiled. Of the other pairs of type
 # and window each has one or the other in the slow run, in turn.
 ONE_OR_ALL, TWO = ([flips for flips in product((1, -1), repeat=3) if (flips.count(-1) == 2) == two] for two in (0, 1))
-FLIPPED = [("bfloat16", Full()), *product(["float32"], [Full(), Jagged(16), Uniform(9)])]
-SLOW = [pair for pair in product(DTYPES, [Full(), Jagged(16), Uniform(9)]) if pair not in FLIPPED]
+FLIPPED = [("bfloat16", Full()), *product(["float32"], [Full(), Jagged(16)])]
+SELDOM = [("float32", Uniform(9)), ("complex64", Uniform(9))]
+"""Pairs that are read backwards in all ways, by the slow run alone."""
+SLOW = [pair for pair in product(DTYPES, [Full(), Jagged(16), Uniform(9)]) if pair not in FLIPPED + SELDOM]
 
 
 @pytest.mark.parametrize(
     ("dtype", "window", "flips"),
     [
         *((*pair, ONE_OR_ALL) for pair in FLIPPED),
-        *(pytest.param(*pair, TWO, marks=pytest.mark.slow) for pair in FLIPPED),
+        *(pytest.param(*pair, TWO, marks=pytest.mark.slow) for pair in FLIPPED + SELDOM),
+        *(pytest.param(*pair, ONE_OR_ALL, marks=pytest.mark.slow) for pair in SELDOM),
         *(
             pytest.param(*pair, flips, marks=pytest.mark.slow if k % 2 == place else pytest.mark.exhaustive)
             for k, pair in enumerate(SLOW)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from samples import one_in
 
 from recfact import precision as pr
 from recfact.errors import OptionError
@@ -214,7 +215,7 @@ def weights(fmt, factors, rounding, underflow):
     return reached
 
 
-@pytest.mark.parametrize("fmt", [*NARROW, pr.format("half"), pr.format("bf16")], ids=str)
+@pytest.mark.parametrize("fmt", one_in(2, [*NARROW, pr.format("half"), pr.format("bf16")]), ids=str)
 def test_kogge_stone_against_every_lag(fmt):
     below = [Fraction(v) for v in fmt.values() if 0 <= v <= 1]
     for rho in (below[-2], below[0], below[len(below) // 2], below[-len(below) // 8]):
