@@ -28,6 +28,7 @@ for line in sys.stdin:
                 os.dup2(stream, place)
             sys.argv[1:] = arguments
             os.chdir(folder)
+            os.environ.clear()  # of what a test had set when this process started
             os.environ.update(environment)
             exec(compile(code, "<string>", "exec"), {"__name__": "__main__"})
             sys.exit()
@@ -35,7 +36,7 @@ for line in sys.stdin:
         texts = []
         for stream in (out, errors):
             stream.seek(0)
-            texts.append(stream.read().decode())
+            texts.append(stream.read().decode(errors="backslashreplace"))
         print(json.dumps([status, *texts]), flush=True)
 """
 
