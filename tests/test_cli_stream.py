@@ -226,9 +226,9 @@ main()
 @pytest.mark.parametrize(
     ("kind", "window"),
     [
-        ("npy", "full"),
-        pytest.param("npy", "jagged:16", marks=pytest.mark.slow),
-        pytest.param("zarr", "uniform:30", marks=pytest.mark.slow),
+        pytest.param("npy", "full", marks=pytest.mark.slow),
+        ("npy", "jagged:16"),
+        ("zarr", "uniform:30"),
     ],
 )
 def test_a_killed_solve_goes_on_and_writes_nothing_twice(kind, window, half, rng):
