@@ -301,9 +301,10 @@ def test_sequences_split_among_threads(way, dtype, run):
     ids=str,
 )
 def test_sequences(kind, window):
-    """Every length, or every shape, in every third window, each time on another number of threads.
+    """Every length, or every shape, in a third of the windows, each time on another number of threads.
 
-    The default run has each kind of sequences in every third window, and each window for one kind or two.
+    The default run has each kind of sequences in every third window, with every length in one of these or two. It has
+    each window for one kind or two.
     """
     choices = GRIDS[kind]
     longest = max(choices, key=lambda name: len(choices[name]))
@@ -311,7 +312,7 @@ def test_sequences(kind, window):
     given = [
         {longest: value, "threads": threads}
         for (place, value), threads in product(enumerate(choices[longest]), THREADS)
-        if (place + threads + number) % len(THREADS) == 0 and (place // len(THREADS) + number) % 3 == 0
+        if (place + threads + number) % len(THREADS) == 0 and (place // len(THREADS) + number // 3) % 3 == 0
     ]
     apart = met_by_none(choices, longest)
     check_all(part(Grid(choices, apart).sample(Random(f"{kind} {window}"), given), window, "default"), window)

@@ -41,7 +41,7 @@ SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
 SHORT = [Uniform(4), Uniform(8), Uniform(16), Uniform(32), Uniform(64)]
 LONG = [Uniform(10), Uniform(100), Uniform(257), Uniform(300)]
-JAGGED = [Jagged(4), Jagged(16), Jagged(32), Jagged(64), Jagged(100), Jagged(256), Jagged(8, 0), Jagged(9, 3)]
+JAGGED = [Jagged(4), Jagged(16), Jagged(32), Jagged(64), Jagged(100), Jagged(256), Jagged(9, 3), Jagged(8, 0)]
 WINDOWS = [Full(), *SHORT, *LONG, *JAGGED]
 
 
