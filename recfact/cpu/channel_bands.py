@@ -108,6 +108,7 @@ def slide_steps(
             1,
             1,
             lags - 1,
+            was_calm(runs, row, first, lags, channels, entered),
             False,
             areas,
             0,
@@ -137,6 +138,7 @@ def slide_steps(
             1,
             1,
             lags - 1,
+            was_calm(runs, row, first, lags, channels, entered),
             False,
             areas,
             0,
@@ -150,21 +152,30 @@ def look_back(runs: Any, row: Row, edge: int, lags: int, channels: int, entered:
     At `spare` is room for three accumulators.
     """
     one = single(runs)
-    kept = accumulator(one)
     us, as_ = strides_of(runs, row.u_step, channels), strides_of(runs, row.a_step, channels)
     a = first_step(runs, row.a, row.a_step, row.steps) + (edge - lags) * as_.time
     u = first_step(runs, row.u, row.u_step, row.steps) + (edge - lags) * us.time
-    calm = True
     for channel in range(channels):
-        highest, largest = nought(kept), nought(kept)
-        for step in range(lags):
-            if step > 0 or edge > lags or entered:  # in reverse, the first coefficient isn't there
+        part = Steps(a + channel * as_.lane, u + channel * us.lane, 0, as_, us, us, 1, 1, spare)
+        suffixes(one, part, lags, 1, 1, sums + channel * lags * size(accumulator(one)))
+    calm: bool = was_calm(runs, row, edge, lags, channels, entered)
+    return calm
+
+
+@apart
+def was_calm(runs: Any, row: Row, edge: int, lags: int, channels: int, entered: bool) -> bool:
+    """Return whether nothing is wild in the block before a step, or there is none."""
+    one = single(runs)
+    kept = accumulator(one)
+    us, as_ = strides_of(runs, row.u_step, channels), strides_of(runs, row.a_step, channels)
+    a, u = first_step(runs, row.a, row.a_step, row.steps), first_step(runs, row.u, row.u_step, row.steps)
+    highest, largest = nought(kept), nought(kept)
+    for channel in range(channels):
+        for step in range(max(edge - lags, 0), edge):
+            if step > 0 or entered:  # in reverse, the first coefficient isn't there
                 highest = higher(kept, highest, factor_at(one, a, step * as_.time, as_, channel))
             largest = higher(kept, largest, load(one, u, place(us, step, 0, channel)))
-        calm = calm and is_calm(kept, highest, largest, lags)
-        a_at, u_at = a + channel * as_.lane, u + channel * us.lane
-        part = Steps(a_at, u_at, 0, as_, us, us, 1, 1, spare)
-        suffixes(one, part, lags, 1, 1, sums + channel * lags * size(kept))
+    calm: bool = is_calm(kept, highest, largest, lags)
     return calm
 
 

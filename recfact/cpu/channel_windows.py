@@ -69,14 +69,16 @@ def slide_groups(
     first: int,
     block: int,
     terms: int,
+    calm_before: bool,
     keeps: bool,
     areas: Areas,
     copies: int,
 ) -> None:
     """Solve group after group of blocks, from step `begin` to `steps`. `a`, `u` and `x` are the addresses of step 0.
 
-    A group begins at `begin`, with a block of `first` steps. A whole group stands before it, or nothing does. Inputs
-    have the strides `source`. Where they are worked on they have the strides `us`: in `copies`, if it `keeps` these.
+    A group begins at `begin`, with a block of `first` steps. A whole group stands before it, or nothing does. It says
+    by `calm_before` what `join` says of a group, so that the bits don't depend on where steps begin. Inputs have the
+    strides `source`. Where they are worked on they have the strides `us`: in `copies`, if it `keeps` these.
     """
     most = (1.0 + 1.0 / (block * (terms + 1)), TAME)
     for k in range(groups * vectors(lanes, channels) * width(lanes)):
@@ -84,9 +86,9 @@ def slide_groups(
         put_integer(areas.marks, 2 * k + 1, -1)
     edge, lead, half = begin, first, 0
     before = u + begin * us.time
-    earlier, calm_before = 0, True
+    earlier = 0
     if begin > 0:
-        earlier, calm_before = (terms + 1) * block, False
+        earlier = (terms + 1) * block
         a_at, u_at = a + (begin - earlier) * as_.time, before - earlier * us.time
         part = Steps(a_at, u_at, x, as_, us, xs, groups, channels, areas.sums)
         suffixes(lanes, part, earlier, block, block, areas.found)
@@ -232,6 +234,7 @@ def slide(
             first,
             block,
             terms,
+            True,
             keeps != 0,
             areas,
             copies,

@@ -156,6 +156,20 @@ def test_what_isnt_finite_stays_in_its_windows(window, place, rng):
     np.testing.assert_array_equal(found[~repeated], expected[~repeated])
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_bound_that_is_too_large_changes_no_bit_where_steps_are_cut(reverse, monkeypatch, rng):
+    """|re| + |im| of coefficients multiply to more than the largest number, though their moduli are below 1."""
+    lags, n = 400, 8017
+    monkeypatch.setattr(limits, "WORTH_THREADS", 1)
+    a = (0.995 * np.exp(1j * rng.uniform(-3, 3, (n, 2)))).astype(np.complex64)
+    u = rng.standard_normal((n, 4)).astype(np.float32).view(np.complex64)
+    assert runs_of_channels(u.dtype, reverse, Uniform(lags), 2, n, False)
+    options = {"axis": 0, "window": Uniform(lags), "reverse": reverse}
+    many = rf.solve(np.tile(a, 8), np.tile(u, 8), threads=1, **options)
+    for threads in (1, 2, 3, 5):
+        np.testing.assert_array_equal(rf.solve(a, u, threads=threads, **options), many[:, :2])
+
+
 @pytest.mark.parametrize("storage", ["float32", "float64", "float16"])
 def test_long_blocks_are_left_to_tiles(storage):
     dtype = np.dtype(storage)
