@@ -28,8 +28,10 @@ def of_sequences(solve: Solve[DeviceArray], offsets: Array | None) -> Solve[Devi
 
 def together(solve: Solve[DeviceArray], offsets: Array | None) -> Solve[DeviceArray]:
     """Return the solve of all sequences without their starts. A single one is all of time, and so are those of none."""
-    if offsets is None or 0 in solve.x.shape:
+    if offsets is None:
         return solve
+    if 0 in solve.x.shape:
+        return solve._replace(x0=None)  # nothing follows from it
     if len(offsets) > 2:
         return solve._replace(sequences=sequences_of(offsets))
     shape, axis, x0 = solve.x.shape, solve.axis, solve.x0

@@ -199,9 +199,14 @@ def test_tensors_and_arrays_of_many_dimensions(machine, rng):
     np.testing.assert_allclose(x.numpy(), expected, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("offsets", [[0, 0], [0, 0, 0]])
+@pytest.mark.parametrize("offsets", [[0, 0], [0, 0, 0], [0, 5], [0, 2, 5]])
 def test_nothing_is_launched_for_no_steps(machine, offsets):
-    assert rf.solve(on_gpu(np.ones((0, 2))), on_gpu(np.ones((0, 2))), axis=0, offsets=offsets).shape == (0, 2)
+    for shape in ((offsets[-1], 0), *([(0, 2)] if offsets[-1] == 0 else [])):
+        a, x0 = on_gpu(np.ones(shape)), on_gpu(np.ones((len(offsets) - 1, shape[1])))
+        assert rf.solve(a, a, axis=0, offsets=offsets).shape == shape
+        assert rf.solve(a, a, x0=x0, axis=0, offsets=offsets).shape == shape
+        assert rf.gpu.tune(a, a, x0=x0, axis=0, offsets=offsets) == {}
+        assert rf.gpu.warm_up(a, a, x0=x0, axis=0, offsets=offsets, gradients=True) == ()
     assert not machine.launches
 
 
