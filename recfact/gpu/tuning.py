@@ -96,7 +96,8 @@ def tune_first(solve: Solve[DeviceArray]) -> None:
     It says on stderr what it found. Solves that timing would spoil aren't timed: those into their own inputs, and those
     that a CUDA graph captures.
     """
-    if not tuned.asked() or solve.u.address == solve.x.address or is_captured():
+    in_place = solve.written and solve.u.address == solve.x.address
+    if not tuned.asked() or in_place or is_captured():
         return
     try:
         kind = tuned.kind_of(solve)

@@ -300,6 +300,17 @@ def test_so_do_the_first_sequences_of_a_kind(machine, rng, first, capsys):
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.parametrize("states", [False, True])
+def test_so_does_the_first_solve_for_a_state(machine, rng, first, capsys, states):
+    given = [on_gpu(array) for array in arrays(rng)]
+    rf.solve(*given, axis=1, return_state=True, states=states)
+    said = "last states kept" if states else "last states alone"
+    assert f"full, full, shared, {said}: chain 1000000.0 µs" in capsys.readouterr().err
+    machine.launches.clear()
+    rf.solve(*given, axis=1, return_state=True, states=states)
+    assert [one.launch.kernel for one in machine.launches] == ["chain"]
+
+
 def test_so_does_the_first_layer(machine, rng, first, capsys):
     given, own = mixer_arrays(rng)
     assert mixer_of(machine, given, own) == "b2p"
