@@ -121,6 +121,17 @@ def blocks_within(window: Window, steps: int) -> tuple[int, int]:
     return (block, terms) if steps > block * (terms + 1) else (steps, 0)
 
 
+def within(window: Window, steps: int) -> Window:
+    """Return a window that keeps the same in sequences of at most so many steps: the full one if it can be.
+
+    Examples
+    --------
+    >>> within(Uniform(lags=5), 6), within(Uniform(lags=5), 5), within(Jagged(16), 32)
+    (Uniform(lags=5), Full(), Full())
+    """
+    return Full() if blocks_within(window, steps) == (steps, 0) else window
+
+
 def check_window(window: Any) -> Window:
     """Return a window, from the window itself or from its text form.
 

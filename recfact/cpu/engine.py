@@ -16,8 +16,7 @@ from recfact.arrays import Array
 from recfact.cpu import channels, limits, rows, short_rows
 from recfact.cpu.short_calls import run_short
 from recfact.cpu.tiles import Tile
-from recfact.recurrence import first_kept
-from recfact.windows import Full, Jagged, Uniform, Window
+from recfact.windows import Full, Jagged, Uniform, Window, within
 
 
 def solve_into(
@@ -114,11 +113,6 @@ def solve_segments(
         if start < end:
             piece, entry = slice(start, end), None if x0 is None else x0[index]
             solve_sequence(a[piece], u[piece], x[piece], entry, reverse=reverse, window=window, threads=threads)
-
-
-def within(window: Window, steps: int) -> Window:
-    """Return the window of the simplest kind that keeps the same in sequences of at most `steps` steps."""
-    return Full() if first_kept(steps - 1, window) == 0 else window
 
 
 def thread_count(threads: int | None, numbers: int) -> int:

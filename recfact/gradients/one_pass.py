@@ -11,7 +11,7 @@ from recfact.array_functions import is_half
 from recfact.arrays import Array
 from recfact.gradients.arguments import Given
 from recfact.gradients.differentials import Pass
-from recfact.windows import Full, Window, blocks_within
+from recfact.windows import Full, Window, blocks_within, within
 
 
 def one_pass(
@@ -42,7 +42,8 @@ def _on_gpu(given: Given, x0: Any, window: Window, kept: Any) -> Pass:
     from recfact.gpu.gradients import gradients
 
     longest = given.time.steps if given.offsets is None else int(np.diff(given.offsets).max(initial=0))
-    whole = blocks_within(window, longest) == (longest, 0)
+    window = within(window, longest)
+    whole = isinstance(window, Full)
 
     def check_steps() -> None:
         """Refuse what a graph of CuPy wouldn't own: memory that is neither an argument nor a result."""
@@ -66,9 +67,8 @@ def _on_gpu(given: Given, x0: Any, window: Window, kept: Any) -> Pass:
         )
         if given.reverse or x0 is not None or da is None or du is None:
             check_steps()
-        own = Full() if whole else window
         parts = None if kept is None else given.time.turned(kept)
-        found = gradients(a, read, given.expanded(g), own, given.offsets, (da, du), known, parts, x0)
+        found = gradients(a, read, given.expanded(g), window, given.offsets, (da, du), known, parts, x0)
         if found is None:
             check_steps()
         return found
