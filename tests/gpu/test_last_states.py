@@ -159,10 +159,10 @@ def test_nothing_spills_where_they_are(rng, capability):
         if capability < (8, 0) and "b2p" in name:
             continue
         for offsets in (None, *([OFFSETS[name]] if name in OFFSETS else [])):
-            given = prepared(rng, name, offsets)
-            for written in (False, True):
+            for written, initial in ((False, False), (True, False), (True, True)):
+                given = prepared(rng, name, offsets, initial)
                 launch = planned_last(given, name, offsets, written=written, device=device)
-                assert not spills(launch, capability), (name, offsets, written)
+                assert not spills(launch, capability), (name, offsets, written, initial)
 
 
 # The kernel, what is in its source, and what is put there.
