@@ -24,7 +24,7 @@ from recfact.gpu.solver import kept_layout
 from recfact.gpu.solves import Solve
 from recfact.number_types import FLOAT32, HALVES, NUMBER_TYPES, accumulator
 from recfact.strides import Strided, contiguous
-from recfact.windows import Full, Jagged, Window, WindowLike, blocks_within, check_window
+from recfact.windows import Full, Jagged, Window, WindowLike, check_window, within
 
 
 def warm_up(
@@ -171,10 +171,9 @@ def _of_gradients(
     rows = shape[axis], *shape[:axis], *shape[axis + 1 :]
     x = _time_first(_hollow(solve.x), shape, axis)
     found, kept = list[Prepared](), None
-    plain = isinstance(solve.window, Full) and (x0 is None or offsets is None)
     multiprocessors = device_of(solve.x.device).multiprocessors
     if (
-        plain
+        isinstance(solve.window, Full)
         and u.dtype in HALVES
         and accumulator(x.dtype) == FLOAT32
         and starts_from_kept(a.shape, shape, axis - len(shape), count, multiprocessors)
@@ -182,8 +181,8 @@ def _of_gradients(
         kept = _placed(kept_layout(_placed(x), 0))
         found = _launches(solve._replace(kept=_placed(kept_layout(solve.x, axis))), offsets)
     longest = shape[axis] if offsets is None else int(np.diff(offsets).max())
-    whole = blocks_within(solve.window, longest) == (longest, 0)
-    states = whole and kept is None and x.dtype not in HALVES
+    window = within(solve.window, longest)
+    states = isinstance(window, Full) and kept is None and x.dtype not in HALVES
     read = x if states else np.broadcast_to(_time_first(u, shape, axis), rows)
     every = _time_first(a, shape, axis)
     every = np.broadcast_to(every, (rows[0], *every.shape[1:]))
@@ -191,7 +190,7 @@ def _of_gradients(
         _placed(every),
         _placed(read),
         _placed(x),
-        Full() if whole else solve.window,
+        window,
         None if offsets is None else sequences_of(offsets),
         (None if a.size < every.size else a.dtype, None if u.size < read.size else u.dtype),  # what is summed further
         states,

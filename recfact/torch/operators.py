@@ -50,8 +50,7 @@ def recurrence(
     dim : int
         The axis of time, counted from the end because vmap may add leading axes.
     """
-    # Where sequences have initial states, threads of `chain` would spill if they kept states, too.
-    plain = not reverse and isinstance(window, Full) and (x0 is None or offsets is None)
+    plain = not reverse and isinstance(window, Full)
     keeps = plain and _keeps(a, u, 1 if offsets is None else len(offsets) - 1, dim)
     if torch.compiler.is_compiling():
         if keeps:

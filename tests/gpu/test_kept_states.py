@@ -49,6 +49,7 @@ CASES: dict[str, tuple[str, str, tuple[int, ...], bool, tuple[int, ...] | None]]
     "chain of float32": ("float32", "float32", (368, 3, 7), True, CHANNELS),
     "chain of complex numbers": ("complex128", "complex128", (300, 2, 2), False, CHANNELS),
     "chain along time": ("float32", "float32", (371, 3, 8), False, TIME),
+    "chain of float32 gates": ("float32", "bfloat16", (370, 3, 8), True, CHANNELS),
     "b2p": ("bfloat16", "bfloat16", (291, 5, 16), True, CHANNELS),
     "b2p of ragged tiles": ("float16", "float16", (304, 5, 24), True, CHANNELS),
     "b2p along time": ("bfloat16", "bfloat16", (296, 5, 19), True, TIME),
@@ -62,6 +63,7 @@ OFFSETS = {
     "chain of float32": [0, 17, 18, 336, 368],
     "chain of complex numbers": [0, 1, 2, 18, 299, 300],
     "chain along time": [0, 3, 35, 36, 37, 38, 54, 71, 371],
+    "chain of float32 gates": [0, 16, 48, 53, 53, 370],
     "b2p": [0, 0, 16, 24, 25, 58, 75, 291],
     "b2p of ragged tiles": [0, 15, 31, 48, 304],
     "b2p along time": [0, 8, 8, 56, 176, 296],
@@ -168,15 +170,23 @@ def check_rows(given: dict[str, np.ndarray], offsets: list[int] | None) -> None:
     np.testing.assert_array_equal(given["kept"].astype(given["x"].dtype).astype(expected.dtype), expected)
 
 
+def before_each(rng: np.random.Generator, given: dict[str, np.ndarray], offsets: list[int]) -> np.ndarray:
+    """Return initial states of sequences."""
+    return random_numbers(rng, (len(offsets) - 1, *given["u"].shape[1:]), given["kept"].dtype.name)
+
+
+@pytest.mark.parametrize("initial", [False, True], ids=["from zero", "from states"])
 @pytest.mark.parametrize("name", OFFSETS)
-def test_those_of_sequences_begin_where_their_first_step_is(rng, name):
+def test_those_of_sequences_begin_where_their_first_step_is(rng, name, initial):
     need_compiler()
     given, offsets = made(rng, name), OFFSETS[name]
+    if initial:
+        given["x0"] = before_each(rng, given, offsets)
     run_bare(planned(given, name, offsets), given)
     check_rows(given, offsets)
-    for start, end in pairwise(offsets):
-        wide = np.result_type(given["kept"].dtype, "f8")
-        x = rf.solve(*(given[one][start:end].astype(wide) for one in "au"), axis=0)[15::16]
+    for k, (start, end) in enumerate(pairwise(offsets)):
+        wide, x0 = np.result_type(given["kept"].dtype, "f8"), given["x0"][k] if initial else None
+        x = rf.solve(*(given[one][start:end].astype(wide) for one in "au"), x0=x0, axis=0)[15::16]
         kept = given["kept"][start // PART_STEPS :][: len(x)]
         np.testing.assert_allclose(kept, x, rtol=2e-3, atol=2e-3)  # b2p with halves; others are far within
 
@@ -227,6 +237,8 @@ def test_nothing_spills_where_they_are_kept(rng, capability):
         x0 = strided(np.zeros(given["x"].shape[1:], given["kept"].dtype))
         launches = [plan(solve, device) for solve in (described(given), described(given)._replace(x0=x0))]
         if name in OFFSETS and (capability >= (8, 0) or "b2p" not in name):
+            launches.append(planned(given, name, OFFSETS[name], device))
+            given["x0"] = before_each(rng, given, OFFSETS[name])
             launches.append(planned(given, name, OFFSETS[name], device))
         for launch in launches:
             assert not spills(launch, capability), name
@@ -412,23 +424,26 @@ def test_a_solve_returns_them_and_gradients_start_from_them(machine, rng, shape,
         np.testing.assert_array_equal(bits(one), bits(other))
 
 
+@pytest.mark.parametrize("offsets", [None, [0, 16, 16, 60]], ids=["whole", "sequences"])
 @pytest.mark.parametrize("shape", [(60, 2, 8), (600, 2, 8)])
-def test_they_follow_from_an_initial_state_and_so_do_gradients(machine, rng, shape):
+def test_they_follow_from_an_initial_state_and_so_do_gradients(machine, rng, shape, offsets):
     a, u, g = (random_numbers(rng, shape, "bfloat16", 0.9) for _ in "aug")
     a[...] = 1 - abs(a.astype("f4")) / 64  # it lasts
-    x0 = random_numbers(rng, shape[1:], "float32", 9)
+    offsets = offsets and [*offsets[:-1], len(a)]
+    x0 = random_numbers(rng, shape[1:] if offsets is None else (3, *shape[1:]), "float32", 9)
     there, entering = [on_gpu(array) for array in (a, u, g)], on_gpu(x0)
-    x, kept = solve_and_keep(*there[:2], x0=entering, axis=0)
-    np.testing.assert_array_equal(bits(x), bits(rf.solve(*there[:2], x0=entering, axis=0)))
-    wide = rf.solve(a.astype("f8"), u.astype("f8"), x0=x0.astype("f8"), axis=0)
-    np.testing.assert_allclose(kept.get(), wide[15::16], rtol=1e-4, atol=1e-4)
-    given = Given(*there[:2], entering, 0, None, False, own_types=True)
+    options = {"axis": 0, "offsets": offsets}
+    x, kept = solve_and_keep(*there[:2], x0=entering, **options)
+    np.testing.assert_array_equal(bits(x), bits(rf.solve(*there[:2], x0=entering, **options)))
+    wide = rf.solve(a.astype("f8"), u.astype("f8"), x0=x0.astype("f8"), **options)
+    np.testing.assert_allclose(kept.get(), wide[15::16], rtol=1e-4, atol=1e-4)  # sequences start at parts
+    given = Given(*there[:2], entering, 0, None if offsets is None else np.array(offsets), False, own_types=True)
     machine.launches.clear()
     found = pulled_back(given, *there, None, None, rf.Full(), None, None, kept)
     if len(a) == 60:
         (launch,) = (recorded.launch for recorded in machine.launches)
         assert [dict(launch.macros)[name] for name in ("KEPT", "INITIAL")] == ["1", "1"]
-    exact = rf.gradients.vjp(*(array.astype("f8") for array in (a, u, g)), x0=x0.astype("f8"), axis=0)
+    exact = rf.gradients.vjp(*(array.astype("f8") for array in (a, u, g)), x0=x0.astype("f8"), **options)
     for got, value in zip(found, exact, strict=True):
         numbers = (bits(got).astype(np.uint32) << 16).view("f4")
         np.testing.assert_allclose(numbers, value, rtol=2**-8, atol=1e-2)

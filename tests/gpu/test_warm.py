@@ -68,7 +68,7 @@ GRADIENTS = {
         "f2",
         "f2",
         {"axis": 0, "x0": ONE, "offsets": [0, 9, 60]},
-        "u",
+        "kept",
     ),
     "float32 and halves": ((60, 8), (60, 8), "bfloat16", "f4", {"axis": 0, "window": "jagged:8"}, "u"),
     "blocks": ((2, 60, 1), (2, 60, 8), "f4", "bfloat16", {"axis": 1, "window": "jagged:16"}, "u"),
