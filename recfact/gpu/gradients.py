@@ -15,7 +15,7 @@ from recfact.gpu.cuda_streams import caller_stream, check_uncaptured
 from recfact.gpu.device_arrays import DeviceArray, as_device_array, empty_like, layout_like
 from recfact.gpu.run import prepared_for, start
 from recfact.gpu.sequences import sequences_of, starts_of
-from recfact.gpu.solves import ENDLESS, Gradients, Sequences
+from recfact.gpu.solves import ENDLESS, PART_STEPS, Gradients, Sequences
 from recfact.number_types import NUMBER_TYPES, DType, accumulator
 from recfact.strides import Strided
 from recfact.windows import Full, Window
@@ -135,9 +135,9 @@ def starts_from_kept(
     multiprocessors : int
         Of the GPU.
     """
-    if 0 in shape:
-        return False
     steps, numbers = shape[axis], math.prod(shape)
+    if numbers == 0 or steps < PART_STEPS:
+        return False
     sharing = numbers // (math.prod(a) * (1 if len(a) >= -axis and a[axis] == steps else steps))
     return reads_kept(numbers // steps * sequences, sharing, steps, multiprocessors)
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from recfact.array_functions import broadcast_to
 from recfact.arrays import SCALARS, Array, result_dtype
 from recfact.checks import boolean
 from recfact.errors import ArrayTypeError, DTypeError, OptionError, ShapeError, shown
@@ -183,9 +184,9 @@ def _of_gradients(
     longest = shape[axis] if offsets is None else int(np.diff(offsets).max())
     window = within(solve.window, longest)
     states = isinstance(window, Full) and kept is None and x.dtype not in HALVES
-    read = x if states else np.broadcast_to(_time_first(u, shape, axis), rows)
+    read = x if states else broadcast_to(_time_first(u, shape, axis), rows)
     every = _time_first(a, shape, axis)
-    every = np.broadcast_to(every, (rows[0], *every.shape[1:]))
+    every = broadcast_to(every, (rows[0], *every.shape[1:]))
     asked = asked_gradients(
         _placed(every),
         _placed(read),

@@ -57,6 +57,8 @@ GRADIENTS = {
     "halves": ((60, 2, 1), (60, 2, 8), "bfloat16", "bfloat16", {"axis": 0}, "kept"),
     "halves, coefficients of all time": ((2, 1), (60, 2, 8), "f2", "f2", {"axis": 0}, "kept"),
     "halves, shared inputs": ((60, 8), (60, 1), "f2", "f2", {"axis": 0}, "kept"),
+    "halves of few steps": ((15, 8), (15, 8), "f2", "f2", {"axis": 0}, "u"),
+    "one step": ((1, 8), (1, 8), "f4", "f4", {"axis": 0}, "x"),
     "halves in batches": ((2, 60, 8), (2, 60, 8), "f2", "f2", {"axis": 1}, "kept"),
     "halves and float32": ((60, 2, 1), (60, 2, 8), "f4", "bfloat16", {"axis": 0}, "kept"),
     "sequences of halves": ((60, 8), (60, 8), "f2", "f2", {"axis": 0, "offsets": [0, 10, 10, 60]}, "kept"),
