@@ -127,7 +127,7 @@ def within(window: Window, steps: int) -> Window:
     Examples
     --------
     >>> within(Uniform(lags=5), 6), within(Uniform(lags=5), 5), within(Jagged(16), 32)
-    (Uniform(lags=5), Full(), Full())
+    (Uniform(5), Full(), Full())
     """
     return Full() if blocks_within(window, steps) == (steps, 0) else window
 
