@@ -93,6 +93,7 @@ def check(named: dict[str, np.ndarray], window: str) -> None:
         assert (abs(named[name].astype("f8") - value) <= most).all(), name
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("packed", [False, True], ids=["whole", "sequences"])
 @pytest.mark.parametrize("way", WAYS, ids=":".join)
 @pytest.mark.parametrize("kinds", KINDS)

@@ -261,6 +261,7 @@ def test_inputs_may_be_fewer_than_states(machine, rng):
 WINDOWS = ["jagged:16", "jagged:16:2", "jagged:5:0", "jagged:24:3", "jagged:200"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("offsets", [None, [0, 0, 7, 24, 150, 150, 400], [0, 400]], ids=["whole", "sequences", "one"])
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("shared", [False, True], ids=["own", "shared"])
