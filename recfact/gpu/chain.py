@@ -10,7 +10,7 @@ from recfact.gpu.plans import Argument, Launch, Scratch, packed, wide
 from recfact.gpu.solves import Sequences
 
 WARPS, REGISTERS = 11, 80  # that own steps, of a tile; of a thread
-MOST_REGISTERS = 96  # where packed sequences keep states: on 10.0 and 12.0 they spilled
+MOST_REGISTERS = 96  # where packed sequences or solves from an x0 keep states: on 10.0 and 12.0 they spilled
 CHUNK_BYTES = 160  # in registers of a thread
 
 
@@ -39,8 +39,9 @@ def chain(lines: Lines, why: str, sequences: Sequences | None = None) -> Launch:
         lines = replace(lines, channels=min(lines.channels, 4))
     kept = {"kept": lines.geometry.kept} if lines.geometry.kept else {}
     lines = narrowed(lines, lines.channels, tuple(kept.values()))
-    registers = MOST_REGISTERS if kept and sequences is not None else REGISTERS
     geometry, steps, columns = lines.geometry, chain_steps(lines), lines.warps
+    much = kept and (sequences is not None or geometry.x0 is not None)
+    registers = MOST_REGISTERS if much else REGISTERS
     rows = -(-geometry.steps // (WARPS * steps))
     tiles = columns * rows
     size = geometry.u.type.accumulator.itemsize
