@@ -216,7 +216,7 @@ MUTATIONS = {
         "factor[COEFFICIENTS == 1 ? 0 : c], state[c]",
         "chunk.coefficient(s, c), state[c]",
     ),
-    "a first gradient that isn't zero": ("none[c] = number<Number>(0)", "none[c] = number<Number>(1)"),
+    "a first gradient that isn't zero": ("products[c] = number<Number>(0)", "products[c] = number<Number>(1)"),
     "sums put one access late": ("sums.store(at<SUM>(da, s - COEFFICIENT_STEPS", "sums.store(at<SUM>(da, s"),
     "sums of an access in another order": (
         "? in_access(step, COEFFICIENT_STEPS) : k",
